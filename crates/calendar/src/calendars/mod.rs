@@ -1,0 +1,162 @@
+//! Calendars: which days and hours are worked, and why a day is not.
+
+pub(crate) mod hours;
+mod spec;
+mod year;
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+
+pub use hours::Shift;
+pub use spec::{CalendarSpec, Context, ExceptionSpec, HolidaySpec, HoursSpec};
+pub use year::{DayPlan, Reason};
+
+use crate::civil::{self, Day};
+use crate::holidays::Region;
+use crate::zone::Zone;
+use year::{PLANNED, Source, Years};
+
+/// How far a search for a working day or an opening goes before it answers "none": a calendar in
+/// which nobody works for ten years has no next working day that anyone is waiting for.
+pub(crate) const SEARCH_DAYS: Day = 3660;
+
+/// Working days, working hours and holidays, in a zone. Cheap to clone.
+///
+/// ```
+/// use calendar::{Calendar, Zones, holidays::Region};
+/// let zones = Zones::bundled();
+/// let berlin = zones.get("Europe/Berlin").unwrap();
+/// let bavaria = Calendar::for_region(&Region::parse("DE-BY").unwrap(), berlin);
+/// let day = bavaria.day("2026-01-06".parse().unwrap());
+/// assert!(!day.is_working());
+/// assert_eq!(day.reason.to_string(), "holiday: Epiphany");
+/// ```
+#[derive(Clone)]
+pub struct Calendar(Arc<Inner>);
+
+struct Inner {
+    id: Box<str>,
+    zone: Zone,
+    /// Seconds; what `1 working day` means.
+    day_seconds: i64,
+    source: Source,
+    years: Years,
+}
+
+impl Calendar {
+    pub(crate) fn new(id: &str, zone: Zone, day_seconds: Option<i64>, source: Source) -> Calendar {
+        let day_seconds = day_seconds.unwrap_or_else(|| source.longest_day());
+        let years = Years::default();
+        Calendar(Arc::new(Inner { id: id.into(), zone, day_seconds, source, years }))
+    }
+
+    /// The usual working week of a country, 09:00 to 17:00, with its public holidays.
+    pub fn for_region(region: &Region, zone: Zone) -> Calendar {
+        Calendar::new(region.code(), zone, None, Source::for_region(region))
+    }
+
+    /// The name it is referred to by.
+    pub fn id(&self) -> &str {
+        &self.0.id
+    }
+
+    /// The zone its dates and hours are in.
+    pub fn zone(&self) -> &Zone {
+        &self.0.zone
+    }
+
+    /// Seconds in "one working day": `hours_per_day`, or the longest regular day.
+    pub fn seconds_per_day(&self) -> i64 {
+        self.0.day_seconds
+    }
+
+    /// What a date is, with its reason.
+    pub fn day(&self, date: Date) -> DayPlan {
+        self.plan(civil::day_from_date(date))
+    }
+
+    /// The date of an instant, on this calendar's wall clock.
+    pub fn date_of(&self, instant: Timestamp) -> Date {
+        self.zone().wall(instant).date()
+    }
+
+    /// The first working day at or after the date, within ten years.
+    pub fn working_day_from(&self, date: Date) -> Option<Date> {
+        civil::date_from_day(self.working_at_or_after(civil::day_from_date(date))?)
+    }
+
+    /// The last working day at or before the date, within ten years.
+    pub fn working_day_until(&self, date: Date) -> Option<Date> {
+        civil::date_from_day(self.working_at_or_before(civil::day_from_date(date))?)
+    }
+
+    /// The date `count` working days away. A start that is not a working day counts as the next
+    /// one (or, going back, the one before). `None` where the calendar runs out of working days.
+    pub fn add_working_dates(&self, date: Date, count: i32) -> Option<Date> {
+        let day = civil::day_from_date(date);
+        let day = if count >= 0 {
+            let mut day = self.working_at_or_after(day)?;
+            for _ in 0..count {
+                day = self.working_at_or_after(day + 1)?;
+            }
+            day
+        } else {
+            let mut day = self.working_at_or_before(day)?;
+            for _ in count..0 {
+                day = self.working_at_or_before(day - 1)?;
+            }
+            day
+        };
+        civil::date_from_day(day)
+    }
+
+    /// Regions whose holidays are not fully known in the year, with the years that are.
+    pub fn unknown_holidays(&self, year: i16) -> Vec<(String, std::ops::RangeInclusive<i16>)> {
+        let mut regions = Vec::new();
+        self.0.source.regions(&mut regions);
+        let unknown = regions.into_iter().filter_map(|region| {
+            let known = region.known_years()?;
+            (!known.contains(&year)).then(|| (region.code().to_owned(), known))
+        });
+        unknown.collect()
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.0.source
+    }
+
+    pub(crate) fn plan(&self, day: Day) -> DayPlan {
+        self.with_plan(day, DayPlan::clone)
+    }
+
+    /// Looks at a day without copying it.
+    pub(crate) fn with_plan<T>(&self, day: Day, look: impl FnOnce(&DayPlan) -> T) -> T {
+        self.0.years.with_plan(&self.0.source, day, look)
+    }
+
+    pub(crate) fn is_working(&self, day: Day) -> bool {
+        self.0.years.is_working(&self.0.source, day)
+    }
+
+    pub(crate) fn working_at_or_after(&self, day: Day) -> Option<Day> {
+        days_between(day, day.saturating_add(SEARCH_DAYS)).find(|&day| self.is_working(day))
+    }
+
+    pub(crate) fn working_at_or_before(&self, day: Day) -> Option<Day> {
+        days_between(day.saturating_sub(SEARCH_DAYS), day).rev().find(|&day| self.is_working(day))
+    }
+}
+
+/// The days from one to the other, both included, as far as calendars are planned.
+pub(crate) fn days_between(first: Day, last: Day) -> std::ops::Range<Day> {
+    first.max(PLANNED.start)..last.saturating_add(1).min(PLANNED.end)
+}
+
+impl fmt::Debug for Calendar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Calendar({})", self.id())
+    }
+}

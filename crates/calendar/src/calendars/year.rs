@@ -1,0 +1,347 @@
+//! Day plans: what each date of a year is, worked out once and kept.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use super::Calendar;
+use super::hours::{Dates, Shift};
+use crate::civil::{self, DAY_SECONDS, Day, Ymd};
+use crate::english;
+use crate::holidays::Region;
+
+/// Years that searches look at; their plans are kept. Nobody plans work outside of them.
+const FIRST_KEPT: i32 = 1900;
+const KEPT: usize = 400;
+/// The days of those years.
+pub(crate) const PLANNED: std::ops::Range<Day> = civil::day_number(FIRST_KEPT, 1, 1)
+    ..civil::day_number(FIRST_KEPT + KEPT as i32, 1, 1);
+
+/// Why a date is worked or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// An ordinary working day.
+    Working,
+    /// A weekday on which nobody works, by its name.
+    Weekend(&'static str),
+    /// A holiday; it may still be worked for some hours.
+    Holiday(Arc<str>),
+    /// An exception someone declared, or a make-up working day.
+    Exception(Arc<str>),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Working => f.write_str("working day"),
+            Reason::Weekend(weekday) => f.write_str(weekday),
+            Reason::Holiday(name) => write!(f, "holiday: {name}"),
+            Reason::Exception(name) => write!(f, "exception: {name}"),
+        }
+    }
+}
+
+/// One date: its working hours and the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DayPlan {
+    /// Sorted; empty on a day off.
+    pub shifts: Arc<[Shift]>,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl DayPlan {
+    /// Whether anything is worked on that date.
+    pub fn is_working(&self) -> bool {
+        !self.shifts.is_empty()
+    }
+}
+
+/// What a declared date changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) dates: Dates,
+    pub(crate) reason: Reason,
+    /// `None`: worked as on a regular day.
+    pub(crate) shifts: Option<Arc<[Shift]>>,
+}
+
+/// Where day plans come from.
+pub(crate) enum Source {
+    Own(Own),
+    /// Worked where any of them works.
+    Union(Vec<Calendar>),
+    /// Worked where all of them work.
+    Intersection(Vec<Calendar>),
+    /// Worked where the first works and none of the others does.
+    AllBut(Calendar, Vec<Calendar>),
+}
+
+pub(crate) struct Own {
+    /// By weekday, Sunday first.
+    pub(crate) week: [Arc<[Shift]>; 7],
+    pub(crate) regions: Vec<Region>,
+    /// Later entries win.
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl Source {
+    pub(crate) fn for_region(region: &Region) -> Source {
+        let nine_to_five: Arc<[Shift]> = [Shift { start: 9 * 3600, end: 17 * 3600 }].into();
+        let weekend = weekend(region.code());
+        let week = std::array::from_fn(|day| {
+            if weekend >> day & 1 == 1 { Arc::from([]) } else { nine_to_five.clone() }
+        });
+        Source::Own(Own { week, regions: vec![region.clone()], entries: Vec::new() })
+    }
+
+    /// Seconds of the longest regular day.
+    pub(crate) fn longest_day(&self) -> i64 {
+        match self {
+            Source::Own(own) => own.week.iter().map(|day| seconds(day)).max().unwrap_or(0),
+            Source::Union(all) => all.iter().map(Calendar::seconds_per_day).max().unwrap_or(0),
+            Source::Intersection(all) => {
+                all.iter().map(Calendar::seconds_per_day).min().unwrap_or(0)
+            }
+            Source::AllBut(base, _) => base.seconds_per_day(),
+        }
+    }
+
+    pub(crate) fn regions<'a>(&'a self, into: &mut Vec<&'a Region>) {
+        match self {
+            Source::Own(own) => into.extend(&own.regions),
+            Source::Union(all) | Source::Intersection(all) => {
+                all.iter().for_each(|calendar| calendar.source().regions(into));
+            }
+            Source::AllBut(base, others) => {
+                base.source().regions(into);
+                others.iter().for_each(|calendar| calendar.source().regions(into));
+            }
+        }
+    }
+
+    fn year(&self, year: i32) -> YearPlan {
+        let first = civil::day_number(year, 1, 1);
+        let days = first..first + civil::year_length(year) as Day;
+        let plans: Vec<DayPlan> = match self {
+            Source::Own(own) => own.year(year, days),
+            Source::Union(all) => days.map(|day| joined(all, day, union)).collect(),
+            Source::Intersection(all) => days.map(|day| joined(all, day, intersection)).collect(),
+            Source::AllBut(base, others) => days.map(|day| without(base, others, day)).collect(),
+        };
+        let mut working = [0u64; 6];
+        for (at, _) in plans.iter().enumerate().filter(|(_, plan)| plan.is_working()) {
+            working[at / 64] |= 1 << (at % 64);
+        }
+        YearPlan { first, working, plans }
+    }
+}
+
+/// Days off in the usual week, as bits with Sunday as bit 0. Saturday and Sunday but for the
+/// countries whose week is another one.
+fn weekend(region: &str) -> u8 {
+    match region.get(..2).unwrap_or("") {
+        "BD" | "BH" | "DZ" | "EG" | "IL" | "IQ" | "JO" | "KW" | "LY" | "OM" | "QA" | "SA"
+        | "SD" | "SY" | "YE" => 0b110_0000,
+        "NP" => 0b100_0000,
+        _ => 0b100_0001,
+    }
+}
+
+fn seconds(shifts: &[Shift]) -> i64 {
+    shifts.iter().map(|shift| shift.seconds()).sum()
+}
+
+impl Own {
+    fn year(&self, year: i32, days: std::ops::Range<Day>) -> Vec<DayPlan> {
+        let first = days.start;
+        let mut plans: Vec<DayPlan> = days
+            .map(|day| {
+                let weekday = civil::weekday(day) as usize;
+                let shifts = self.week[weekday].clone();
+                let reason = if shifts.is_empty() {
+                    Reason::Weekend(english::WEEKDAYS[weekday])
+                } else {
+                    Reason::Working
+                };
+                DayPlan { shifts, reason }
+            })
+            .collect();
+        for (day, plan) in self.region_days(year) {
+            if let Some(slot) = plans.get_mut((day - first) as usize) {
+                *slot = plan;
+            }
+        }
+        for entry in &self.entries {
+            let (from, to) = match entry.dates {
+                Dates::Span(from, to) => (from, to),
+                Dates::Yearly { month, day } if day <= civil::month_length(year, month) => {
+                    let day = civil::day_number(year, month, day);
+                    (day, day)
+                }
+                Dates::Yearly { .. } => continue,
+            };
+            let last = first + plans.len() as Day - 1;
+            for day in from.max(first)..=to.min(last) {
+                let shifts = entry.shifts.clone().unwrap_or_else(|| self.regular(day));
+                plans[(day - first) as usize] = DayPlan { shifts, reason: entry.reason.clone() };
+            }
+        }
+        plans
+    }
+
+    fn region_days(&self, year: i32) -> Vec<(Day, DayPlan)> {
+        let Ok(year) = i16::try_from(year) else { return Vec::new() };
+        let mut names: HashMap<Day, Vec<Box<str>>> = HashMap::new();
+        let mut days = Vec::new();
+        for region in &self.regions {
+            for holiday in region.holidays(year) {
+                let on_day = names.entry(civil::day_from_date(holiday.date)).or_default();
+                if !on_day.iter().any(|name| **name == *holiday.name) {
+                    on_day.push((&*holiday.name).into());
+                }
+            }
+        }
+        for (day, names) in names {
+            let reason = Reason::Holiday(names.join("; ").into());
+            days.push((day, DayPlan { shifts: Arc::from([]), reason }));
+        }
+        for region in &self.regions {
+            for made_up in region.working_days(year) {
+                let day = civil::day_from_date(made_up.date);
+                let reason = Reason::Exception((&*made_up.name).into());
+                days.push((day, DayPlan { shifts: self.regular(day), reason }));
+            }
+        }
+        days
+    }
+
+    /// The hours of the weekday, or of the longest day if that weekday is usually off.
+    fn regular(&self, day: Day) -> Arc<[Shift]> {
+        let own = &self.week[civil::weekday(day) as usize];
+        if !own.is_empty() {
+            return own.clone();
+        }
+        // The first of the longest ones, Monday first, whatever the order of a tie.
+        let longest = (1..8).map(|day| &self.week[day % 7]).rev().max_by_key(|day| seconds(day));
+        longest.cloned().unwrap_or_else(|| own.clone())
+    }
+}
+
+/// The plan of a composed calendar: its hours, and the reason of the first that explains it.
+fn joined(
+    all: &[Calendar],
+    day: Day,
+    join: fn(&[Shift], &[Shift]) -> Vec<Shift>,
+) -> DayPlan {
+    let plans: Vec<DayPlan> = all.iter().map(|calendar| calendar.plan(day)).collect();
+    let mut shifts = plans[0].shifts.to_vec();
+    for plan in &plans[1..] {
+        shifts = join(&shifts, &plan.shifts);
+    }
+    let open = !shifts.is_empty();
+    let reason = plans.iter().find(|plan| plan.is_working() == open).map(|plan| plan.reason.clone());
+    let reason = reason.unwrap_or_else(|| Reason::Exception("no common hours".into()));
+    DayPlan { shifts: shifts.into(), reason }
+}
+
+fn without(base: &Calendar, others: &[Calendar], day: Day) -> DayPlan {
+    let plan = base.plan(day);
+    let mut shifts = plan.shifts.to_vec();
+    let mut taken = None;
+    for other in others {
+        for near in [day - 1, day, day + 1] {
+            let shift_days = i64::from(near - day) * DAY_SECONDS;
+            let hours = other.plan(near).shifts;
+            shifts = shifts.iter().flat_map(|&s| cut(s, &hours, shift_days)).collect();
+        }
+        if shifts.is_empty() && plan.is_working() {
+            taken.get_or_insert_with(|| other.id().to_owned());
+        }
+    }
+    let reason = match taken {
+        Some(other) => Reason::Exception(format!("taken by {other}").into()),
+        None => plan.reason,
+    };
+    DayPlan { shifts: shifts.into(), reason }
+}
+
+fn union(a: &[Shift], b: &[Shift]) -> Vec<Shift> {
+    let mut all: Vec<Shift> = a.iter().chain(b).copied().collect();
+    all.sort_unstable();
+    let mut merged: Vec<Shift> = Vec::with_capacity(all.len());
+    for shift in all {
+        match merged.last_mut() {
+            Some(last) if shift.start <= last.end => last.end = last.end.max(shift.end),
+            _ => merged.push(shift),
+        }
+    }
+    merged
+}
+
+fn intersection(a: &[Shift], b: &[Shift]) -> Vec<Shift> {
+    let common = a.iter().flat_map(|x| {
+        b.iter().map(move |y| Shift { start: x.start.max(y.start), end: x.end.min(y.end) })
+    });
+    common.filter(|shift| shift.start < shift.end).collect()
+}
+
+/// What is left of a shift without the hours of a day `offset` seconds away.
+fn cut(shift: Shift, hours: &[Shift], offset: i64) -> Vec<Shift> {
+    let mut rest = vec![shift];
+    for taken in hours {
+        let (start, end) = (i64::from(taken.start) + offset, i64::from(taken.end) + offset);
+        rest = rest
+            .into_iter()
+            .flat_map(|s| {
+                let left = (i64::from(s.start), i64::from(s.end).min(start));
+                let right = (i64::from(s.start).max(end), i64::from(s.end));
+                [left, right]
+            })
+            .filter(|(from, to)| from < to)
+            .map(|(from, to)| Shift { start: from as u32, end: to as u32 })
+            .collect();
+    }
+    rest
+}
+
+struct YearPlan {
+    first: Day,
+    working: [u64; 6],
+    plans: Vec<DayPlan>,
+}
+
+/// The years worked out so far. A cache only.
+pub(crate) struct Years(Box<[OnceLock<Box<YearPlan>>]>);
+
+impl Default for Years {
+    fn default() -> Years {
+        Years((0..KEPT).map(|_| OnceLock::new()).collect())
+    }
+}
+
+impl Years {
+    pub(crate) fn is_working(&self, source: &Source, day: Day) -> bool {
+        self.with_year(source, day, |year| {
+            let at = (day - year.first) as usize;
+            year.working[at / 64] >> (at % 64) & 1 == 1
+        })
+    }
+
+    pub(crate) fn with_plan<T>(
+        &self,
+        source: &Source,
+        day: Day,
+        look: impl FnOnce(&DayPlan) -> T,
+    ) -> T {
+        self.with_year(source, day, |year| look(&year.plans[(day - year.first) as usize]))
+    }
+
+    fn with_year<T>(&self, source: &Source, day: Day, look: impl FnOnce(&YearPlan) -> T) -> T {
+        let Ymd { year, .. } = civil::ymd(day);
+        match usize::try_from(year - FIRST_KEPT).ok().and_then(|at| self.0.get(at)) {
+            Some(kept) => look(kept.get_or_init(|| Box::new(source.year(year)))),
+            None => look(&source.year(year)),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Day and second arithmetic on the proleptic Gregorian calendar, in plain integers.
+//!
+//! A *day* is a number of days since 1970-01-01; a *local* time is a number of seconds since
+//! 1970-01-01T00:00:00 on a wall clock. Searching works on these, because building a date object
+//! for every candidate costs more than the search itself. The edges of the crate use [`jiff`] types.
+
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime, Weekday};
+
+/// A day number: days since 1970-01-01.
+pub(crate) type Day = i32;
+/// Wall-clock seconds since 1970-01-01T00:00:00, in some zone.
+pub(crate) type Local = i64;
+/// Seconds since the Unix epoch.
+pub(crate) type Unix = i64;
+
+pub(crate) const DAY_SECONDS: i64 = 86_400;
+/// The Gregorian calendar, weekdays included, repeats after 400 years: no date search needs more.
+pub(crate) const CYCLE_YEARS: i32 = 400;
+pub(crate) const CYCLE_SECONDS: i64 = 146_097 * DAY_SECONDS;
+/// Years outside are answered with "never": the range of [`jiff::Timestamp`], without its edges.
+pub(crate) const FIRST_YEAR: i32 = -9998;
+pub(crate) const LAST_YEAR: i32 = 9998;
+
+/// A date as numbers; what [`jiff::civil::Date`] is outside of searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ymd {
+    pub(crate) year: i32,
+    /// 1 to 12.
+    pub(crate) month: u32,
+    /// 1 to 31.
+    pub(crate) day: u32,
+}
+
+/// The day number of a date. `month` must be 1–12; `day` may run past the month's end.
+pub(crate) const fn day_number(year: i32, month: u32, day: u32) -> Day {
+    // March-based years put the leap day last, so that a month's start is a linear expression.
+    let y = if month <= 2 { year - 1 } else { year };
+    let era = y.div_euclid(400);
+    let year_of_era = y.rem_euclid(400);
+    let month_from_march = (month as i32 + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day as i32 - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+/// The date of a day number.
+pub(crate) const fn ymd(day: Day) -> Ymd {
+    let shifted = day + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + if month <= 2 { 1 } else { 0 };
+    Ymd { year, month: month as u32, day }
+}
+
+pub(crate) const fn is_leap(year: i32) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+pub(crate) const fn month_length(year: i32, month: u32) -> u32 {
+    match month {
+        2 if is_leap(year) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+pub(crate) const fn year_length(year: i32) -> u32 {
+    if is_leap(year) { 366 } else { 365 }
+}
+
+/// Sunday is 0, as in cron.
+pub(crate) const fn weekday(day: Day) -> u32 {
+    (day + 4).rem_euclid(7) as u32
+}
+
+pub(crate) const fn day_of(local: Local) -> Day {
+    local.div_euclid(DAY_SECONDS) as Day
+}
+
+pub(crate) const fn second_of_day(local: Local) -> u32 {
+    local.rem_euclid(DAY_SECONDS) as u32
+}
+
+pub(crate) const fn local(day: Day, second_of_day: u32) -> Local {
+    day as i64 * DAY_SECONDS + second_of_day as i64
+}
+
+pub(crate) fn day_from_date(date: Date) -> Day {
+    day_number(i32::from(date.year()), date.month() as u32, date.day() as u32)
+}
+
+/// `None` outside the years that [`jiff::civil::Date`] can hold.
+pub(crate) fn date_from_day(day: Day) -> Option<Date> {
+    let Ymd { year, month, day } = ymd(day);
+    Date::new(i16::try_from(year).ok()?, month as i8, day as i8).ok()
+}
+
+pub(crate) fn local_from_datetime(datetime: DateTime) -> Local {
+    let time = datetime.time();
+    let second =
+        time.hour() as u32 * 3600 + u32::from(time.minute() as u8) * 60 + time.second() as u32;
+    local(day_from_date(datetime.date()), second)
+}
+
+pub(crate) fn datetime_from_local(value: Local) -> Option<DateTime> {
+    let second = second_of_day(value);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    Some(date_from_day(day_of(value))?.at(hour as i8, minute as i8, second as i8, 0))
+}
+
+pub(crate) const fn weekday_from_sunday(index: u32) -> Weekday {
+    match index % 7 {
+        0 => Weekday::Sunday,
+        1 => Weekday::Monday,
+        2 => Weekday::Tuesday,
+        3 => Weekday::Wednesday,
+        4 => Weekday::Thursday,
+        5 => Weekday::Friday,
+        _ => Weekday::Saturday,
+    }
+}
+
+/// The smallest whole second strictly after `instant`.
+pub(crate) fn second_after(instant: Timestamp) -> Unix {
+    floor_second(instant) + 1
+}
+
+/// The largest whole second strictly before `instant`.
+pub(crate) fn second_before(instant: Timestamp) -> Unix {
+    let floor = floor_second(instant);
+    if instant.subsec_nanosecond() == 0 { floor - 1 } else { floor }
+}
+
+pub(crate) fn floor_second(instant: Timestamp) -> Unix {
+    // `as_second` truncates toward zero, and the fraction has the sign of the instant.
+    if instant.subsec_nanosecond() < 0 { instant.as_second() - 1 } else { instant.as_second() }
+}
+
+/// `None` outside the range of [`Timestamp`]: a search that leaves it has found nothing.
+pub(crate) fn timestamp(unix: Unix) -> Option<Timestamp> {
+    Timestamp::from_second(unix).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_jiff_on_every_day_of_eight_centuries() {
+        let mut date = Date::constant(1600, 1, 1);
+        let mut day = day_from_date(date);
+        while date.year() < 2401 {
+            let Ymd { year, month, day: of_month } = ymd(day);
+            assert_eq!((year as i16, month as i8, of_month as i8), (date.year(), date.month(), date.day()));
+            assert_eq!(day_number(year, month, of_month), day);
+            assert_eq!(weekday_from_sunday(weekday(day)), date.weekday());
+            assert_eq!(month_length(year, month), date.days_in_month() as u32);
+            assert_eq!(year_length(year), date.days_in_year() as u32);
+            date = date.tomorrow().unwrap();
+            day += 1;
+        }
+    }
+
+    #[test]
+    fn seconds_around_an_instant_are_strict() {
+        for (text, after, before) in [
+            ("1970-01-01T00:00:10Z", 11, 9),
+            ("1970-01-01T00:00:10.5Z", 11, 10),
+            ("1969-12-31T23:59:50Z", -9, -11),
+            ("1969-12-31T23:59:50.5Z", -9, -10),
+        ] {
+            let instant: Timestamp = text.parse().unwrap();
+            assert_eq!(second_after(instant), after, "{text}");
+            assert_eq!(second_before(instant), before, "{text}");
+        }
+    }
+}

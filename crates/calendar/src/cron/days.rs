@@ -1,0 +1,194 @@
+//! Which days of a month match: the day-of-month and day-of-week fields together.
+
+use crate::civil;
+
+/// The n of `5L` and `FRI#L`.
+pub(super) const LAST: u32 = 6;
+
+/// Both day fields, as bits. A month's days are bits 1 to 31.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Days {
+    of_month: OfMonth,
+    of_week: OfWeek,
+    join: Join,
+}
+
+/// How the two fields combine when both are restricted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Join {
+    /// Cron's old rule.
+    #[default]
+    Either,
+    /// `+MON`.
+    Both,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct OfMonth {
+    any: bool,
+    days: u32,
+    /// Bit k: the day k before the last one (`L` is bit 0).
+    from_last: u32,
+    /// Bit d: the working weekday nearest to the dth (`15W`).
+    near: u32,
+    /// `LW`.
+    last_workday: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct OfWeek {
+    any: bool,
+    /// Bit 0 is Sunday.
+    weekdays: u8,
+    /// For n = 1 to 5 and [`LAST`]: the weekdays of which the nth of the month matches.
+    nth: [u8; 7],
+}
+
+impl Days {
+    pub(super) fn any_day_of_month(&mut self) {
+        self.of_month.any = true;
+    }
+
+    pub(super) fn days_of_month(&mut self, days: u32) {
+        self.of_month.days |= days;
+    }
+
+    pub(super) fn from_last(&mut self, back: u32) {
+        self.of_month.from_last |= 1 << back;
+    }
+
+    pub(super) fn nearest_workday(&mut self, day: u32) {
+        self.of_month.near |= 1 << day;
+    }
+
+    pub(super) fn last_workday(&mut self) {
+        self.of_month.last_workday = true;
+    }
+
+    pub(super) fn any_day_of_week(&mut self) {
+        self.of_week.any = true;
+    }
+
+    pub(super) fn weekdays(&mut self, weekdays: u8) {
+        self.of_week.weekdays |= weekdays;
+    }
+
+    pub(super) fn nth_weekday(&mut self, weekday: u32, n: u32) {
+        self.of_week.nth[n as usize] |= 1 << weekday;
+    }
+
+    pub(super) fn require_both(&mut self) {
+        self.join = Join::Both;
+    }
+
+    /// Every day of every month.
+    pub(super) fn is_every(&self) -> bool {
+        self.of_month.any && self.of_week.any
+    }
+
+    /// The matching days of a month, as bits 1 to 31.
+    pub(super) fn in_month(&self, year: i32, month: u32) -> u32 {
+        let length = civil::month_length(year, month);
+        let whole = u32::MAX >> (31 - length) & !1;
+        if self.is_every() {
+            return whole;
+        }
+        let first = civil::weekday(civil::day_number(year, month, 1));
+        let matching = match (self.of_month.any, self.of_week.any) {
+            (false, true) => self.of_month.matching(length, first),
+            (true, _) => self.of_week.matching(length, first),
+            (false, false) => {
+                let of_month = self.of_month.matching(length, first);
+                let of_week = self.of_week.matching(length, first);
+                match self.join {
+                    Join::Either => of_month | of_week,
+                    Join::Both => of_month & of_week,
+                }
+            }
+        };
+        matching & whole
+    }
+
+    /// The parts, for putting the rule into words.
+    pub(super) fn parts(&self) -> Parts<'_> {
+        Parts {
+            days_of_month: (!self.of_month.any).then_some(DayOfMonthParts {
+                days: self.of_month.days,
+                from_last: self.of_month.from_last,
+                near: self.of_month.near,
+                last_workday: self.of_month.last_workday,
+            }),
+            days_of_week: (!self.of_week.any)
+                .then_some((self.of_week.weekdays, &self.of_week.nth)),
+            both: self.join == Join::Both,
+        }
+    }
+}
+
+/// What [`Days`] is made of.
+pub(super) struct Parts<'a> {
+    pub(super) days_of_month: Option<DayOfMonthParts>,
+    pub(super) days_of_week: Option<(u8, &'a [u8; 7])>,
+    pub(super) both: bool,
+}
+
+pub(super) struct DayOfMonthParts {
+    pub(super) days: u32,
+    pub(super) from_last: u32,
+    pub(super) near: u32,
+    pub(super) last_workday: bool,
+}
+
+impl OfMonth {
+    fn matching(&self, length: u32, first: u32) -> u32 {
+        let mut days = self.days;
+        if self.from_last != 0 {
+            // Bit k of `from_last` is day `length - k`: the mirrored bits, moved into place.
+            days |= self.from_last.reverse_bits() >> (31 - length);
+        }
+        let mut near = self.near & (u32::MAX >> (31 - length));
+        while near != 0 {
+            let day = near.trailing_zeros();
+            near &= near - 1;
+            days |= 1 << nearest_workday(day, length, first);
+        }
+        if self.last_workday {
+            days |= 1 << nearest_workday(length, length, first);
+        }
+        days
+    }
+}
+
+/// The Monday-to-Friday day nearest to `day`, without leaving the month.
+fn nearest_workday(day: u32, length: u32, first: u32) -> u32 {
+    match (first + day - 1) % 7 {
+        6 if day == 1 => 3,
+        6 => day - 1,
+        0 if day == length => day - 2,
+        0 => day + 1,
+        _ => day,
+    }
+}
+
+impl OfWeek {
+    fn matching(&self, length: u32, first: u32) -> u32 {
+        let mut days = repeat_weekly(self.weekdays, first);
+        for n in 1..=5 {
+            if self.nth[n] != 0 {
+                let week = 0b1111_1110 << (7 * (n - 1));
+                days |= repeat_weekly(self.nth[n], first) & week as u32;
+            }
+        }
+        if self.nth[LAST as usize] != 0 {
+            let last_week = 0b1111_1110 << (length - 7);
+            days |= repeat_weekly(self.nth[LAST as usize], first) & last_week;
+        }
+        days
+    }
+}
+
+/// The days of a month (bits 1 and up) that fall on the weekdays, if the 1st is on `first`.
+fn repeat_weekly(weekdays: u8, first: u32) -> u32 {
+    const EVERY_SEVENTH: u64 = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28 | 1 << 35;
+    ((u64::from(weekdays) * EVERY_SEVENTH) >> first << 1) as u32
+}

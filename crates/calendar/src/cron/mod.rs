@@ -1,0 +1,237 @@
+//! Cron expressions: the dialect, and the search over wall-clock time.
+
+mod days;
+mod field;
+mod parse;
+mod words;
+mod years;
+
+use std::fmt;
+
+use days::Days;
+use years::Years;
+
+use crate::civil::{self, CYCLE_YEARS, Day, FIRST_YEAR, LAST_YEAR, Local, Ymd};
+use crate::dst::WallTimes;
+use crate::problem::Problem;
+
+/// Names for common expressions, with or without `@`, in any case.
+pub(crate) const PRESETS: [(&str, &str); 10] = [
+    ("daily", "0 0 * * *"),
+    ("midnight", "0 0 * * *"),
+    ("hourly", "0 * * * *"),
+    ("weekly", "0 0 * * 0"),
+    ("monthly", "0 0 1 * *"),
+    ("yearly", "0 0 1 1 *"),
+    ("annually", "0 0 1 1 *"),
+    ("weekdays", "0 0 * * 1-5"),
+    ("every_5min", "*/5 * * * *"),
+    ("every_15min", "*/15 * * * *"),
+];
+
+/// A cron expression: a set of wall-clock times. It has no zone; [`Rule`](crate::Rule) adds one.
+///
+/// Five fields (minute, hour, day of month, month, day of week), six with leading seconds, seven
+/// with a trailing year; or a preset such as `@daily`. The dialect:
+///
+/// | written | meaning |
+/// |---|---|
+/// | `*` `,` `-` `/` | every, list, range, step; `5/15` is `5-59/15` |
+/// | `?` | in the day fields the same as `*` |
+/// | `JAN`…, `SUN`… | names, in any case; `0` and `7` are Sunday, `FRI-SUN` is fine |
+/// | `L`, `L-3`, `LW` | last day, three days before it, last Monday-to-Friday day |
+/// | `15W` | Monday-to-Friday day nearest to the 15th, in the same month |
+/// | `5#3`, `5L`, `FRI#L` | third, last Friday of the month |
+/// | `+MON` | the day of week must match *as well as* the day of month |
+///
+/// If both day fields are restricted (anything but a bare `*` or `?`), either may match.
+///
+/// ```
+/// use calendar::Cron;
+/// assert!(Cron::parse("0 9 * * MON-FRI").is_ok());
+/// assert!(Cron::parse("0 22-6 * * *").unwrap_err().to_string().contains("0 22-23,0-6 * * *"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cron {
+    text: Box<str>,
+    seconds: u64,
+    minutes: u64,
+    hours: u32,
+    days: Days,
+    /// Bit 1 is January.
+    months: u16,
+    years: Years,
+    wildcard: bool,
+}
+
+impl Cron {
+    /// Reads an expression. At most 256 characters, ASCII only.
+    pub fn parse(text: &str) -> Result<Cron, Problem> {
+        parse::parse(text)
+    }
+
+    /// Whether the minute or hour field begins with `*`, which decides the daylight saving rule:
+    /// such a rule keeps its spacing, any other keeps its times of day.
+    pub fn is_wildcard(&self) -> bool {
+        self.wildcard
+    }
+
+    /// In English: `at 09:00 on weekdays`.
+    pub fn words(&self) -> String {
+        words::words(self)
+    }
+
+    fn written(self, text: &str) -> Cron {
+        Cron { text: text.trim().into(), ..self }
+    }
+
+    fn matches_day(&self, day: Day) -> bool {
+        if self.is_every_day() {
+            return true;
+        }
+        let Ymd { year, month, day } = civil::ymd(day);
+        self.months >> month & 1 == 1
+            && self.years.at_or_after(year) == Some(year)
+            && self.days.in_month(year, month) >> day & 1 == 1
+    }
+
+    fn is_every_day(&self) -> bool {
+        self.months == 0b1_1111_1111_1110
+            && self.years == Years::Every
+            && self.days.is_every()
+    }
+
+    /// The first matching day at or after `day`.
+    fn day_at_or_after(&self, day: Day) -> Option<Day> {
+        if self.is_every_day() {
+            return Some(day);
+        }
+        let start = civil::ymd(day);
+        let last_year = (start.year + CYCLE_YEARS).min(LAST_YEAR);
+        let mut year = self.years.at_or_after(start.year.max(FIRST_YEAR))?;
+        let mut from = if year == start.year { (start.month, start.day) } else { (1, 1) };
+        while year <= last_year {
+            let mut months = u32::from(self.months) & (u32::MAX << from.0);
+            while months != 0 {
+                let month = months.trailing_zeros();
+                months &= months - 1;
+                let first = if month == from.0 { from.1 } else { 1 };
+                let days = self.days.in_month(year, month) & (u32::MAX << first);
+                if days != 0 {
+                    return Some(civil::day_number(year, month, days.trailing_zeros()));
+                }
+            }
+            year = self.years.at_or_after(year + 1)?;
+            from = (1, 1);
+        }
+        None
+    }
+
+    /// The last matching day at or before `day`.
+    fn day_at_or_before(&self, day: Day) -> Option<Day> {
+        if self.is_every_day() {
+            return Some(day);
+        }
+        let start = civil::ymd(day);
+        let first_year = (start.year - CYCLE_YEARS).max(FIRST_YEAR);
+        let mut year = self.years.at_or_before(start.year.min(LAST_YEAR))?;
+        let mut from = if year == start.year { (start.month, start.day) } else { (12, 31) };
+        while year >= first_year {
+            let mut months = u32::from(self.months) & up_to(from.0);
+            while months != 0 {
+                let month = months.ilog2();
+                months &= !(1 << month);
+                let last = if month == from.0 { from.1 } else { 31 };
+                let days = self.days.in_month(year, month) & up_to(last);
+                if days != 0 {
+                    return Some(civil::day_number(year, month, days.ilog2()));
+                }
+            }
+            year = self.years.at_or_before(year - 1)?;
+            from = (12, 31);
+        }
+        None
+    }
+
+    /// The first matching second of a day at or after `second`.
+    fn time_at_or_after(&self, second: u32) -> Option<u32> {
+        let (h, m, s) = (second / 3600, second / 60 % 60, second % 60);
+        let hours = u64::from(self.hours);
+        if hours >> h & 1 == 1 {
+            if self.minutes >> m & 1 == 1
+                && let Some(s) = lowest_from(self.seconds, s)
+            {
+                return Some(h * 3600 + m * 60 + s);
+            }
+            if let Some(m) = lowest_from(self.minutes, m + 1) {
+                return Some(h * 3600 + m * 60 + self.seconds.trailing_zeros());
+            }
+        }
+        let h = lowest_from(hours, h + 1)?;
+        Some(h * 3600 + self.minutes.trailing_zeros() * 60 + self.seconds.trailing_zeros())
+    }
+
+    /// The last matching second of a day at or before `second`.
+    fn time_at_or_before(&self, second: u32) -> Option<u32> {
+        let (h, m, s) = (second / 3600, second / 60 % 60, second % 60);
+        let hours = u64::from(self.hours);
+        if hours >> h & 1 == 1 {
+            if self.minutes >> m & 1 == 1
+                && let Some(s) = highest_below(self.seconds, s + 1)
+            {
+                return Some(h * 3600 + m * 60 + s);
+            }
+            if let Some(m) = highest_below(self.minutes, m) {
+                return Some(h * 3600 + m * 60 + self.seconds.ilog2());
+            }
+        }
+        let h = highest_below(hours, h)?;
+        Some(h * 3600 + self.minutes.ilog2() * 60 + self.seconds.ilog2())
+    }
+}
+
+impl WallTimes for Cron {
+    fn at_or_after(&self, from: Local) -> Option<Local> {
+        let day = civil::day_of(from);
+        if self.matches_day(day)
+            && let Some(second) = self.time_at_or_after(civil::second_of_day(from))
+        {
+            return Some(civil::local(day, second));
+        }
+        let first = self.time_at_or_after(0)?;
+        Some(civil::local(self.day_at_or_after(day + 1)?, first))
+    }
+
+    fn at_or_before(&self, from: Local) -> Option<Local> {
+        let day = civil::day_of(from);
+        if self.matches_day(day)
+            && let Some(second) = self.time_at_or_before(civil::second_of_day(from))
+        {
+            return Some(civil::local(day, second));
+        }
+        let last = self.time_at_or_before(civil::DAY_SECONDS as u32 - 1)?;
+        Some(civil::local(self.day_at_or_before(day - 1)?, last))
+    }
+}
+
+/// The expression as it was written.
+impl fmt::Display for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn lowest_from(bits: u64, from: u32) -> Option<u32> {
+    let rest = bits & u64::MAX.checked_shl(from).unwrap_or(0);
+    (rest != 0).then(|| rest.trailing_zeros())
+}
+
+fn highest_below(bits: u64, below: u32) -> Option<u32> {
+    let rest = bits & !u64::MAX.checked_shl(below).unwrap_or(0);
+    (rest != 0).then(|| rest.ilog2())
+}
+
+/// Bits 0 to `last`.
+fn up_to(last: u32) -> u32 {
+    u32::MAX >> (31 - last)
+}

@@ -1,0 +1,238 @@
+//! Wall-clock times in a zone whose clock jumps: which instants they mean.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::civil::{self, Local, Unix};
+use crate::zone::{Resolved, Segment, Zone};
+
+/// A longer hole is a date that does not exist (Apia, 2011-12-30), not a change of the clock.
+const LONGEST_GAP: i32 = 3 * 3600;
+
+/// What happens to a time that the clock jumps over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gap {
+    /// It moves to the first instant after the gap; several become one.
+    Shift,
+    /// It does not happen on that day.
+    Skip,
+}
+
+/// What happens to a time that the clock shows twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fold {
+    /// The first pass only.
+    First,
+    /// The second pass only.
+    Last,
+    /// Both passes.
+    Both,
+}
+
+/// What a schedule says about daylight saving; what it leaves out follows from its rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DstOptions {
+    /// Overrides the rule for gaps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Gap>,
+    /// Overrides the rule for folds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fold: Option<Fold>,
+}
+
+/// The daylight saving rule in force for one rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dst {
+    /// For times that are jumped over.
+    pub gap: Gap,
+    /// For times that happen twice.
+    pub fold: Fold,
+}
+
+impl Dst {
+    /// For rules that name times of day: each happens once a day, whatever the clock does.
+    pub const FIXED: Dst = Dst { gap: Gap::Shift, fold: Fold::First };
+    /// For rules that repeat through the hour or day: the real spacing is kept.
+    pub const WILDCARD: Dst = Dst { gap: Gap::Skip, fold: Fold::Both };
+
+    /// This rule, but for what the options say.
+    #[must_use]
+    pub fn with(self, options: DstOptions) -> Dst {
+        Dst {
+            gap: options.gap.unwrap_or(self.gap),
+            fold: options.fold.unwrap_or(self.fold),
+        }
+    }
+}
+
+/// A set of wall-clock times that can be searched both ways.
+pub(crate) trait WallTimes {
+    fn at_or_after(&self, from: Local) -> Option<Local>;
+    fn at_or_before(&self, from: Local) -> Option<Local>;
+}
+
+/// The first instant strictly after `after` at which one of the wall times happens.
+pub(crate) fn next_after(
+    times: &impl WallTimes,
+    zone: &Zone,
+    dst: Dst,
+    after: Timestamp,
+) -> Option<Timestamp> {
+    let from = civil::second_after(after);
+    let segment = zone.segment(from);
+    let edges = Edges::of(&segment);
+    let offset = i64::from(segment.offset);
+    // Nearly always the answer lies before the next change of the clock.
+    let (start, end) = match dst.fold {
+        Fold::First => ((from + offset).max(edges.second_pass_end), segment.end),
+        Fold::Last => (from + offset, segment.end.min(edges.first_pass_start.saturating_sub(offset))),
+        Fold::Both => (from + offset, segment.end),
+    };
+    let found = times.at_or_after(start)?;
+    if found - offset < end {
+        return civil::timestamp(found - offset);
+    }
+    let walk = |pass| forward(times, zone, dst.gap, pass, from);
+    let unix = match dst.fold {
+        Fold::First => walk(Pass::First),
+        Fold::Last => walk(Pass::Last),
+        Fold::Both => [walk(Pass::First), walk(Pass::Last)].into_iter().flatten().min(),
+    };
+    civil::timestamp(unix?)
+}
+
+/// The last instant strictly before `before` at which one of the wall times happens.
+pub(crate) fn previous_before(
+    times: &impl WallTimes,
+    zone: &Zone,
+    dst: Dst,
+    before: Timestamp,
+) -> Option<Timestamp> {
+    let from = civil::second_before(before);
+    let walk = |pass| backward(times, zone, dst.gap, pass, from);
+    let unix = match dst.fold {
+        Fold::First => walk(Pass::First),
+        Fold::Last => walk(Pass::Last),
+        Fold::Both => [walk(Pass::First), walk(Pass::Last)].into_iter().flatten().max(),
+    };
+    civil::timestamp(unix?)
+}
+
+/// One wall time as an instant; `None` if it falls into a gap and is skipped.
+pub(crate) fn instant_of(local: Local, zone: &Zone, dst: Dst) -> Option<Unix> {
+    match zone.resolve(local) {
+        Resolved::Once(at) => Some(at),
+        Resolved::Fold { last, .. } if dst.fold == Fold::Last => Some(last),
+        Resolved::Fold { first, .. } => Some(first),
+        Resolved::Gap { end, before, after } => {
+            (dst.gap == Gap::Shift && after - before <= LONGEST_GAP).then_some(end)
+        }
+    }
+}
+
+/// Which of the two happenings of a repeated wall time counts. With one chosen, the order of wall
+/// times is the order of instants, so that a search over wall times is a search over instants.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    First,
+    Last,
+}
+
+/// The wall times of a stretch that also happen in the stretch before or after it.
+struct Edges {
+    /// Before this wall time the stretch repeats what was shown already.
+    second_pass_end: Local,
+    /// From this wall time on the stretch shows what will be shown again.
+    first_pass_start: Local,
+}
+
+impl Edges {
+    fn of(segment: &Segment) -> Edges {
+        let widest = i64::from(segment.offset.max(segment.before));
+        let narrow = i64::from(segment.offset.min(segment.after));
+        Edges {
+            second_pass_end: segment.start.saturating_add(widest),
+            first_pass_start: segment.end.saturating_add(narrow),
+        }
+    }
+}
+
+fn forward(
+    times: &impl WallTimes,
+    zone: &Zone,
+    gap: Gap,
+    pass: Pass,
+    earliest: Unix,
+) -> Option<Unix> {
+    let segment = zone.segment(earliest);
+    let edges = Edges::of(&segment);
+    let local = earliest + i64::from(segment.offset);
+    let mut from = match pass {
+        Pass::First => local.max(edges.second_pass_end),
+        Pass::Last => local.min(edges.first_pass_start),
+    };
+    loop {
+        let found = times.at_or_after(from)?;
+        from = found + 1;
+        match landing(zone, gap, pass, found) {
+            Landing::At(at) if at >= earliest => return Some(at),
+            Landing::At(_) => {}
+            Landing::Nowhere { resume_after, .. } => from = resume_after,
+        }
+    }
+}
+
+fn backward(
+    times: &impl WallTimes,
+    zone: &Zone,
+    gap: Gap,
+    pass: Pass,
+    latest: Unix,
+) -> Option<Unix> {
+    let segment = zone.segment(latest);
+    let edges = Edges::of(&segment);
+    let local = latest + i64::from(segment.offset);
+    let mut from = match pass {
+        Pass::First if local < edges.second_pass_end => edges.second_pass_end - 1,
+        Pass::Last if local >= edges.first_pass_start => edges.first_pass_start - 1,
+        _ => local,
+    };
+    loop {
+        let found = times.at_or_before(from)?;
+        from = found - 1;
+        match landing(zone, gap, pass, found) {
+            Landing::At(at) if at <= latest => return Some(at),
+            Landing::At(_) => {}
+            Landing::Nowhere { resume_before, .. } => from = resume_before,
+        }
+    }
+}
+
+/// Where a wall time ends up.
+enum Landing {
+    At(Unix),
+    /// In a gap that is skipped; the wall times on either side of it.
+    Nowhere { resume_after: Local, resume_before: Local },
+}
+
+fn landing(zone: &Zone, gap: Gap, pass: Pass, local: Local) -> Landing {
+    match zone.resolve(local) {
+        Resolved::Once(at) => Landing::At(at),
+        Resolved::Fold { first, last } => {
+            Landing::At(if pass == Pass::First { first } else { last })
+        }
+        Resolved::Gap { end, before, after } => {
+            if gap == Gap::Shift && after - before <= LONGEST_GAP {
+                Landing::At(end)
+            } else {
+                Landing::Nowhere {
+                    resume_after: end + i64::from(after),
+                    resume_before: end + i64::from(before) - 1,
+                }
+            }
+        }
+    }
+}

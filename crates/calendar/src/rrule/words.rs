@@ -1,0 +1,244 @@
+//! A recurrence in English: `every 2 weeks on Monday and Friday at 09:00, New York time`.
+
+use super::expand::fill_in;
+use super::{End, Frequency, NthWeekday, Recurrence, Rrule};
+
+const WEEKDAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+/// More times of day than this are told by hours and minutes instead of one by one.
+const TIMES_LISTED: usize = 6;
+
+impl Recurrence {
+    /// The rule in words, for people who check what they wrote.
+    pub fn words(&self) -> String {
+        // What the start gives is part of what the rule says: "every month" means "on the 15th".
+        let rule = fill_in(&self.rrule, self.start);
+        let mut words = format!("{}{}", period_and_days(&rule), clock(&rule));
+        if !rule.positions.is_empty() {
+            let places = and(rule.positions.iter().map(|&n| place(n)));
+            words += &format!(", only the {places} of each {}", unit(rule.frequency));
+        }
+        match rule.end {
+            End::Never => {}
+            End::Count(1) => words += ", once",
+            End::Count(count) => words += &format!(", {count} times"),
+            End::UntilDate(date) => words += &format!(", until {date}"),
+            End::UntilWall(wall) => words += &format!(", until {} {}", wall.date(), wall.time()),
+            End::UntilUtc(utc) => words += &format!(", until {} {} UTC", utc.date(), utc.time()),
+        }
+        words += &dates(", except ", self.exceptions.len());
+        words += &dates(", and on ", self.additions.len());
+        format!("{words}, {}", zone_words(self.zone.name()))
+    }
+}
+
+fn dates(lead: &str, count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => format!("{lead}1 date"),
+        _ => format!("{lead}{count} dates"),
+    }
+}
+
+fn zone_words(name: &str) -> String {
+    match name {
+        "UTC" | "Etc/UTC" => "UTC".to_owned(),
+        _ => format!("{} time", name.rsplit('/').next().unwrap_or(name).replace('_', " ")),
+    }
+}
+
+fn unit(frequency: Frequency) -> &'static str {
+    match frequency {
+        Frequency::Secondly => "second",
+        Frequency::Minutely => "minute",
+        Frequency::Hourly => "hour",
+        Frequency::Daily => "day",
+        Frequency::Weekly => "week",
+        Frequency::Monthly => "month",
+        Frequency::Yearly => "year",
+    }
+}
+
+fn period_and_days(rule: &Rrule) -> String {
+    let period = match rule.interval {
+        1 => format!("every {}", unit(rule.frequency)),
+        n => format!("every {n} {}s", unit(rule.frequency)),
+    };
+    let mut filters: Vec<String> = Vec::new();
+    let named_days = dated(rule);
+    let plain = rule.frequency == Frequency::Daily && rule.interval == 1;
+    let only_weekdays = named_days.is_none() && !rule.weekdays.is_empty();
+    let period = if plain && only_weekdays {
+        format!("every {}", weekday_words(rule))
+    } else {
+        if only_weekdays {
+            filters.push(format!("on {}", weekday_words(rule)));
+        } else if !rule.weekdays.is_empty() {
+            filters.push(format!("on {} if it is", weekday_words(rule)));
+        }
+        period
+    };
+    if let Some(days) = named_days {
+        filters.push(if rule.weekdays.is_empty() { format!("on {days}") } else { days });
+    }
+    if !rule.week_numbers.is_empty() {
+        filters.push(week_words(&rule.week_numbers));
+    }
+    if !rule.months.is_empty() {
+        let months = and(rule.months.iter().map(|&m| MONTHS[m as usize - 1].to_owned()));
+        let of = !rule.month_days.is_empty() && rule.year_days.is_empty();
+        let of = of && rule.week_numbers.is_empty();
+        filters.push(format!("{} {months}", if of { "of" } else { "in" }));
+    } else if rule.frequency == Frequency::Yearly && !rule.month_days.is_empty() {
+        filters.push("of every month".to_owned());
+    }
+    let filters: String = filters.iter().map(|filter| format!(" {filter}")).collect();
+    period + &filters
+}
+
+/// Days that are told by their place in a month or year.
+fn dated(rule: &Rrule) -> Option<String> {
+    let month_days = (!rule.month_days.is_empty())
+        .then(|| format!("the {}", and(rule.month_days.iter().map(|&n| day_place(n)))));
+    let year_days = (!rule.year_days.is_empty()).then(|| {
+        let places = and(rule.year_days.iter().map(|&n| place(n)));
+        format!("the {places} day of the year")
+    });
+    match (month_days, year_days) {
+        (Some(month), Some(year)) => Some(format!("{month} if it is {year}")),
+        (month, year) => month.or(year),
+    }
+}
+
+fn weekday_words(rule: &Rrule) -> String {
+    let numbered = rule.frequency >= Frequency::Monthly;
+    let bare: Vec<u8> =
+        rule.weekdays.iter().filter(|d| d.nth == 0 || !numbered).map(|d| d.weekday).collect();
+    let mut words = match bare.as_slice() {
+        [1, 2, 3, 4, 5] => vec!["weekdays".to_owned()],
+        [0, 6] => vec!["weekends".to_owned()],
+        // Weeks are told from Monday on.
+        days => {
+            let mut days = days.to_vec();
+            days.sort_unstable_by_key(|day| (day + 6) % 7);
+            days.dedup();
+            days.iter().map(|&day| WEEKDAYS[day as usize].to_owned()).collect()
+        }
+    };
+    if numbered {
+        let of_year = rule.frequency == Frequency::Yearly && rule.months.is_empty();
+        let nth = |day: &NthWeekday| {
+            format!("the {} {}", place(day.nth.into()), WEEKDAYS[day.weekday as usize])
+        };
+        words.extend(rule.weekdays.iter().filter(|d| d.nth > 0).map(nth));
+        words.extend(rule.weekdays.iter().filter(|d| d.nth < 0).map(nth));
+        if of_year && words.len() > bare.len() && bare.is_empty() {
+            return format!("{} of the year", and(words));
+        }
+    }
+    if rule.frequency == Frequency::Daily && rule.interval == 1 && words.len() == 1 {
+        // "every weekday" instead of "every weekdays".
+        return words.concat().trim_end_matches('s').to_owned();
+    }
+    and(words)
+}
+
+fn week_words(numbers: &[i16]) -> String {
+    match numbers {
+        [n] if *n > 0 => format!("in week {n}"),
+        _ if numbers.iter().all(|&n| n > 0) => format!("in weeks {}", and(numbers)),
+        _ => format!("in the {} week of the year", and(numbers.iter().map(|&n| place(n)))),
+    }
+}
+
+fn clock(rule: &Rrule) -> String {
+    let times = rule.hours.len() * rule.minutes.len() * rule.seconds.len();
+    if rule.frequency >= Frequency::Daily && times <= TIMES_LISTED {
+        return format!(" at {}", and(times_of_day(rule)));
+    }
+    let mut parts = Vec::new();
+    let all_zero = |list: &[i16]| matches!(list, [0]);
+    if !rule.seconds.is_empty() && !all_zero(&rule.seconds) {
+        parts.push(numbered("second", &rule.seconds));
+    }
+    let minutes_matter = !all_zero(&rule.minutes) || rule.frequency >= Frequency::Hourly;
+    if !rule.minutes.is_empty() && minutes_matter {
+        parts.push(numbered("minute", &rule.minutes));
+    }
+    let at = if parts.is_empty() { String::new() } else { format!(" at {}", parts.join(" of ")) };
+    if rule.hours.is_empty() { at } else { format!("{at} in {}", numbered("hour", &rule.hours)) }
+}
+
+fn times_of_day(rule: &Rrule) -> Vec<String> {
+    let with_seconds = rule.seconds != [0];
+    let mut times = Vec::new();
+    for hour in &rule.hours {
+        for minute in &rule.minutes {
+            for second in &rule.seconds {
+                let seconds = if with_seconds { format!(":{second:02}") } else { String::new() };
+                times.push(format!("{hour:02}:{minute:02}{seconds}"));
+            }
+        }
+    }
+    times
+}
+
+/// `minute 5`, `minutes 0 and 30`, `hours 9 to 17`.
+fn numbered(unit: &str, numbers: &[i16]) -> String {
+    match numbers {
+        [one] => format!("{unit} {one}"),
+        [first, .., last] if numbers.len() > 2 && (last - first) as usize == numbers.len() - 1 => {
+            format!("{unit}s {first} to {last}")
+        }
+        _ => format!("{unit}s {}", and(numbers)),
+    }
+}
+
+/// `1st`, `last`, `2nd to last`.
+fn place(n: i16) -> String {
+    match n {
+        -1 => "last".to_owned(),
+        n if n < 0 => format!("{} to last", ordinal(-n)),
+        1 => "first".to_owned(),
+        n => ordinal(n),
+    }
+}
+
+/// `1st`, `last day`, `2nd to last day`.
+fn day_place(n: i16) -> String {
+    if n > 0 { ordinal(n) } else { format!("{} day", place(n)) }
+}
+
+fn ordinal(n: i16) -> String {
+    let ending = match (n % 10, n % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{n}{ending}")
+}
+
+fn and(items: impl IntoIterator<Item = impl ToString>) -> String {
+    let mut items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    match (items.pop(), items.is_empty()) {
+        (None, _) => String::new(),
+        (Some(last), true) => last,
+        (Some(last), false) => format!("{} and {last}", items.join(", ")),
+    }
+}

@@ -1,0 +1,275 @@
+//! Working time: adding, subtracting and measuring only what the calendar calls work.
+//!
+//! A shift is a stretch of wall-clock time; whoever works through a change of the clock works an
+//! hour more or less, so lengths are always those of the instants.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::calendars::{Calendar, Reason, SEARCH_DAYS, days_between};
+use crate::civil::{self, DAY_SECONDS, Day, Unix};
+
+/// Longest reach of an addition, in days: a century.
+const REACH_DAYS: Day = 36_525;
+const NANOS: i128 = 1_000_000_000;
+
+/// A stretch of working time, in instants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Open {
+    start: Unix,
+    end: Unix,
+}
+
+/// What lies between two instants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Between {
+    /// Working time.
+    pub working: SignedDuration,
+    /// Dates with working time of their own, first and last included.
+    pub working_days: i32,
+    /// Dates off because of their weekday.
+    pub weekend_days: i32,
+    /// Dates off because of a holiday.
+    pub holidays: i32,
+    /// Dates off because of an exception.
+    pub exceptions: i32,
+}
+
+impl Calendar {
+    /// Whether the instant lies in working hours: opening time does, closing time does not.
+    pub fn is_open(&self, instant: Timestamp) -> bool {
+        self.fit(instant) == Some(instant)
+    }
+
+    /// The instant itself in working hours, else the next opening, within ten years.
+    pub fn fit(&self, instant: Timestamp) -> Option<Timestamp> {
+        self.add_time(instant, SignedDuration::ZERO)
+    }
+
+    /// The last instant at or before which work stopped, if `instant` is outside of working hours.
+    pub(crate) fn closed_since(&self, instant: Timestamp) -> Option<Unix> {
+        let at = civil::floor_second(instant);
+        let day = self.day_of(at);
+        let back = days_between(day - SEARCH_DAYS, day + 1).rev();
+        back.flat_map(|day| self.openings(day).into_iter().rev())
+            .find(|open| open.start <= at)
+            .map(|open| open.end)
+            .filter(|&end| end <= at)
+    }
+
+    /// `start` plus working time; less, if the duration is negative. A result on closing time
+    /// stays there; zero from outside of working hours is the next opening.
+    ///
+    /// `None` if the calendar does not hold that much working time within a century.
+    ///
+    /// ```
+    /// use calendar::{Calendar, Zones, holidays::Region};
+    /// use jiff::{SignedDuration, Timestamp};
+    /// let utc = calendar::Zone::utc();
+    /// let us = Calendar::for_region(&Region::parse("US").unwrap(), utc);
+    /// let at = |text: &str| text.parse::<Timestamp>().unwrap();
+    /// let two_days = SignedDuration::from_secs(2 * us.seconds_per_day());
+    /// // Friday afternoon; the weekend does not count.
+    /// assert_eq!(us.add_time(at("2026-02-27T14:00:00Z"), two_days), Some(at("2026-03-03T14:00:00Z")));
+    /// assert_eq!(us.add_time(at("2026-02-28T14:00:00Z"), two_days), Some(at("2026-03-03T17:00:00Z")));
+    /// ```
+    pub fn add_time(&self, start: Timestamp, duration: SignedDuration) -> Option<Timestamp> {
+        let at = start.as_nanosecond();
+        let wanted = duration.as_nanos();
+        let found = if wanted >= 0 {
+            self.forward(at, wanted)
+        } else {
+            self.backward(at, -wanted)
+        };
+        Timestamp::from_nanosecond(found?).ok()
+    }
+
+    /// `start` plus so many working days, each as long as [`Calendar::seconds_per_day`].
+    pub fn add_days(&self, start: Timestamp, days: f64) -> Option<Timestamp> {
+        let seconds = days * self.seconds_per_day() as f64;
+        let wanted = SignedDuration::try_from_secs_f64(seconds).ok()?;
+        self.add_time(start, wanted)
+    }
+
+    /// What lies between two instants, negative if they are the other way round. `None` if they
+    /// are more than a century apart, or outside of the years 1900 to 2299.
+    pub fn between(&self, from: Timestamp, to: Timestamp) -> Option<Between> {
+        if to < from {
+            return self.between(to, from).map(Between::negated);
+        }
+        let (start, end) = (from.as_nanosecond(), to.as_nanosecond());
+        let first = self.day_of(civil::floor_second(from));
+        let last = self.day_of(civil::second_before(to).max(civil::floor_second(from)));
+        let days = days_between(first.saturating_sub(1), last);
+        if days.len() != (last - first + 2) as usize || last - first > REACH_DAYS {
+            return None;
+        }
+        let mut between = Between::default();
+        let mut nanos = 0;
+        let mut done = start;
+        // A shift that began on the evening before reaches into the first day.
+        for day in days {
+            for open in self.openings(day) {
+                let from = (i128::from(open.start) * NANOS).max(done);
+                let to = (i128::from(open.end) * NANOS).min(end);
+                nanos += (to - from).max(0);
+                done = done.max(to);
+            }
+            if day >= first {
+                self.with_plan(day, |plan| match &plan.reason {
+                    _ if plan.is_working() => between.working_days += 1,
+                    Reason::Holiday(_) => between.holidays += 1,
+                    Reason::Exception(_) => between.exceptions += 1,
+                    Reason::Weekend(_) | Reason::Working => between.weekend_days += 1,
+                });
+            }
+        }
+        let seconds = i64::try_from(nanos / NANOS).unwrap_or(i64::MAX);
+        between.working = SignedDuration::new(seconds, (nanos % NANOS) as i32);
+        Some(between)
+    }
+
+    fn day_of(&self, at: Unix) -> Day {
+        civil::day_of(at.saturating_add(i64::from(self.zone().segment(at).offset)))
+    }
+
+    fn forward(&self, start: i128, mut wanted: i128) -> Option<i128> {
+        let at = i64::try_from(start.div_euclid(NANOS)).ok()?;
+        let day = self.day_of(at);
+        let mut done = start;
+        let mut idle = 0;
+        for day in days_between(day - 1, day.saturating_add(REACH_DAYS)) {
+            let openings = self.openings(day);
+            idle = if openings.is_empty() { idle + 1 } else { 0 };
+            if idle > SEARCH_DAYS {
+                return None;
+            }
+            for open in openings {
+                let (from, to) =
+                    ((i128::from(open.start) * NANOS).max(done), i128::from(open.end) * NANOS);
+                if to <= from {
+                    continue;
+                }
+                if wanted <= to - from {
+                    return Some(from + wanted);
+                }
+                wanted -= to - from;
+                done = to;
+            }
+        }
+        None
+    }
+
+    fn backward(&self, start: i128, mut wanted: i128) -> Option<i128> {
+        let at = i64::try_from(start.div_euclid(NANOS)).ok()?;
+        let day = self.day_of(at);
+        let mut done = start;
+        let mut idle = 0;
+        for day in days_between(day.saturating_sub(REACH_DAYS), day + 1).rev() {
+            let openings = self.openings(day);
+            idle = if openings.is_empty() { idle + 1 } else { 0 };
+            if idle > SEARCH_DAYS {
+                return None;
+            }
+            for open in openings.into_iter().rev() {
+                let (from, to) =
+                    (i128::from(open.start) * NANOS, (i128::from(open.end) * NANOS).min(done));
+                if to <= from {
+                    continue;
+                }
+                if wanted <= to - from {
+                    return Some(to - wanted);
+                }
+                wanted -= to - from;
+                done = from;
+            }
+        }
+        None
+    }
+
+    /// The shifts that begin on a day, in instants, in order.
+    fn openings(&self, day: Day) -> Openings {
+        let mut openings = Openings::default();
+        let midnight = i64::from(day) * DAY_SECONDS;
+        let mut segment = self.zone().segment(midnight - i64::from(self.zone().segment(midnight).offset));
+        self.with_plan(day, |plan| {
+            for shift in &*plan.shifts {
+                let (from, to) = (midnight + i64::from(shift.start), midnight + i64::from(shift.end));
+                let offset = i64::from(segment.offset);
+                if from - offset >= segment.start && to - offset < segment.end {
+                    openings.push(Open { start: from - offset, end: to - offset });
+                    continue;
+                }
+                // The clock changes on this day: every stretch shows a part of the shift.
+                segment = self.zone().segment(from - DAY_SECONDS);
+                while segment.start < to + DAY_SECONDS {
+                    let offset = i64::from(segment.offset);
+                    let start = (from - offset).max(segment.start);
+                    let end = (to - offset).min(segment.end);
+                    if start < end {
+                        openings.push(Open { start, end });
+                    }
+                    if segment.end == i64::MAX {
+                        break;
+                    }
+                    segment = self.zone().segment(segment.end);
+                }
+                segment = self.zone().segment(from - i64::from(segment.offset));
+                openings.tidy();
+            }
+        });
+        openings
+    }
+}
+
+impl Between {
+    fn negated(self) -> Between {
+        Between {
+            working: -self.working,
+            working_days: -self.working_days,
+            weekend_days: -self.weekend_days,
+            holidays: -self.holidays,
+            exceptions: -self.exceptions,
+        }
+    }
+}
+
+/// A day's stretches. Most days have one or two, and additions look at many days: no allocation
+/// for those.
+#[derive(Default)]
+struct Openings {
+    near: [Option<Open>; 2],
+    more: Vec<Open>,
+}
+
+impl Openings {
+    fn is_empty(&self) -> bool {
+        self.near[0].is_none()
+    }
+
+    fn push(&mut self, open: Open) {
+        match self.near.iter_mut().find(|slot| slot.is_none()) {
+            Some(slot) if self.more.is_empty() => *slot = Some(open),
+            _ => self.more.push(open),
+        }
+    }
+
+    /// Passes of a repeated hour come out of order if a day has several shifts in it.
+    fn tidy(&mut self) {
+        let mut all: Vec<Open> = self.near.iter().flatten().chain(&self.more).copied().collect();
+        all.sort_unstable_by_key(|open| open.start);
+        *self = Openings::default();
+        all.into_iter().for_each(|open| self.push(open));
+    }
+}
+
+impl IntoIterator for Openings {
+    type Item = Open;
+    type IntoIter = std::iter::Chain<
+        std::iter::Flatten<std::array::IntoIter<Option<Open>, 2>>,
+        std::vec::IntoIter<Open>,
+    >;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.near.into_iter().flatten().chain(self.more)
+    }
+}

