@@ -39,7 +39,7 @@ def fit(shape, days, missing, window):
     if explained < max(FEWEST_DAYS_OF_A_RULE, 3 * len(exceptions)):
         return None
     if shape.every > 1 and (exceptions or explained == FEWEST_DAYS_OF_A_RULE):
-        return None  # four or five days every few years are soon found by chance
+        return None  # so few days every few years are soon found by chance
     first = years[start] if any(wrong[:start]) or shape.every > 1 else None
     last = years[end] if any(wrong[end + 1 :]) else None
     return Rule(shape, first, last, tuple(exceptions))
@@ -137,7 +137,7 @@ def induce(days_of, window, liked_anchors):
                 fits = (fit(shape, days, missing[days], window) for shape in tried)
                 proposed[days] = {rule for rule in fits if rule}
         best = None
-        for rule in sorted(set().union(*proposed.values()), key=str):
+        for rule in sorted(set().union(*proposed.values()), key=lambda r: (str(r), repr(r))):
             made = rule.dates(window)
             holds_in = [d for d in missing if made <= d and made & missing[d]]
             gained = set().union(*(made & missing[d] for d in holds_in))

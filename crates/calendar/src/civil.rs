@@ -5,7 +5,7 @@
 //! for every candidate costs more than the search itself. The edges of the crate use [`jiff`] types.
 
 use jiff::Timestamp;
-use jiff::civil::{Date, DateTime, Weekday};
+use jiff::civil::{Date, DateTime};
 
 /// A day number: days since 1970-01-01.
 pub(crate) type Day = i32;
@@ -115,18 +115,6 @@ pub(crate) fn datetime_from_local(value: Local) -> Option<DateTime> {
     Some(date_from_day(day_of(value))?.at(hour as i8, minute as i8, second as i8, 0))
 }
 
-pub(crate) const fn weekday_from_sunday(index: u32) -> Weekday {
-    match index % 7 {
-        0 => Weekday::Sunday,
-        1 => Weekday::Monday,
-        2 => Weekday::Tuesday,
-        3 => Weekday::Wednesday,
-        4 => Weekday::Thursday,
-        5 => Weekday::Friday,
-        _ => Weekday::Saturday,
-    }
-}
-
 /// The smallest whole second strictly after `instant`.
 pub(crate) fn second_after(instant: Timestamp) -> Unix {
     floor_second(instant) + 1
@@ -158,9 +146,12 @@ mod tests {
         let mut day = day_from_date(date);
         while date.year() < 2401 {
             let Ymd { year, month, day: of_month } = ymd(day);
-            assert_eq!((year as i16, month as i8, of_month as i8), (date.year(), date.month(), date.day()));
+            assert_eq!(
+                (year as i16, month as i8, of_month as i8),
+                (date.year(), date.month(), date.day())
+            );
             assert_eq!(day_number(year, month, of_month), day);
-            assert_eq!(weekday_from_sunday(weekday(day)), date.weekday());
+            assert_eq!(weekday(day) as i8, date.weekday().to_sunday_zero_offset());
             assert_eq!(month_length(year, month), date.days_in_month() as u32);
             assert_eq!(year_length(year), date.days_in_year() as u32);
             date = date.tomorrow().unwrap();

@@ -61,10 +61,7 @@ impl Dst {
     /// This rule, but for what the options say.
     #[must_use]
     pub fn with(self, options: DstOptions) -> Dst {
-        Dst {
-            gap: options.gap.unwrap_or(self.gap),
-            fold: options.fold.unwrap_or(self.fold),
-        }
+        Dst { gap: options.gap.unwrap_or(self.gap), fold: options.fold.unwrap_or(self.fold) }
     }
 }
 
@@ -88,7 +85,9 @@ pub(crate) fn next_after(
     // Nearly always the answer lies before the next change of the clock.
     let (start, end) = match dst.fold {
         Fold::First => ((from + offset).max(edges.second_pass_end), segment.end),
-        Fold::Last => (from + offset, segment.end.min(edges.first_pass_start.saturating_sub(offset))),
+        Fold::Last => {
+            (from + offset, segment.end.min(edges.first_pass_start.saturating_sub(offset)))
+        }
         Fold::Both => (from + offset, segment.end),
     };
     let found = times.at_or_after(start)?;
@@ -215,7 +214,10 @@ fn backward(
 enum Landing {
     At(Unix),
     /// In a gap that is skipped; the wall times on either side of it.
-    Nowhere { resume_after: Local, resume_before: Local },
+    Nowhere {
+        resume_after: Local,
+        resume_before: Local,
+    },
 }
 
 fn landing(zone: &Zone, gap: Gap, pass: Pass, local: Local) -> Landing {

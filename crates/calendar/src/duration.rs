@@ -100,7 +100,9 @@ mod tests {
 
     #[test]
     fn refuses() {
-        for text in ["", "5", "m", "5x", "-5m", "1.5h", "99999999999999999999d", "9999999d", "５m", "5m!"] {
+        for text in
+            ["", "5", "m", "5x", "-5m", "1.5h", "99999999999999999999d", "9999999d", "５m", "5m!"]
+        {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }

@@ -42,13 +42,13 @@ pub(crate) fn read(text: &str) -> Result<Vec<DayEvent>, Problem> {
         return Err(Problem::new("ics-length", text, 0..1, message)
             .allow(format!("at most {LENGTH_LIMIT} bytes")));
     }
-    let lines = unfold(text)?;
-    let starts = |l: &ContentLine| l.name == "BEGIN" && l.value.eq_ignore_ascii_case("VCALENDAR");
-    if !lines.first().is_some_and(starts) {
-        let first = text.lines().next().unwrap_or("");
-        return Err(Problem::whole("ics-format", first, "not an iCalendar file")
+    let first = text.trim_start_matches('\u{feff}').lines().find(|line| !line.trim().is_empty());
+    if !first.is_some_and(|line| line.trim().eq_ignore_ascii_case("BEGIN:VCALENDAR")) {
+        let message = "not an iCalendar file";
+        return Err(Problem::whole("ics-format", first.unwrap_or(""), message)
             .allow("a file that begins with BEGIN:VCALENDAR"));
     }
+    let lines = unfold(text)?;
     let mut events = Vec::new();
     let mut open: Option<Pending> = None;
     // Alarms inside an event have properties of the same names.
@@ -75,8 +75,10 @@ pub(crate) fn read(text: &str) -> Result<Vec<DayEvent>, Problem> {
         }
     }
     match open {
-        Some(pending) => Err(at_line(pending.line, "BEGIN:VEVENT", "the event does not end")
-            .suggest("END:VEVENT")),
+        Some(pending) => {
+            Err(at_line(pending.line, "BEGIN:VEVENT", "the event does not end")
+                .suggest("END:VEVENT"))
+        }
         None => Ok(events),
     }
 }
@@ -197,13 +199,13 @@ impl Pending {
 
 /// `20261224` or `20261224T090000` with or without `Z`; and whether it is a whole day.
 fn moment(text: &str) -> Result<(DateTime, bool), Problem> {
-    let bad = || {
-        Problem::whole("ics-date", text, "not a date")
-            .allow("20261224, or 20261224T090000")
-    };
+    let bad =
+        || Problem::whole("ics-date", text, "not a date").allow("20261224, or 20261224T090000");
     let (date, time) = text.split_once('T').map_or((text, None), |(d, t)| (d, Some(t)));
     let numbers = |digits: &str, width: &[usize]| -> Option<Vec<i16>> {
-        if digits.len() != width.iter().sum() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        if digits.len() != width.iter().sum::<usize>()
+            || !digits.bytes().all(|b| b.is_ascii_digit())
+        {
             return None;
         }
         let mut at = 0;
@@ -343,7 +345,8 @@ mod tests {
     use super::*;
 
     fn check(event_lines: &str) -> Result<Vec<(String, String, String)>, Problem> {
-        let text = format!("BEGIN:VCALENDAR\nBEGIN:VEVENT\n{event_lines}\nEND:VEVENT\nEND:VCALENDAR\n");
+        let text =
+            format!("BEGIN:VCALENDAR\nBEGIN:VEVENT\n{event_lines}\nEND:VEVENT\nEND:VCALENDAR\n");
         let date = |day| civil::date_from_day(day).unwrap().to_string();
         let events = read(&text)?;
         Ok(events.into_iter().map(|e| (date(e.first), date(e.last), e.name)).collect())

@@ -38,11 +38,12 @@ fn hash(key: &str) -> u64 {
 mod tests {
     use super::*;
 
+    /// Worked out by another implementation: schedules must not move when this code is touched.
     #[test]
     fn never_changes() {
         let hour = SignedDuration::from_hours(1);
         let at = |key| spread(key, hour).as_millis();
-        assert_eq!([at(""), at("a"), at("schedule-1")], [0; 3].map(|_| 0), "fill in");
+        assert_eq!([at(""), at("a"), at("schedule-1")], [3_372_370, 1_837_060, 1_490_011]);
     }
 
     #[test]

@@ -75,11 +75,7 @@ impl Calendar {
     pub fn add_time(&self, start: Timestamp, duration: SignedDuration) -> Option<Timestamp> {
         let at = start.as_nanosecond();
         let wanted = duration.as_nanos();
-        let found = if wanted >= 0 {
-            self.forward(at, wanted)
-        } else {
-            self.backward(at, -wanted)
-        };
+        let found = if wanted >= 0 { self.forward(at, wanted) } else { self.backward(at, -wanted) };
         Timestamp::from_nanosecond(found?).ok()
     }
 
@@ -190,10 +186,12 @@ impl Calendar {
     fn openings(&self, day: Day) -> Openings {
         let mut openings = Openings::default();
         let midnight = i64::from(day) * DAY_SECONDS;
-        let mut segment = self.zone().segment(midnight - i64::from(self.zone().segment(midnight).offset));
+        let mut segment =
+            self.zone().segment(midnight - i64::from(self.zone().segment(midnight).offset));
         self.with_plan(day, |plan| {
             for shift in &*plan.shifts {
-                let (from, to) = (midnight + i64::from(shift.start), midnight + i64::from(shift.end));
+                let (from, to) =
+                    (midnight + i64::from(shift.start), midnight + i64::from(shift.end));
                 let offset = i64::from(segment.offset);
                 if from - offset >= segment.start && to - offset < segment.end {
                     openings.push(Open { start: from - offset, end: to - offset });

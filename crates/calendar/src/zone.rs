@@ -138,7 +138,8 @@ impl Zones {
         if close.is_empty() {
             let last = |n: &str| n.rsplit('/').next().map(str::to_ascii_lowercase);
             let wanted = last(name);
-            close = names.iter().filter(|n| last(n) == wanted).map(String::as_str).take(3).collect();
+            close =
+                names.iter().filter(|n| last(n) == wanted).map(String::as_str).take(3).collect();
         }
         if close.is_empty() { problem } else { problem.suggest(close.join(" or ")) }
     }

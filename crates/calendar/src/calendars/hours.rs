@@ -42,7 +42,8 @@ pub(crate) fn parse_clock(text: &str) -> Result<u32, Problem> {
     let mut parts = text.trim().split(':');
     let mut number = |limit: u32| {
         let part = parts.next().unwrap_or("");
-        let digits = !part.is_empty() && part.len() <= 2 && part.bytes().all(|b| b.is_ascii_digit());
+        let digits =
+            !part.is_empty() && part.len() <= 2 && part.bytes().all(|b| b.is_ascii_digit());
         part.parse::<u32>().ok().filter(|n| digits && *n <= limit)
     };
     let (hour, minute) = (number(24), number(59));
@@ -88,11 +89,14 @@ pub(crate) fn day_plan(mut shifts: Vec<Shift>, text: &str) -> Result<Vec<Shift>,
     for pair in shifts.windows(2) {
         if pair[1].start < pair[0].end {
             let message = format!("{} and {} overlap", pair[0], pair[1]);
-            return Err(Problem::whole("hours", text, message)
-                .suggest(format!("{}-{}", english::clock(pair[0].start), {
+            return Err(Problem::whole("hours", text, message).suggest(format!(
+                "{}-{}",
+                english::clock(pair[0].start),
+                {
                     let end = pair[0].end.max(pair[1].end);
                     english::clock(end % (DAY_SECONDS as u32 + 1))
-                })));
+                }
+            )));
         }
     }
     Ok(shifts)
@@ -162,7 +166,9 @@ mod tests {
 
     #[test]
     fn times_of_day() {
-        for (text, seconds) in [("00:00", 0), ("9:05", 32_700), ("24:00", 86_400), ("23:59:59", 86_399)] {
+        for (text, seconds) in
+            [("00:00", 0), ("9:05", 32_700), ("24:00", 86_400), ("23:59:59", 86_399)]
+        {
             assert_eq!(parse_clock(text), Ok(seconds), "{text}");
         }
         for text in ["", "24:01", "9", "09:60", "9:0x", "-1:00", "09:00:00:00", "٩:00", "+9:00"] {
@@ -176,7 +182,8 @@ mod tests {
         assert_eq!(parse_shift("22:00-06:00").unwrap().seconds(), 8 * 3600);
         assert_eq!(parse_shift("00:00-24:00").unwrap().seconds(), 86_400);
         assert!(parse_shift("09:00-09:00").is_err());
-        let overlapping = vec![parse_shift("09:00-12:00").unwrap(), parse_shift("11:00-13:00").unwrap()];
+        let overlapping =
+            vec![parse_shift("09:00-12:00").unwrap(), parse_shift("11:00-13:00").unwrap()];
         assert!(day_plan(overlapping, "x").unwrap_err().message.contains("overlap"));
     }
 

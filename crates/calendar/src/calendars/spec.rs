@@ -6,9 +6,9 @@ use std::sync::Arc;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
+use super::Calendar;
 use super::hours::{self, Dates, Shift};
 use super::year::{Entry, Own, Reason, Source};
-use super::Calendar;
 use crate::holidays::Region;
 use crate::ics;
 use crate::problem::{Mistake, Problem};
@@ -202,8 +202,10 @@ impl Builder<'_> {
     }
 
     fn source(&mut self, spec: &CalendarSpec) -> Option<Source> {
-        let own = !spec.hours.is_empty() || !spec.holidays.is_empty() || !spec.exceptions.is_empty();
-        let kinds = [own, !spec.union.is_empty(), !spec.intersection.is_empty(), spec.base.is_some()];
+        let own =
+            !spec.hours.is_empty() || !spec.holidays.is_empty() || !spec.exceptions.is_empty();
+        let kinds =
+            [own, !spec.union.is_empty(), !spec.intersection.is_empty(), spec.base.is_some()];
         if kinds.iter().filter(|given| **given).count() > 1 {
             let message = "a calendar has its own hours and holidays, or is composed of others";
             let problem = Problem::whole("calendar-kind", "", message)
@@ -260,8 +262,8 @@ impl Builder<'_> {
             other.zone().name(),
             zone.name()
         );
-        let problem = Problem::whole("calendar-zones", other.id(), message)
-            .suggest("calendars of one zone");
+        let problem =
+            Problem::whole("calendar-zones", other.id(), message).suggest("calendars of one zone");
         Err(vec![Mistake::new("timezone", problem)])
     }
 
@@ -341,7 +343,8 @@ impl Builder<'_> {
             }
             HolidaySpec::Detailed(detailed) => detailed,
         };
-        let DetailedHoliday { country, subdivision, ics, date, from, to, name, hours } = &**detailed;
+        let DetailedHoliday { country, subdivision, ics, date, from, to, name, hours } =
+            &**detailed;
         let dated = date.is_some() || from.is_some() || to.is_some();
         if usize::from(country.is_some()) + usize::from(ics.is_some()) + usize::from(dated) != 1 {
             let problem = Problem::whole("holiday", "", "an entry names one source of dates")
@@ -398,13 +401,12 @@ impl Builder<'_> {
             Problem::whole("ics-file", file, format!("the file cannot be read: {why}"))
         });
         let events = text.and_then(|text| ics::read(&text));
-        let entries = self.keep(format!("{path}.ics"), events).into_iter().flatten().map(|event| {
-            Entry {
+        let entries =
+            self.keep(format!("{path}.ics"), events).into_iter().flatten().map(|event| Entry {
                 dates: Dates::Span(event.first, event.last),
                 reason: Reason::Holiday(event.name.into()),
                 shifts: Some(Arc::from([])),
-            }
-        });
+            });
         entries.collect()
     }
 
@@ -429,8 +431,9 @@ impl Builder<'_> {
 /// A region by its code, with the nearest ones if there is none.
 pub(crate) fn region(code: &str) -> Result<Region, Problem> {
     Region::parse(code).map_err(|unknown| {
-        let problem = Problem::whole("region-unknown", code, "no holidays are known for this region")
-            .allow("a country such as US, or one with a subdivision such as DE-BY");
+        let problem =
+            Problem::whole("region-unknown", code, "no holidays are known for this region")
+                .allow("a country such as US, or one with a subdivision such as DE-BY");
         match unknown.nearest.first() {
             Some(_) => problem.suggest(unknown.nearest.join(" or ")),
             None => problem,

@@ -14,8 +14,8 @@ use crate::holidays::Region;
 const FIRST_KEPT: i32 = 1900;
 const KEPT: usize = 400;
 /// The days of those years.
-pub(crate) const PLANNED: std::ops::Range<Day> = civil::day_number(FIRST_KEPT, 1, 1)
-    ..civil::day_number(FIRST_KEPT + KEPT as i32, 1, 1);
+pub(crate) const PLANNED: std::ops::Range<Day> =
+    civil::day_number(FIRST_KEPT, 1, 1)..civil::day_number(FIRST_KEPT + KEPT as i32, 1, 1);
 
 /// Why a date is worked or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,18 +229,15 @@ impl Own {
 }
 
 /// The plan of a composed calendar: its hours, and the reason of the first that explains it.
-fn joined(
-    all: &[Calendar],
-    day: Day,
-    join: fn(&[Shift], &[Shift]) -> Vec<Shift>,
-) -> DayPlan {
+fn joined(all: &[Calendar], day: Day, join: fn(&[Shift], &[Shift]) -> Vec<Shift>) -> DayPlan {
     let plans: Vec<DayPlan> = all.iter().map(|calendar| calendar.plan(day)).collect();
     let mut shifts = plans[0].shifts.to_vec();
     for plan in &plans[1..] {
         shifts = join(&shifts, &plan.shifts);
     }
     let open = !shifts.is_empty();
-    let reason = plans.iter().find(|plan| plan.is_working() == open).map(|plan| plan.reason.clone());
+    let reason =
+        plans.iter().find(|plan| plan.is_working() == open).map(|plan| plan.reason.clone());
     let reason = reason.unwrap_or_else(|| Reason::Exception("no common hours".into()));
     DayPlan { shifts: shifts.into(), reason }
 }

@@ -109,6 +109,13 @@ impl Days {
         matching & whole
     }
 
+    /// The day, if the rule is for one day of the month and nothing else.
+    pub(super) fn single_day_of_month(&self) -> Option<u32> {
+        let OfMonth { any, days, from_last, near, last_workday } = self.of_month;
+        let only = !any && self.of_week.any && from_last == 0 && near == 0 && !last_workday;
+        (only && days.count_ones() == 1).then(|| days.trailing_zeros())
+    }
+
     /// The parts, for putting the rule into words.
     pub(super) fn parts(&self) -> Parts<'_> {
         Parts {
@@ -118,8 +125,7 @@ impl Days {
                 near: self.of_month.near,
                 last_workday: self.of_month.last_workday,
             }),
-            days_of_week: (!self.of_week.any)
-                .then_some((self.of_week.weekdays, &self.of_week.nth)),
+            days_of_week: (!self.of_week.any).then_some((self.of_week.weekdays, &self.of_week.nth)),
             both: self.join == Join::Both,
         }
     }

@@ -81,6 +81,15 @@ impl Cron {
         words::words(self)
     }
 
+    /// The day of the month, if it is a single one that some of the rule's months do not have.
+    pub(crate) fn only_late_day(&self) -> Option<u32> {
+        let day = self.days.single_day_of_month()?;
+        let months = (1..=12).filter(|month| self.months >> month & 1 == 1);
+        // 2000 is a leap year: a rule for 29 February alone is not told what it knows.
+        let short = months.clone().any(|month| civil::month_length(2000, month) < day);
+        (short && months.count() > 1).then_some(day)
+    }
+
     fn written(self, text: &str) -> Cron {
         Cron { text: text.trim().into(), ..self }
     }
@@ -96,9 +105,7 @@ impl Cron {
     }
 
     fn is_every_day(&self) -> bool {
-        self.months == 0b1_1111_1111_1110
-            && self.years == Years::Every
-            && self.days.is_every()
+        self.months == 0b1_1111_1111_1110 && self.years == Years::Every && self.days.is_every()
     }
 
     /// The first matching day at or after `day`.

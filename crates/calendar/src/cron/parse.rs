@@ -318,7 +318,8 @@ impl Parser<'_> {
             Field::DayOfWeek => ("0".to_owned(), "6".to_owned()),
             _ => (field.min().to_string(), field.max().to_string()),
         };
-        let step = self.text[item.clone()].split_once('/').map_or(String::new(), |(_, s)| format!("/{s}"));
+        let step =
+            self.text[item.clone()].split_once('/').map_or(String::new(), |(_, s)| format!("/{s}"));
         let two = format!("{low}-{last}{step},{first}-{high}{step}");
         let message = format!("the {} range runs backwards", field.name());
         Problem::new("cron-reversed", self.text, item.clone(), message)
@@ -372,11 +373,13 @@ impl Parser<'_> {
         let written = &self.text[place.clone()];
         let message = match written {
             "" => format!("a number is missing in the {} field", field.name()),
-            "?" if !field.is_day() => format!("? stands only for a day, not for the {}", field.name()),
+            "?" if !field.is_day() => {
+                format!("? stands only for a day, not for the {}", field.name())
+            }
             _ => format!("{written} is not a {}", field.name()),
         };
-        let problem = Problem::new("cron-value", self.text, place.clone(), message)
-            .allow(field.allowed());
+        let problem =
+            Problem::new("cron-value", self.text, place.clone(), message).allow(field.allowed());
         let names: &[&str] = match field {
             Field::Month => &MONTHS,
             Field::DayOfWeek => &WEEKDAYS,
@@ -384,7 +387,10 @@ impl Parser<'_> {
         };
         let long = written.get(..3).filter(|_| written.len() > 3);
         let close = names.iter().find(|name| long.is_some_and(|l| name.eq_ignore_ascii_case(l)));
-        match (written, close.copied().or_else(|| nearest(written, names.iter().copied()).first().copied())) {
+        match (
+            written,
+            close.copied().or_else(|| nearest(written, names.iter().copied()).first().copied()),
+        ) {
             (_, Some(name)) => problem.suggest(self.replaced(place, name)),
             ("H" | "R" | "~", _) => problem.suggest("0, with the option spread: 1h"),
             ("?", _) => problem.suggest(self.replaced(place, "*")),
@@ -398,9 +404,7 @@ impl Parser<'_> {
         if bytes.is_empty() || bytes.len() > 9 {
             return None;
         }
-        bytes.iter().try_fold(0u32, |n, b| {
-            b.is_ascii_digit().then(|| n * 10 + u32::from(b - b'0'))
-        })
+        bytes.iter().try_fold(0u32, |n, b| b.is_ascii_digit().then(|| n * 10 + u32::from(b - b'0')))
     }
 
     /// The whole expression with one part written differently: something to paste.

@@ -34,7 +34,9 @@ fn year_span(&(from, to, step): &(i32, i32, i32)) -> String {
     match (from == to, step) {
         (true, _) => from.to_string(),
         (false, 1) => format!("{from} to {to}"),
-        (false, step) => format!("every {} year from {from} to {to}", english::ordinal(step as u32)),
+        (false, step) => {
+            format!("every {} year from {from} to {to}", english::ordinal(step as u32))
+        }
     }
 }
 
@@ -57,8 +59,13 @@ fn shape(bits: u64, size: u32) -> Shape {
     match values.as_slice() {
         all if all.len() == size as usize => Shape::Every,
         &[one] => Shape::One(one),
-        &[0, step, ..] if size % step == 0 && values.len() as u32 == size / step
-            && values.iter().all(|v| v % step == 0) => Shape::Step(step),
+        &[0, step, ..]
+            if size % step == 0
+                && values.len() as u32 == size / step
+                && values.iter().all(|v| v % step == 0) =>
+        {
+            Shape::Step(step)
+        }
         &[first, .., last] if values.len() as u32 == last - first + 1 => Shape::Range(first, last),
         _ => Shape::List(values),
     }
@@ -72,7 +79,8 @@ fn times(cron: &Cron) -> (String, bool) {
         let mut clocks = Vec::new();
         for h in values(hours) {
             for m in values(minutes) {
-                clocks.extend(values(seconds).iter().map(|s| english::clock(h * 3600 + m * 60 + s)));
+                clocks
+                    .extend(values(seconds).iter().map(|s| english::clock(h * 3600 + m * 60 + s)));
             }
         }
         return (format!("at {}", english::list(&clocks, "and")), true);
@@ -86,10 +94,9 @@ fn times(cron: &Cron) -> (String, bool) {
         Shape::List(list) => format!("at seconds {} of ", numbers(&list)),
     };
     words.push_str(&minutes_and_hours(minutes, hours));
-    for (long, short) in [
-        ("every second of every minute", "every second"),
-        (" seconds of every minute", " seconds"),
-    ] {
+    for (long, short) in
+        [("every second of every minute", "every second"), (" seconds of every minute", " seconds")]
+    {
         words = words.replace(long, short);
     }
     (words, false)

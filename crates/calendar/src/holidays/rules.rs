@@ -14,6 +14,7 @@
 //! (counted from the year after `from`), `from 2021`, `to 2030`, `except 2024 2025`. The years are
 //! those of the day named in the rule: New Year's Day of 2022 may be observed in 2021.
 
+use std::num::NonZeroU16;
 use std::str::{FromStr, SplitAsciiWhitespace};
 
 use jiff::ToSpan;
@@ -53,7 +54,7 @@ pub(super) enum Shift {
 /// The years a rule holds in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Years {
-    every: Option<i16>,
+    every: Option<NonZeroU16>,
     from: Option<i16>,
     to: Option<i16>,
     except: Vec<i16>,
@@ -137,7 +138,7 @@ impl Years {
     fn contain(&self, year: i16) -> bool {
         let from = self.from.unwrap_or(i16::MIN);
         let in_step = self.every.is_none_or(|every| {
-            (i32::from(year) - i32::from(from)).rem_euclid(i32::from(every)) == 0
+            (i32::from(year) - i32::from(from)).rem_euclid(i32::from(every.get())) == 0
         });
         year >= from
             && self.to.is_none_or(|to| year <= to)
@@ -212,6 +213,11 @@ fn name_and_days(word: &str) -> Option<(&str, i16)> {
     }
 }
 
+fn weekday_move(word: &str) -> Option<(usize, i16)> {
+    let (name, days) = name_and_days(word)?;
+    Some((weekday_named(name)?, days))
+}
+
 fn weekday_named(name: &str) -> Option<usize> {
     WEEKDAYS.iter().position(|weekday| *weekday == name)
 }
@@ -233,37 +239,38 @@ impl<'a> Words<'a> {
     }
 
     fn weekday_moves(&mut self) -> Option<Shift> {
-        let only = self.next_if(|word| (word == "only").then_some(())).is_some();
+        let mut ahead = Words(self.0.clone());
+        let only = ahead.next_if(|word| (word == "only").then_some(())).is_some();
         let mut moves = [if only { None } else { Some(0) }; 7];
         let mut found = false;
-        while let Some((weekday, days)) = self.next_if(|word| {
-            let (name, days) = name_and_days(word)?;
-            Some((weekday_named(name)?, days))
-        }) {
+        while let Some((weekday, days)) = ahead.next_if(weekday_move) {
             moves[weekday] = Some(days);
             found = true;
         }
-        found.then_some(Shift::ByWeekday(moves))
+        found.then(|| {
+            *self = ahead;
+            Shift::ByWeekday(moves)
+        })
     }
 
     fn years(&mut self) -> Years {
         Years {
-            every: self.year_after("every").filter(|every| *every > 0),
-            from: self.year_after("from"),
-            to: self.year_after("to"),
-            except: self.year_after("except").map_or_else(Vec::new, |first| {
+            every: self.number_after("every"),
+            from: self.number_after("from"),
+            to: self.number_after("to"),
+            except: self.number_after("except").map_or_else(Vec::new, |first| {
                 let rest = std::iter::from_fn(|| self.next_if(|word| word.parse().ok()));
                 std::iter::once(first).chain(rest).collect()
             }),
         }
     }
 
-    fn year_after(&mut self, keyword: &str) -> Option<i16> {
+    fn number_after<N: FromStr>(&mut self, keyword: &str) -> Option<N> {
         let mut ahead = Words(self.0.clone());
         ahead.next_if(|word| (word == keyword).then_some(()))?;
-        let year = ahead.next_if(|word| word.parse().ok())?;
+        let number = ahead.next_if(|word| word.parse().ok())?;
         *self = ahead;
-        Some(year)
+        Some(number)
     }
 }
 
@@ -366,6 +373,8 @@ mod tests {
             "Mon>01-15",
             "Foo>=01-15",
             "12-25 Foo+1",
+            "12-25 only",
+            "12-25 every 0",
             "12-25 from",
             "12-25 to x",
             "2025-01-30..32",

@@ -28,8 +28,10 @@ impl Days {
     pub(super) fn of(rrule: &Rrule) -> Days {
         let filter = Filter::of(rrule);
         let mut masks = [[0; 6]; 28];
-        for (kind, mask) in masks.iter_mut().enumerate() {
-            *mask = filter.mask(&Shape::of(kind));
+        for kind in 0..masks.len() {
+            // Only week numbers reach across the turn of the year.
+            let like = if filter.week_numbers.is_none() && kind < 21 { kind % 7 } else { kind };
+            masks[kind] = if like < kind { masks[like] } else { filter.mask(&Shape::of(kind)) };
         }
         Days { masks }
     }

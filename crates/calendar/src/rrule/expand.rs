@@ -12,14 +12,16 @@ use super::times::{Positions, Times};
 use super::{Direction, Frequency, Rrule};
 use crate::civil::{self, Day, Local};
 
-/// Leaps one search may take. A leap costs about 20 ns, so the longest search stays under one
+/// Leaps one search may take. A leap costs 20 to 50 ns, so the longest search stays under one
 /// millisecond. Rules people write need less than a hundred; those that need more than this have
 /// parts that coincide once in centuries (every 999,983 s, but only at 03:03:03), and are
 /// answered with "never".
-pub(super) const SEARCH_LEAPS: u32 = 25_000;
+pub(super) const SEARCH_LEAPS: u32 = 15_000;
 /// Leaps for finding where COUNT ends, once per recurrence: ten for each of the occurrences that
 /// COUNT may ask for, of which ordinary rules need two. A rule that needs more ends where they do.
 pub(super) const COUNT_LEAPS: u32 = 1_000_000;
+/// Counting the set of a period takes the time of a few leaps.
+const PICK_LEAPS: u32 = 3;
 
 /// How much more work a search may do.
 #[derive(Debug)]
@@ -31,8 +33,8 @@ impl Leaps {
     }
 
     /// `None` when they are used up, which ends the search.
-    pub(super) fn take(&mut self) -> Option<()> {
-        self.0 = self.0.checked_sub(1)?;
+    pub(super) fn take(&mut self, leaps: u32) -> Option<()> {
+        self.0 = self.0.checked_sub(leaps)?;
         Some(())
     }
 
@@ -114,7 +116,7 @@ impl Plan {
         leaps: &mut Leaps,
     ) -> Option<Day> {
         loop {
-            leaps.take()?;
+            leaps.take(1)?;
             day = self.days.seek(day, direction)?;
             let active = periods.nearest_active(day, direction);
             if active == day {
@@ -134,6 +136,7 @@ impl Plan {
         leaps: &mut Leaps,
     ) -> Option<Local> {
         loop {
+            leaps.take(PICK_LEAPS)?;
             let today = civil::day_of(from);
             let day = self.seek_day(periods, today, direction, leaps)?;
             let index = periods.index(day);
@@ -143,9 +146,8 @@ impl Plan {
             // Where `from` lies in the period's set; all or nothing of it when `from` is outside.
             let second = civil::second_of_day(from);
             let rank = |second: u32| {
-                let passes = self.days.seek(today, Direction::Forward) == Some(today);
-                self.days.count(start, today) * per_day
-                    + if passes { times.rank(second) } else { 0 }
+                let today_rank = if day == today { times.rank(second) } else { 0 };
+                self.days.count(start, today) * per_day + today_rank
             };
             let inside = (start..end).contains(&today);
             let pick = match direction {

@@ -186,6 +186,11 @@ impl Recurrence {
         self
     }
 
+    /// The zone whose wall clock it follows.
+    pub fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
     /// The first occurrence strictly after an instant.
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         let from = civil::second_after(after);
@@ -221,7 +226,7 @@ impl Recurrence {
             }
             wall = match self.zone.resolve(wall) {
                 Resolved::Gap { end, before, after } => {
-                    leaps.take()?;
+                    leaps.take(1)?;
                     match direction {
                         Direction::Forward => end + i64::from(after),
                         Direction::Backward => end + i64::from(before) - 1,

@@ -419,3 +419,6 @@ fn basic_time(date: &str, time: &str) -> Option<DateTime> {
         .ok()
         .and_then(|t| Some(basic_date(date)?.to_datetime(t)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -143,7 +143,7 @@ impl Units {
         leaps: &mut Leaps,
     ) -> Option<Local> {
         loop {
-            leaps.take()?;
+            leaps.take(1)?;
             let today = civil::day_of(unit);
             let day = days.seek(today, direction)?;
             let second = match direction {

@@ -2,23 +2,8 @@
 
 use super::expand::fill_in;
 use super::{End, Frequency, NthWeekday, Recurrence, Rrule};
+use crate::english::{self, MONTHS, WEEKDAYS};
 
-const WEEKDAYS: [&str; 7] =
-    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
 /// More times of day than this are told by hours and minutes instead of one by one.
 const TIMES_LISTED: usize = 6;
 
@@ -29,7 +14,7 @@ impl Recurrence {
         let rule = fill_in(&self.rrule, self.start);
         let mut words = format!("{}{}", period_and_days(&rule), clock(&rule));
         if !rule.positions.is_empty() {
-            let places = and(rule.positions.iter().map(|&n| place(n)));
+            let places = and(from_start_first(&rule.positions).map(place));
             words += &format!(", only the {places} of each {}", unit(rule.frequency));
         }
         match rule.end {
@@ -42,23 +27,12 @@ impl Recurrence {
         }
         words += &dates(", except ", self.exceptions.len());
         words += &dates(", and on ", self.additions.len());
-        format!("{words}, {}", zone_words(self.zone.name()))
+        format!("{words}, {}", english::zone(&self.zone))
     }
 }
 
 fn dates(lead: &str, count: usize) -> String {
-    match count {
-        0 => String::new(),
-        1 => format!("{lead}1 date"),
-        _ => format!("{lead}{count} dates"),
-    }
-}
-
-fn zone_words(name: &str) -> String {
-    match name {
-        "UTC" | "Etc/UTC" => "UTC".to_owned(),
-        _ => format!("{} time", name.rsplit('/').next().unwrap_or(name).replace('_', " ")),
-    }
+    if count == 0 { String::new() } else { lead.to_owned() + &english::count(count as i64, "date") }
 }
 
 fn unit(frequency: Frequency) -> &'static str {
@@ -113,9 +87,9 @@ fn period_and_days(rule: &Rrule) -> String {
 /// Days that are told by their place in a month or year.
 fn dated(rule: &Rrule) -> Option<String> {
     let month_days = (!rule.month_days.is_empty())
-        .then(|| format!("the {}", and(rule.month_days.iter().map(|&n| day_place(n)))));
+        .then(|| format!("the {}", and(from_start_first(&rule.month_days).map(day_place))));
     let year_days = (!rule.year_days.is_empty()).then(|| {
-        let places = and(rule.year_days.iter().map(|&n| place(n)));
+        let places = and(from_start_first(&rule.year_days).map(place));
         format!("the {places} day of the year")
     });
     match (month_days, year_days) {
@@ -161,7 +135,7 @@ fn week_words(numbers: &[i16]) -> String {
     match numbers {
         [n] if *n > 0 => format!("in week {n}"),
         _ if numbers.iter().all(|&n| n > 0) => format!("in weeks {}", and(numbers)),
-        _ => format!("in the {} week of the year", and(numbers.iter().map(|&n| place(n)))),
+        _ => format!("in the {} week of the year", and(from_start_first(numbers).map(place))),
     }
 }
 
@@ -184,13 +158,12 @@ fn clock(rule: &Rrule) -> String {
 }
 
 fn times_of_day(rule: &Rrule) -> Vec<String> {
-    let with_seconds = rule.seconds != [0];
     let mut times = Vec::new();
-    for hour in &rule.hours {
-        for minute in &rule.minutes {
-            for second in &rule.seconds {
-                let seconds = if with_seconds { format!(":{second:02}") } else { String::new() };
-                times.push(format!("{hour:02}:{minute:02}{seconds}"));
+    for &hour in &rule.hours {
+        for &minute in &rule.minutes {
+            for &second in &rule.seconds {
+                let second = i32::from(hour) * 3600 + i32::from(minute) * 60 + i32::from(second);
+                times.push(english::clock(second.unsigned_abs()));
             }
         }
     }
@@ -208,37 +181,84 @@ fn numbered(unit: &str, numbers: &[i16]) -> String {
     }
 }
 
-/// `1st`, `last`, `2nd to last`.
+/// `1, 15, -1` for a sorted `-1, 1, 15`.
+fn from_start_first(numbers: &[i16]) -> impl Iterator<Item = i16> {
+    let split = numbers.partition_point(|&n| n < 0);
+    numbers[split..].iter().chain(&numbers[..split]).copied()
+}
+
+/// `first`, `last`, `second to last`.
 fn place(n: i16) -> String {
+    let word = english::ordinal_word(n.unsigned_abs().into());
     match n {
         -1 => "last".to_owned(),
-        n if n < 0 => format!("{} to last", ordinal(-n)),
-        1 => "first".to_owned(),
-        n => ordinal(n),
+        n if n < 0 => format!("{word} to last"),
+        _ => word,
     }
 }
 
-/// `1st`, `last day`, `2nd to last day`.
+/// `1st`, `last day`, `second to last day`.
 fn day_place(n: i16) -> String {
-    if n > 0 { ordinal(n) } else { format!("{} day", place(n)) }
-}
-
-fn ordinal(n: i16) -> String {
-    let ending = match (n % 10, n % 100) {
-        (_, 11..=13) => "th",
-        (1, _) => "st",
-        (2, _) => "nd",
-        (3, _) => "rd",
-        _ => "th",
-    };
-    format!("{n}{ending}")
+    if n > 0 { english::ordinal(n.unsigned_abs().into()) } else { format!("{} day", place(n)) }
 }
 
 fn and(items: impl IntoIterator<Item = impl ToString>) -> String {
-    let mut items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
-    match (items.pop(), items.is_empty()) {
-        (None, _) => String::new(),
-        (Some(last), true) => last,
-        (Some(last), false) => format!("{} and {last}", items.join(", ")),
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    english::list(&items, "and")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Recurrence, Rrule, Zone};
+
+    #[test]
+    fn rules_read_as_english() {
+        for (rule, words) in [
+            ("FREQ=DAILY", "every day at 09:00"),
+            ("FREQ=DAILY;INTERVAL=3;COUNT=1", "every 3 days at 09:00, once"),
+            ("FREQ=DAILY;BYDAY=MO,TU,WE,TH,FR", "every weekday at 09:00"),
+            ("FREQ=WEEKLY", "every week on Tuesday at 09:00"),
+            ("FREQ=WEEKLY;INTERVAL=2;BYDAY=FR,MO", "every 2 weeks on Monday and Friday at 09:00"),
+            ("FREQ=MONTHLY", "every month on the 15th at 09:00"),
+            ("FREQ=MONTHLY;BYMONTHDAY=1,-1", "every month on the 1st and last day at 09:00"),
+            (
+                "FREQ=MONTHLY;BYDAY=2MO,-1FR;BYHOUR=8,17",
+                "every month on the second Monday and the last Friday at 08:00 and 17:00",
+            ),
+            (
+                "FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13",
+                "every month on Friday if it is the 13th at 09:00",
+            ),
+            (
+                "FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1",
+                "every month on weekdays at 09:00, only the last of each month",
+            ),
+            ("FREQ=YEARLY", "every year on the 15th of September at 09:00"),
+            ("FREQ=YEARLY;BYMONTHDAY=1", "every year on the 1st of every month at 09:00"),
+            ("FREQ=YEARLY;BYDAY=20MO", "every year on the 20th Monday of the year at 09:00"),
+            ("FREQ=YEARLY;BYMONTH=3;BYDAY=-1SU", "every year on the last Sunday in March at 09:00"),
+            ("FREQ=YEARLY;BYWEEKNO=20;BYDAY=MO", "every year on Monday in week 20 at 09:00"),
+            (
+                "FREQ=YEARLY;BYYEARDAY=-2,100",
+                "every year on the 100th and second to last day of the year at 09:00",
+            ),
+            ("FREQ=HOURLY;INTERVAL=2", "every 2 hours at minute 0"),
+            ("FREQ=MINUTELY;INTERVAL=20;BYHOUR=9,10,11", "every 20 minutes in hours 9 to 11"),
+            ("FREQ=SECONDLY;BYMINUTE=0,30", "every second at minutes 0 and 30"),
+            (
+                "FREQ=DAILY;BYHOUR=9,10,11;BYMINUTE=0,20,40",
+                "every day at minutes 0, 20 and 40 in hours 9 to 11",
+            ),
+            ("FREQ=DAILY;BYSECOND=5", "every day at 09:00:05"),
+            ("FREQ=DAILY;UNTIL=20270101", "every day at 09:00, until 2027-01-01"),
+            (
+                "FREQ=DAILY;UNTIL=20270101T100000Z",
+                "every day at 09:00, until 2027-01-01 10:00:00 UTC",
+            ),
+        ] {
+            let start = "2026-09-15T09:00".parse().unwrap();
+            let recurrence = Recurrence::new(Rrule::parse(rule).unwrap(), start, Zone::utc());
+            assert_eq!(recurrence.words(), format!("{words}, UTC"), "{rule}");
+        }
     }
 }

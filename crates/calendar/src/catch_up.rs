@@ -1,0 +1,264 @@
+//! Catch-up: which of the occurrences that were missed still run.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::duration::parse_duration;
+use crate::problem::{Mistake, Problem};
+use crate::timing::{Occurrence, Timing};
+
+/// How many missed occurrences are counted one by one. What is beyond is told as "more than".
+const COUNT_LIMIT: u64 = 100_000;
+/// How many runs `all` starts when nothing is said.
+const DEFAULT_LIMIT: u32 = 100;
+
+/// What to do about missed occurrences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// None of them runs.
+    None,
+    /// The latest one runs, for all.
+    #[default]
+    Last,
+    /// All of them run, oldest first.
+    All,
+}
+
+/// `catch_up: last`, or `catch_up: {policy: all, window: 1d, limit: 20, pace: 1/10s}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum CatchUpSpec {
+    /// Just the policy.
+    Policy(Policy),
+    /// With limits.
+    Detailed(DetailedCatchUp),
+}
+
+/// See [`CatchUpSpec`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DetailedCatchUp {
+    /// What to do.
+    pub policy: Policy,
+    /// What is older is missed for good.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<String>,
+    /// At most so many runs, the latest ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Runs per time: `1/10s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace: Option<String>,
+}
+
+/// What to do about missed occurrences, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CatchUp {
+    /// What to do.
+    pub policy: Policy,
+    /// What is older is missed for good.
+    pub window: Option<SignedDuration>,
+    /// At most so many runs.
+    pub limit: u32,
+    /// Time between two runs.
+    pub pace: Option<SignedDuration>,
+}
+
+impl Default for CatchUp {
+    fn default() -> CatchUp {
+        CatchUp { policy: Policy::Last, window: None, limit: DEFAULT_LIMIT, pace: None }
+    }
+}
+
+impl CatchUpSpec {
+    /// The policy, or everything that is wrong with it.
+    pub fn build(&self) -> Result<CatchUp, Vec<Mistake>> {
+        let detailed = match self {
+            CatchUpSpec::Policy(policy) => {
+                return Ok(CatchUp { policy: *policy, ..CatchUp::default() });
+            }
+            CatchUpSpec::Detailed(detailed) => detailed,
+        };
+        let mut mistakes = Vec::new();
+        let mut keep = |path: &str, result: Result<SignedDuration, Problem>| {
+            result.map_err(|problem| mistakes.push(Mistake::new(path, problem))).ok()
+        };
+        let window = detailed.window.as_deref().and_then(|w| keep("window", parse_duration(w)));
+        let pace = detailed.pace.as_deref().and_then(|pace| keep("pace", parse_pace(pace)));
+        let limit = detailed.limit.unwrap_or(DEFAULT_LIMIT);
+        if !(1..=10_000).contains(&limit) {
+            let problem = Problem::whole("catch-up", &limit.to_string(), "not a limit of runs")
+                .allow("1 to 10000");
+            mistakes.push(Mistake::new("limit", problem));
+        }
+        let catch_up = CatchUp { policy: detailed.policy, window, limit, pace };
+        if mistakes.is_empty() { Ok(catch_up) } else { Err(mistakes) }
+    }
+}
+
+/// `1/10s`: the time between two runs.
+fn parse_pace(text: &str) -> Result<SignedDuration, Problem> {
+    let bad =
+        || Problem::whole("pace", text, "not a pace").allow("runs/time, such as 1/10s or 60/1h");
+    let (runs, time) = text.split_once('/').ok_or_else(bad)?;
+    let runs = runs.trim().parse::<i32>().ok().filter(|n| (1..=1_000_000).contains(n));
+    let time = parse_duration(time)?;
+    Ok(time / runs.ok_or_else(bad)?)
+}
+
+/// What becomes of the occurrences in `(mark, now]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CaughtUp {
+    /// These run, oldest first; from the second on not before the pace allows.
+    pub run: Vec<Occurrence>,
+    /// Of the others, those inside the window: the runs stand for them.
+    pub coalesced: Count,
+    /// Those that do not run: policy `none`, or older than the window.
+    pub missed: Count,
+}
+
+/// A number of occurrences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// How many were counted.
+    pub counted: u64,
+    /// Whether there were more than could be counted.
+    pub more: bool,
+}
+
+impl CatchUp {
+    /// Decides over the occurrences that were due after `mark` and until `now`.
+    ///
+    /// ```
+    /// use calendar::{CatchUp, TimingContext, TimingSpec, Zones};
+    /// let zones = Zones::bundled();
+    /// let at = |text: &str| text.parse().unwrap();
+    /// let context = TimingContext::new(&zones, at("2026-01-01T00:00:00Z"));
+    /// let hourly = TimingSpec::from_cron("@hourly").build(&context).unwrap();
+    /// let caught_up =
+    ///     CatchUp::default().decide(&hourly, at("2026-01-01T00:00:00Z"), at("2026-01-01T05:30:00Z"));
+    /// assert_eq!(caught_up.run[0].nominal, at("2026-01-01T05:00:00Z"));
+    /// assert_eq!(caught_up.coalesced.counted, 4);
+    /// ```
+    pub fn decide(&self, timing: &Timing, mark: Timestamp, now: Timestamp) -> CaughtUp {
+        let oldest = self.window.and_then(|window| now.checked_sub(window).ok());
+        // An occurrence as old as the window is still inside.
+        let edge = oldest.and_then(|at| at.checked_sub(SignedDuration::from_nanos(1)).ok());
+        let edge = edge.map_or(mark, |edge| edge.max(mark).min(now.max(mark)));
+        let missed = count(timing, mark, edge);
+        let inside = count(timing, edge, now);
+        let wanted = match self.policy {
+            Policy::None => 0,
+            Policy::Last => 1,
+            Policy::All => u64::from(self.limit),
+        };
+        let run = latest(timing, edge, now, wanted);
+        let rest = Count { counted: inside.counted - run.len() as u64, more: inside.more };
+        match self.policy {
+            Policy::None => {
+                CaughtUp { run, coalesced: Count::default(), missed: missed.plus(rest) }
+            }
+            _ => CaughtUp { run, coalesced: rest, missed },
+        }
+    }
+}
+
+impl Count {
+    fn plus(self, other: Count) -> Count {
+        Count { counted: self.counted + other.counted, more: self.more || other.more }
+    }
+}
+
+/// How many are due in `(after, until]`.
+fn count(timing: &Timing, after: Timestamp, until: Timestamp) -> Count {
+    if let Some(interval) = timing.plain_interval() {
+        return Count { counted: interval.count(after, until), more: false };
+    }
+    let due = timing.after(after).take_while(|occurrence| occurrence.effective <= until);
+    let counted = due.take(COUNT_LIMIT as usize).count() as u64;
+    Count { counted, more: counted == COUNT_LIMIT }
+}
+
+/// The latest ones due in `(after, until]`, oldest first.
+fn latest(timing: &Timing, after: Timestamp, until: Timestamp, wanted: u64) -> Vec<Occurrence> {
+    let mut found = Vec::new();
+    let mut before = until.checked_add(SignedDuration::from_nanos(1)).unwrap_or(until);
+    while (found.len() as u64) < wanted {
+        let previous = timing.previous_before(before);
+        let Some(previous) = previous.filter(|p| p.effective > after) else { break };
+        before = previous.effective;
+        found.push(previous);
+    }
+    found.reverse();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{TimingContext, TimingSpec, Zones};
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn check(policy: &str, expected_runs: &[&str], coalesced: u64, missed: u64) {
+        let zones = Zones::bundled();
+        let context = TimingContext::new(&zones, at("2026-01-01T00:00:00Z"));
+        let timing = TimingSpec::from_cron("0 */6 * * *").build(&context).unwrap();
+        let spec: CatchUpSpec = serde_json::from_str(policy).unwrap();
+        let (mark, now) = (at("2026-01-01T00:00:00Z"), at("2026-01-03T00:00:00Z"));
+        let decided = spec.build().unwrap().decide(&timing, mark, now);
+        let runs: Vec<Timestamp> = decided.run.iter().map(|o| o.effective).collect();
+        let expected: Vec<Timestamp> = expected_runs.iter().map(|text| at(text)).collect();
+        assert_eq!(runs, expected, "{policy}");
+        assert_eq!(
+            (decided.coalesced.counted, decided.missed.counted),
+            (coalesced, missed),
+            "{policy}"
+        );
+        assert_eq!(
+            runs.len() as u64 + coalesced + missed,
+            8,
+            "{policy}: every one is accounted for"
+        );
+    }
+
+    #[test]
+    fn each_policy() {
+        check(r#""none""#, &[], 0, 8);
+        check(r#""last""#, &["2026-01-03T00:00:00Z"], 7, 0);
+        check(
+            r#"{"policy": "all", "limit": 2}"#,
+            &["2026-01-02T18:00:00Z", "2026-01-03T00:00:00Z"],
+            6,
+            0,
+        );
+        check(r#"{"policy": "last", "window": "12h"}"#, &["2026-01-03T00:00:00Z"], 2, 5);
+        check(
+            r#"{"policy": "all", "window": "7h"}"#,
+            &["2026-01-02T18:00:00Z", "2026-01-03T00:00:00Z"],
+            0,
+            6,
+        );
+    }
+
+    #[test]
+    fn a_clock_stepped_back_makes_nothing_run_again() {
+        let zones = Zones::bundled();
+        let context = TimingContext::new(&zones, at("2026-01-01T00:00:00Z"));
+        let timing = TimingSpec::from_cron("@hourly").build(&context).unwrap();
+        let (mark, earlier) = (at("2026-01-01T10:00:00Z"), at("2026-01-01T07:00:00Z"));
+        assert_eq!(CatchUp::default().decide(&timing, mark, earlier), CaughtUp::default());
+    }
+
+    #[test]
+    fn paces() {
+        assert_eq!(parse_pace("1/10s"), Ok(SignedDuration::from_secs(10)));
+        assert_eq!(parse_pace("60/1h"), Ok(SignedDuration::from_mins(1)));
+        for text in ["", "1", "0/10s", "x/10s", "1/", "-1/5s"] {
+            assert!(parse_pace(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Rolling: where an occurrence goes that falls on a day off.
+
+use serde::{Deserialize, Serialize};
+
+use crate::calendars::Calendar;
+use crate::civil::{self, Day};
+
+/// How far an occurrence is moved at most. A longer closure than a quarter is no place to roll
+/// across: the occurrence is skipped, with the reason.
+pub(crate) const ROLL_REACH: Day = 92;
+
+/// What happens to an occurrence on a day off. The time of day is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Roll {
+    /// It does not happen. The default for recurring rules.
+    Skip,
+    /// It moves to the next working day. The default for `at`.
+    Next,
+    /// It moves to the working day before.
+    Previous,
+    /// It moves to the nearer one; to the next one if both are equally far.
+    Nearest,
+    /// Next, unless that is in another month: then previous.
+    ModifiedNext,
+    /// Previous, unless that is in another month: then next.
+    ModifiedPrevious,
+}
+
+impl Roll {
+    /// The working day that an occurrence on `day` moves to; `None` if it is skipped.
+    pub(crate) fn target(self, day: Day, calendar: &Calendar) -> Option<Day> {
+        if calendar.is_working(day) {
+            return Some(day);
+        }
+        let next = || calendar.working_at_or_after(day).filter(|to| to - day <= ROLL_REACH);
+        let previous = || calendar.working_at_or_before(day).filter(|to| day - to <= ROLL_REACH);
+        let same_month = |to: &Day| civil::ymd(*to).month == civil::ymd(day).month;
+        match self {
+            Roll::Skip => None,
+            Roll::Next => next(),
+            Roll::Previous => previous(),
+            Roll::Nearest => match (previous(), next()) {
+                (Some(before), Some(after)) if day - before < after - day => Some(before),
+                (before, after) => after.or(before),
+            },
+            Roll::ModifiedNext => next().filter(same_month).or_else(previous),
+            Roll::ModifiedPrevious => previous().filter(same_month).or_else(next),
+        }
+    }
+
+    /// The days that move to the working day `target`, itself included.
+    pub(crate) fn sources(self, target: Day, calendar: &Calendar) -> std::ops::RangeInclusive<Day> {
+        let moves_here =
+            |day: &Day| !calendar.is_working(*day) && self.target(*day, calendar) == Some(target);
+        // The days that move to one target lie next to it, without a gap.
+        let reach = 1..=ROLL_REACH;
+        let before = reach.clone().take_while(|back| moves_here(&(target - back))).count() as Day;
+        let after = reach.take_while(|on| moves_here(&(target + on))).count() as Day;
+        target - before..=target + after
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::holidays::Region;
+    use crate::zone::Zone;
+
+    #[test]
+    fn each_way() {
+        let calendar = Calendar::for_region(&Region::parse("US").unwrap(), Zone::utc());
+        let day = |text: &str| civil::day_from_date(text.parse().unwrap());
+        let cases = [
+            // Sunday, Saturday, a lone Wednesday holiday, the last Saturday and first Sunday of a month
+            ("2026-03-01", Roll::Next, Some("2026-03-02")),
+            ("2026-03-01", Roll::Previous, Some("2026-02-27")),
+            ("2026-03-01", Roll::Nearest, Some("2026-03-02")),
+            ("2026-02-28", Roll::Nearest, Some("2026-02-27")),
+            ("2026-11-11", Roll::Nearest, Some("2026-11-12")),
+            ("2026-02-28", Roll::ModifiedNext, Some("2026-02-27")),
+            ("2026-03-07", Roll::ModifiedNext, Some("2026-03-09")),
+            ("2026-03-01", Roll::ModifiedPrevious, Some("2026-03-02")),
+            ("2026-03-08", Roll::ModifiedPrevious, Some("2026-03-06")),
+            ("2026-03-01", Roll::Skip, None),
+            ("2026-03-02", Roll::Skip, Some("2026-03-02")),
+        ];
+        for (from, roll, to) in cases {
+            assert_eq!(roll.target(day(from), &calendar), to.map(day), "{from} {roll:?}");
+        }
+    }
+
+    #[test]
+    fn sources_are_the_inverse_of_target() {
+        let calendar = Calendar::for_region(&Region::parse("GB-ENG").unwrap(), Zone::utc());
+        let first = civil::day_number(2025, 12, 1);
+        for roll in [
+            Roll::Skip,
+            Roll::Next,
+            Roll::Previous,
+            Roll::Nearest,
+            Roll::ModifiedNext,
+            Roll::ModifiedPrevious,
+        ] {
+            for target in (first..first + 120).filter(|day| calendar.is_working(*day)) {
+                let expected: Vec<Day> = (target - 20..target + 20)
+                    .filter(|day| roll.target(*day, &calendar) == Some(target))
+                    .collect();
+                let sources: Vec<Day> = roll.sources(target, &calendar).collect();
+                assert_eq!(sources, expected, "{roll:?} {:?}", civil::ymd(target));
+            }
+        }
+    }
+}

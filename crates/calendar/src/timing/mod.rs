@@ -1,0 +1,279 @@
+//! Timing: a rule with everything that moves or drops its occurrences: bounds, calendar, rolling,
+//! working hours, spread.
+
+mod pattern;
+mod preview;
+mod spec;
+mod warnings;
+
+use jiff::{SignedDuration, Timestamp};
+
+pub use pattern::{DailySpec, MonthDay, OneOrMany, PeriodSpec, WeeklySpec};
+pub use preview::{Fate, Row};
+pub use spec::{Fit, IntervalFrom, TimingContext, TimingSpec, parse_instant};
+pub use warnings::Warning;
+
+use crate::calendars::Calendar;
+use crate::civil::{self, Day};
+use crate::dst::{self, Dst};
+use crate::roll::Roll;
+use crate::rule::{Interval, Rule};
+use crate::spread::spread;
+use crate::zone::Zone;
+
+/// How many days off in a row, or occurrences on days off, are looked at before the answer is
+/// "never". `0 9 * * SUN` on a Monday-to-Friday calendar is such a rule.
+const SEARCH_STEPS: usize = 1000;
+
+/// When something is due. Made by [`TimingSpec::build`].
+#[derive(Clone, Debug)]
+pub struct Timing {
+    rule: Rule,
+    zone: Zone,
+    calendar: Option<Calendar>,
+    roll: Roll,
+    fit: bool,
+    start: Option<Timestamp>,
+    end: Option<Timestamp>,
+    spread: SignedDuration,
+    /// The place inside `spread`, by the schedule's key.
+    moved_by: SignedDuration,
+}
+
+/// One due time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Occurrence {
+    /// When it happens: rolled, fitted and spread.
+    pub effective: Timestamp,
+    /// What the rule says. Of several that land on one instant, the first.
+    pub nominal: Timestamp,
+}
+
+impl Timing {
+    /// The rule behind it.
+    pub fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    /// The zone it is shown in.
+    pub fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
+    /// The calendar it keeps to, if any.
+    pub fn calendar(&self) -> Option<&Calendar> {
+        self.calendar.as_ref()
+    }
+
+    /// What happens on a day off.
+    pub fn roll(&self) -> Roll {
+        self.roll
+    }
+
+    /// The same timing for the schedule `key`: its place inside the spread window is fixed.
+    #[must_use]
+    pub fn for_schedule(mut self, key: &str) -> Timing {
+        self.moved_by = spread(key, self.spread);
+        self
+    }
+
+    /// The first occurrence that is due strictly after the instant.
+    ///
+    /// `start` and `end` bound the nominal times, both included.
+    pub fn next_after(&self, after: Timestamp) -> Option<Occurrence> {
+        let after = after.checked_sub(self.moved_by).ok()?;
+        let found = match &self.calendar {
+            None => self.nominal_after(after).map(|at| Occurrence { nominal: at, effective: at }),
+            Some(calendar) => self.on_calendar(calendar, after),
+        }?;
+        let effective = found.effective.checked_add(self.moved_by).ok()?;
+        Some(Occurrence { effective, ..found })
+    }
+
+    /// The last occurrence that is due strictly before the instant.
+    pub fn previous_before(&self, before: Timestamp) -> Option<Occurrence> {
+        if self.calendar.is_none() {
+            let limit = before.checked_sub(self.moved_by).ok()?;
+            let limit = self.end.map_or(limit, |end| limit.min(just_after(end)));
+            let nominal = self.rule.previous_before(limit)?;
+            let in_bounds = self.start.is_none_or(|start| nominal >= start);
+            let effective = nominal.checked_add(self.moved_by).ok()?;
+            return in_bounds.then_some(Occurrence { nominal, effective });
+        }
+        self.bisect(before)
+    }
+
+    /// Going back through a calendar is looking for the latest instant whose next occurrence is
+    /// still before: one question a bit, and it mirrors `next_after` by construction.
+    fn bisect(&self, before: Timestamp) -> Option<Occurrence> {
+        let next = |from: i64| {
+            let found = self.next_after(Timestamp::from_millisecond(from).ok()?);
+            found.filter(|occurrence| occurrence.effective < before)
+        };
+        let top = before.as_millisecond();
+        let mut reach: i64 = 60_000;
+        let mut found = loop {
+            // A millisecond earlier than the reach: an occurrence on its edge is inside.
+            match next(top.saturating_sub(reach)) {
+                Some(found) => break found,
+                None if reach > 100 * 366 * 86_400_000 => return None,
+                None => reach *= 16,
+            }
+        };
+        let (mut low, mut high) = (found.effective.as_millisecond(), top);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match next(middle) {
+                Some(later) => {
+                    found = later;
+                    low = later.effective.as_millisecond().max(middle + 1);
+                }
+                None => high = middle,
+            }
+        }
+        Some(found)
+    }
+
+    /// The occurrences after the instant, one by one.
+    pub fn after(&self, after: Timestamp) -> impl Iterator<Item = Occurrence> + '_ {
+        let next = |last: &Occurrence| self.next_after(last.effective);
+        std::iter::successors(self.next_after(after), next)
+    }
+
+    /// In English, with the calendar: `at 09:00 on weekdays, Berlin time; on days off (DE-BY)
+    /// skipped`.
+    pub fn words(&self) -> String {
+        let mut words = match &self.rule {
+            Rule::Once(at) => format!("once, at {} ({})", self.zone.rfc3339(*at), self.zone.name()),
+            rule => rule.words(),
+        };
+        if let Some(calendar) = &self.calendar {
+            let moved = match self.roll {
+                Roll::Skip => "skipped",
+                Roll::Next => "moved to the next working day",
+                Roll::Previous => "moved to the working day before",
+                Roll::Nearest => "moved to the nearest working day",
+                Roll::ModifiedNext => "moved to the next working day of the month, else back",
+                Roll::ModifiedPrevious => "moved to the working day before in the month, else on",
+            };
+            words = format!("{words}; on days off ({}) {moved}", calendar.id());
+            if self.fit {
+                words.push_str("; into working hours");
+            }
+        }
+        words
+    }
+
+    /// The interval, if nothing moves or bounds it: then occurrences can be counted by division.
+    pub(crate) fn plain_interval(&self) -> Option<Interval> {
+        match &self.rule {
+            Rule::Interval(interval)
+                if self.calendar.is_none()
+                    && self.start.is_none()
+                    && self.end.is_none()
+                    && self.moved_by.is_zero() =>
+            {
+                Some(*interval)
+            }
+            _ => None,
+        }
+    }
+
+    /// The rule's next time inside the bounds.
+    fn nominal_after(&self, after: Timestamp) -> Option<Timestamp> {
+        let after = match self.start {
+            Some(start) => after.max(just_before(start)),
+            None => after,
+        };
+        self.rule.next_after(after).filter(|at| self.end.is_none_or(|end| *at <= end))
+    }
+
+    fn on_calendar(&self, calendar: &Calendar, after: Timestamp) -> Option<Occurrence> {
+        // Whatever falls into a closed time fits to its end, so a search from inside a closed time
+        // has to look at all of it.
+        let closed_since =
+            if self.fit { calendar.closed_since(after).and_then(civil::timestamp) } else { None };
+        let from = closed_since.map_or(after, |closed| just_before(closed).min(after));
+        let mut best: Option<Occurrence> = None;
+        let mut day = calendar_day(calendar, from);
+        for _ in 0..SEARCH_STEPS {
+            day = calendar.working_at_or_after(day)?;
+            let sources = self.roll.sources(day, calendar);
+            let (first_source, last_source) = (*sources.start(), *sources.end());
+            for source in sources {
+                let found = self.first_on(calendar, (source, day), from, after);
+                best = best.into_iter().chain(found).min();
+            }
+            if best.is_some() {
+                return best;
+            }
+            // Jump to where the rule has something again.
+            let next = self.nominal_after(just_before(day_start(calendar, first_source)?))?;
+            let next_day = calendar_day(calendar, next);
+            let target = calendar.working_at_or_before(next_day).unwrap_or(next_day);
+            day = if next_day > last_source { target.max(day + 1) } else { day + 1 };
+        }
+        None
+    }
+
+    /// The first occurrence of the rule on the day `source` that, moved to the working day `to`,
+    /// is due after the instant. Nothing that lands before `from` needs to be looked at.
+    fn first_on(
+        &self,
+        calendar: &Calendar,
+        (source, to): (Day, Day),
+        from: Timestamp,
+        after: Timestamp,
+    ) -> Option<Occurrence> {
+        let begin = just_before(day_start(calendar, source)?);
+        let mut at = if source == to {
+            from.max(begin)
+        } else if calendar_day(calendar, from) == to {
+            just_before(moved(calendar, from, source)?).max(begin)
+        } else {
+            begin
+        };
+        for _ in 0..SEARCH_STEPS {
+            let nominal = self.nominal_after(at)?;
+            if calendar_day(calendar, nominal) != source {
+                return None;
+            }
+            let rolled = if source == to { Some(nominal) } else { moved(calendar, nominal, to) };
+            let fitted = if self.fit { calendar.fit(rolled?) } else { rolled };
+            match fitted.filter(|effective| *effective > after) {
+                Some(effective) => return Some(Occurrence { nominal, effective }),
+                None => at = nominal,
+            }
+        }
+        None
+    }
+}
+
+/// The same time of day on another day, in the calendar's zone.
+fn moved(calendar: &Calendar, nominal: Timestamp, to: Day) -> Option<Timestamp> {
+    let time = civil::second_of_day(civil::local_from_datetime(calendar.zone().wall(nominal)));
+    let local = civil::local(to, time);
+    dst::instant_of(local, calendar.zone(), Dst::FIXED).and_then(civil::timestamp)
+}
+
+fn calendar_day(calendar: &Calendar, at: Timestamp) -> Day {
+    civil::day_from_date(calendar.date_of(at))
+}
+
+/// The first instant of a date. A date that does not exist begins where the next one does.
+fn day_start(calendar: &Calendar, day: Day) -> Option<Timestamp> {
+    use crate::zone::Resolved;
+    civil::timestamp(match calendar.zone().resolve(civil::local(day, 0)) {
+        Resolved::Once(at) => at,
+        Resolved::Fold { first, .. } => first,
+        Resolved::Gap { end, .. } => end,
+    })
+}
+
+fn just_before(at: Timestamp) -> Timestamp {
+    at.checked_sub(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MIN)
+}
+
+fn just_after(at: Timestamp) -> Timestamp {
+    at.checked_add(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MAX)
+}

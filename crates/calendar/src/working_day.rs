@@ -1,0 +1,118 @@
+//! The nth, or last nth, working day of a month, quarter or year.
+
+use crate::calendars::Calendar;
+use crate::civil::{self, Day, Local, Ymd};
+use crate::dst::WallTimes;
+use crate::english;
+
+/// How many periods are searched: ten years of months, more of the others.
+const SEARCH_PERIODS: i32 = 120;
+
+/// What a working day is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Period {
+    Month,
+    Quarter,
+    Year,
+}
+
+impl Period {
+    fn months(self) -> i32 {
+        match self {
+            Period::Month => 1,
+            Period::Quarter => 3,
+            Period::Year => 12,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Period::Month => "month",
+            Period::Quarter => "quarter",
+            Period::Year => "year",
+        }
+    }
+}
+
+/// A rule such as `monthly: {working_day: -1, at: "17:00"}`.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkingDay {
+    pub(crate) calendar: Calendar,
+    pub(crate) period: Period,
+    /// 1 is the first, -1 the last; never 0.
+    pub(crate) nth: i32,
+    /// Seconds of the day, sorted, at least one.
+    pub(crate) times: Vec<u32>,
+}
+
+impl WorkingDay {
+    /// In English: `at 17:00 on the last working day of the month`.
+    pub(crate) fn words(&self) -> String {
+        let clocks: Vec<String> = self.times.iter().map(|&t| english::clock(t)).collect();
+        let which = match self.nth {
+            -1 => "last".to_owned(),
+            nth if nth < 0 => format!("{} last", english::ordinal_word(nth.unsigned_abs())),
+            nth => english::ordinal_word(nth.unsigned_abs()),
+        };
+        let calendar = match self.calendar.id() {
+            "" => String::new(),
+            id => format!(" ({id})"),
+        };
+        let at = english::list(&clocks, "and");
+        format!("at {at} on the {which} working day of the {}{calendar}", self.period.name())
+    }
+
+    /// The period a day lies in, counted from year 0.
+    fn period_of(&self, day: Day) -> i32 {
+        let Ymd { year, month, .. } = civil::ymd(day);
+        (year * 12 + month as i32 - 1).div_euclid(self.period.months())
+    }
+
+    fn first_day(&self, period: i32) -> Day {
+        let months = period * self.period.months();
+        civil::day_number(months.div_euclid(12), months.rem_euclid(12) as u32 + 1, 1)
+    }
+
+    /// `None` if the period has fewer working days.
+    fn day_in(&self, period: i32) -> Option<Day> {
+        let days =
+            crate::calendars::days_between(self.first_day(period), self.first_day(period + 1) - 1);
+        let skip = self.nth.unsigned_abs() as usize - 1;
+        let is_working = |day: &Day| self.calendar.is_working(*day);
+        if self.nth > 0 {
+            days.filter(is_working).nth(skip)
+        } else {
+            days.rev().filter(is_working).nth(skip)
+        }
+    }
+}
+
+impl WallTimes for WorkingDay {
+    fn at_or_after(&self, from: Local) -> Option<Local> {
+        let (today, now) = (civil::day_of(from), civil::second_of_day(from));
+        let period = self.period_of(today);
+        (period..period + SEARCH_PERIODS).find_map(|period| {
+            let day = self.day_in(period)?;
+            let time = match day.cmp(&today) {
+                std::cmp::Ordering::Less => None,
+                std::cmp::Ordering::Equal => self.times.iter().find(|&&time| time >= now),
+                std::cmp::Ordering::Greater => self.times.first(),
+            };
+            time.map(|&time| civil::local(day, time))
+        })
+    }
+
+    fn at_or_before(&self, from: Local) -> Option<Local> {
+        let (today, now) = (civil::day_of(from), civil::second_of_day(from));
+        let period = self.period_of(today);
+        (period - SEARCH_PERIODS..=period).rev().find_map(|period| {
+            let day = self.day_in(period)?;
+            let time = match day.cmp(&today) {
+                std::cmp::Ordering::Greater => None,
+                std::cmp::Ordering::Equal => self.times.iter().rev().find(|&&time| time <= now),
+                std::cmp::Ordering::Less => self.times.last(),
+            };
+            time.map(|&time| civil::local(day, time))
+        })
+    }
+}
