@@ -90,9 +90,13 @@ pub(crate) fn next_after(
         }
         Fold::Both => (from + offset, segment.end),
     };
-    let found = times.at_or_after(start)?;
-    if found - offset < end {
-        return civil::timestamp(found - offset);
+    if from > segment.start {
+        match times.at_or_after(start) {
+            Some(found) if found - offset < end => return civil::timestamp(found - offset),
+            // Only what is about to be shown again may still come.
+            None if dst.fold == Fold::First || start <= edges.first_pass_start => return None,
+            _ => {}
+        }
     }
     let walk = |pass| forward(times, zone, dst.gap, pass, from);
     let unix = match dst.fold {
@@ -173,6 +177,10 @@ fn forward(
         Pass::First => local.max(edges.second_pass_end),
         Pass::Last => local.min(edges.first_pass_start),
     };
+    if earliest == segment.start && segment.before < segment.offset {
+        // What the clock has just jumped over happens at this very instant.
+        from = from.min(earliest + i64::from(segment.before));
+    }
     loop {
         let found = times.at_or_after(from)?;
         from = found + 1;

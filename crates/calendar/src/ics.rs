@@ -28,6 +28,26 @@ pub(crate) struct DayEvent {
     pub(crate) name: String,
 }
 
+/// A span of whole days in a calendar file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IcsDays {
+    /// First date.
+    pub first: Date,
+    /// Last date.
+    pub last: Date,
+    /// What it is called.
+    pub name: String,
+}
+
+/// The events of a calendar file, as whole days; repeated ones are worked out until 2099.
+pub fn read_ics(text: &str) -> Result<Vec<IcsDays>, Problem> {
+    let days = read(text)?.into_iter().filter_map(|event| {
+        let (first, last) = (civil::date_from_day(event.first)?, civil::date_from_day(event.last)?);
+        Some(IcsDays { first, last, name: event.name })
+    });
+    Ok(days.collect())
+}
+
 /// One unfolded line: `NAME;PARAM=VALUE:VALUE`.
 struct ContentLine {
     number: usize,

@@ -27,7 +27,7 @@ pub use catch_up::{CatchUp, CatchUpSpec, CaughtUp, Count, DetailedCatchUp, Polic
 pub use cron::Cron;
 pub use dst::{Dst, DstOptions, Fold, Gap};
 pub use duration::{format_duration, parse_duration};
-pub use ics::{IcsEvent, IcsTime, write_ics};
+pub use ics::{IcsDays, IcsEvent, IcsTime, read_ics, write_ics};
 pub use problem::{Mistake, Problem, nearest};
 pub use roll::Roll;
 pub use rrule::{Recurrence, Rrule};

@@ -14,11 +14,14 @@ const EXCERPT: usize = 72;
 /// let problem = calendar::Cron::parse("0 25 * * *").unwrap_err();
 /// assert_eq!(
 ///     problem.to_string(),
-///     "hour 25 is out of range\n  \
-///        0 25 * * *\n  \
-///          ^^\n  \
-///      allowed: 0-23\n  \
-///      try: 0 23 * * *",
+///     [
+///         "hour 25 is out of range",
+///         "  0 25 * * *",
+///         "    ^^",
+///         "  allowed: 0-23",
+///         "  try: 0 23 * * *",
+///     ]
+///     .join("\n"),
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,15 +29,15 @@ pub struct Problem {
     /// A stable word for programs: `cron-range`, `zone-unknown`, …
     pub code: &'static str,
     /// The text that was read, cut to a bounded length.
-    pub text: String,
+    pub text: Box<str>,
     /// The part of `text` that is wrong, in bytes.
     pub span: Range<usize>,
     /// What is wrong, in one sentence without a full stop.
     pub message: String,
     /// What may stand there.
-    pub allowed: Option<String>,
+    pub allowed: Option<Box<str>>,
     /// What to write instead.
-    pub remedy: Option<String>,
+    pub remedy: Option<Box<str>>,
 }
 
 impl Problem {
@@ -46,7 +49,14 @@ impl Problem {
         message: impl Into<String>,
     ) -> Problem {
         let (text, span) = excerpt(text, span);
-        Problem { code, text, span, message: message.into(), allowed: None, remedy: None }
+        Problem {
+            code,
+            text: text.into(),
+            span,
+            message: message.into(),
+            allowed: None,
+            remedy: None,
+        }
     }
 
     /// A problem with the whole of `text`.
@@ -56,14 +66,14 @@ impl Problem {
 
     /// Adds what may stand in that place.
     #[must_use]
-    pub fn allow(mut self, allowed: impl Into<String>) -> Problem {
+    pub fn allow(mut self, allowed: impl Into<Box<str>>) -> Problem {
         self.allowed = Some(allowed.into());
         self
     }
 
     /// Adds what to write instead.
     #[must_use]
-    pub fn suggest(mut self, remedy: impl Into<String>) -> Problem {
+    pub fn suggest(mut self, remedy: impl Into<Box<str>>) -> Problem {
         self.remedy = Some(remedy.into());
         self
     }

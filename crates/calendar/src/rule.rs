@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::cron::Cron;
-use crate::dst::{self, Dst};
+use crate::dst::{self, Dst, DstOptions};
 use crate::duration::format_duration;
 use crate::english;
 use crate::rrule::Recurrence;
@@ -117,6 +117,20 @@ impl Rule {
     /// A cron rule with its own handling of daylight saving.
     pub fn cron_with(cron: Cron, zone: Zone, dst: Dst) -> Rule {
         Rule::Cron(Box::new(CronRule { cron, zone, dst }))
+    }
+
+    /// The same rule with another handling of daylight saving, where it has one.
+    #[must_use]
+    pub fn with_dst(mut self, options: DstOptions) -> Rule {
+        match &mut self {
+            Rule::Cron(rule) => rule.dst = rule.dst.with(options),
+            Rule::WorkingDay(rule) => rule.dst = rule.dst.with(options),
+            Rule::Any(rules) => {
+                *rules = rules.drain(..).map(|rule| rule.with_dst(options)).collect();
+            }
+            Rule::Once(_) | Rule::Interval(_) | Rule::AfterCompletion(_) | Rule::Recurrence(_) => {}
+        }
+        self
     }
 
     /// The first occurrence strictly after the instant; `None` if there is none in sight.

@@ -125,7 +125,7 @@ fn weekday(word: &str, text: &str) -> Result<u32, Problem> {
     let known = |name: &&str| {
         name.eq_ignore_ascii_case(word) || (word.len() == 3 && name[..3].eq_ignore_ascii_case(word))
     };
-    let found = english::WEEKDAYS.iter().position(|name| known(&name));
+    let found = english::WEEKDAYS.iter().position(known);
     found.map(|day| day as u32).ok_or_else(|| {
         let start = text.find(word).unwrap_or(0);
         Problem::new("weekday", text, start..start + word.len(), "not a day of the week")

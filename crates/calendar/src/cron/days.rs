@@ -53,7 +53,7 @@ impl Days {
         self.of_month.days |= days;
     }
 
-    pub(super) fn from_last(&mut self, back: u32) {
+    pub(super) fn before_last(&mut self, back: u32) {
         self.of_month.from_last |= 1 << back;
     }
 

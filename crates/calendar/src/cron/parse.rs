@@ -174,12 +174,12 @@ impl Parser<'_> {
             let item = item?;
             let word = &self.text.as_bytes()[item.clone()];
             match word {
-                [b'L' | b'l'] => days.from_last(0),
+                [b'L' | b'l'] => days.before_last(0),
                 [b'L' | b'l', b'W' | b'w'] => days.last_workday(),
                 [b'L' | b'l', b'-', ..] => {
                     let back = item.start + 2..item.end;
                     match self.digits(&back).filter(|n| (1..=30).contains(n)) {
-                        Some(back) => days.from_last(back),
+                        Some(back) => days.before_last(back),
                         None => {
                             let message = "L- takes the number of days before the last day";
                             return Err(Problem::new("cron-last", self.text, item, message)

@@ -60,7 +60,7 @@ fn shape(bits: u64, size: u32) -> Shape {
         all if all.len() == size as usize => Shape::Every,
         &[one] => Shape::One(one),
         &[0, step, ..]
-            if size % step == 0
+            if size.is_multiple_of(step)
                 && values.len() as u32 == size / step
                 && values.iter().all(|v| v % step == 0) =>
         {

@@ -99,8 +99,11 @@ impl Direction {
 /// The rule works on the wall clock. A time that the clock jumps over is left out and does not
 /// count; a time that it shows twice means the first. This holds for hours, minutes and seconds
 /// too: every 15 minutes means wall times 15 minutes apart, so that the second pass of a fold has
-/// none. (An interval of elapsed time is a different rule.) The start itself is an occurrence only
-/// if the rule says so. COUNT counts occurrences before exceptions are taken out.
+/// none. (An interval of elapsed time is a different rule.)
+///
+/// The start itself is an occurrence only if the rule says so. BYSETPOS picks from whole weeks,
+/// months and years, also from the one with the start in it. COUNT counts occurrences before
+/// exceptions are taken out.
 ///
 /// ```
 /// use calendar::{Recurrence, Rrule, Zones};

@@ -185,6 +185,12 @@ fn sets_and_positions() {
             &["2026-01-01T00:10:00Z", "2026-01-01T00:30:00Z", "2026-01-01T07:10:00Z"],
         ),
         ("2026-01-01T00:00", "FREQ=SECONDLY;BYHOUR=9;BYSETPOS=2;COUNT=1", &[]),
+        // The week from Wednesday 27 December has most of its days in 2017: it is the 52nd.
+        (
+            "2017-12-31T00:00",
+            "FREQ=YEARLY;BYWEEKNO=52;BYDAY=MO;WKST=WE;COUNT=2",
+            &["2018-01-01T00:00:00Z", "2018-12-31T00:00:00Z"],
+        ),
         // Across a century without a leap day.
         (
             "2096-02-29T00:00",

@@ -80,21 +80,17 @@ pub struct PeriodSpec {
     pub at: OneOrMany<String>,
 }
 
-pub(super) fn daily(spec: &DailySpec, zone: &Zone, dst: Option<Dst>) -> Result<Rule, Vec<Mistake>> {
+pub(super) fn daily(spec: &DailySpec, zone: &Zone) -> Result<Rule, Vec<Mistake>> {
     let days = match &spec.days {
         Some(days) => weekdays(days.as_slice(), "days")?,
         None => "*".into(),
     };
-    crons(spec.at.as_slice(), &format!("* * {days}"), zone, dst)
+    crons(spec.at.as_slice(), &format!("* * {days}"), zone)
 }
 
-pub(super) fn weekly(
-    spec: &WeeklySpec,
-    zone: &Zone,
-    dst: Option<Dst>,
-) -> Result<Rule, Vec<Mistake>> {
+pub(super) fn weekly(spec: &WeeklySpec, zone: &Zone) -> Result<Rule, Vec<Mistake>> {
     let days = weekdays(spec.on.as_slice(), "on")?;
-    crons(spec.at.as_slice(), &format!("* * {days}"), zone, dst)
+    crons(spec.at.as_slice(), &format!("* * {days}"), zone)
 }
 
 pub(super) fn period(
@@ -102,16 +98,15 @@ pub(super) fn period(
     period: Period,
     zone: &Zone,
     calendar: Option<&Calendar>,
-    dst: Option<Dst>,
 ) -> Result<Rule, Vec<Mistake>> {
     match (&spec.day, spec.working_day, period) {
-        (None, Some(nth), _) => working_day(spec, nth, period, calendar, dst),
+        (None, Some(nth), _) => working_day(spec, nth, period, calendar),
         (Some(days), None, Period::Month) => {
             let mut rules = Vec::new();
             for (at, day) in days.as_slice().iter().enumerate() {
                 let field = month_day(day)
                     .map_err(|problem| vec![Mistake::new(format!("day[{at}]"), problem)])?;
-                rules.push(crons(spec.at.as_slice(), &field, zone, dst)?);
+                rules.push(crons(spec.at.as_slice(), &field, zone)?);
             }
             one_or_any(rules, "day")
         }
@@ -129,7 +124,6 @@ fn working_day(
     nth: i32,
     period: Period,
     calendar: Option<&Calendar>,
-    dst: Option<Dst>,
 ) -> Result<Rule, Vec<Mistake>> {
     let most = match period {
         Period::Month => 31,
@@ -150,7 +144,7 @@ fn working_day(
     times.sort_unstable();
     times.dedup();
     let day = WorkingDay { calendar: calendar.clone(), period, nth, times };
-    Ok(Rule::WorkingDay(Box::new(WorkingDayRule { day, dst: dst.unwrap_or(Dst::FIXED) })))
+    Ok(Rule::WorkingDay(Box::new(WorkingDayRule { day, dst: Dst::FIXED })))
 }
 
 /// `1` → `1 * *`, `2nd TUE` → `* * TUE#2`: the day fields of a cron expression.
@@ -228,7 +222,7 @@ fn times(at: &[String]) -> Result<Vec<u32>, Vec<Mistake>> {
 }
 
 /// One cron rule for each time of day; times with the same minute share one.
-fn crons(at: &[String], days: &str, zone: &Zone, dst: Option<Dst>) -> Result<Rule, Vec<Mistake>> {
+fn crons(at: &[String], days: &str, zone: &Zone) -> Result<Rule, Vec<Mistake>> {
     let mut by_minute: Vec<(u32, Vec<u32>)> = Vec::new();
     for time in times(at)? {
         let (hour, rest) = (time / 3600, time % 3600);
@@ -242,7 +236,7 @@ fn crons(at: &[String], days: &str, zone: &Zone, dst: Option<Dst>) -> Result<Rul
         let hours: Vec<String> = hours.iter().map(u32::to_string).collect();
         let expression = format!("{} {} {} {days}", rest % 60, rest / 60, hours.join(","));
         let cron = Cron::parse(&expression).map_err(|problem| vec![Mistake::new("at", problem)])?;
-        rules.push(Rule::cron_with(cron, zone.clone(), dst.unwrap_or(Dst::FIXED)));
+        rules.push(Rule::cron_with(cron, zone.clone(), Dst::FIXED));
     }
     one_or_any(rules, "at")
 }

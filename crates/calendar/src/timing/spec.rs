@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Timing;
 use super::pattern::{self, DailySpec, OneOrMany, PeriodSpec, WeeklySpec};
 use crate::calendars::Calendar;
+use crate::civil;
 use crate::cron::Cron;
 use crate::dst::{self, Dst, DstOptions};
 use crate::duration::parse_duration;
@@ -16,7 +17,6 @@ use crate::rrule::{Recurrence, Rrule};
 use crate::rule::{Interval, Rule};
 use crate::working_day::Period;
 use crate::zone::{Zone, Zones};
-use crate::{civil, zone};
 
 /// More rules in one list than this are refused: each costs a search at every question.
 const RULE_LIMIT: usize = 100;
@@ -271,7 +271,7 @@ impl Builder<'_> {
         .filter_map(|(name, given)| given.then_some(name))
         .collect();
         self.only_with(&given);
-        match given.as_slice() {
+        let rule = match given.as_slice() {
             ["cron"] => self.cron("cron", spec.cron.as_deref()?, zone),
             ["preset"] => self.cron("preset", spec.preset.as_deref()?, zone),
             ["interval" | "interval_seconds"] => self.interval(zone),
@@ -292,7 +292,8 @@ impl Builder<'_> {
                     .suggest("cron: \"0 9 * * MON-FRI\", or rules: [ … ] for several");
                 self.keep("rule", Err(problem))
             }
-        }
+        };
+        Some(rule?.with_dst(spec.dst.unwrap_or_default()))
     }
 
     /// Options that belong to one kind of rule are refused with another, not ignored.
@@ -315,14 +316,9 @@ impl Builder<'_> {
         }
     }
 
-    fn dst(&self, usual: Dst) -> Dst {
-        usual.with(self.spec.dst.unwrap_or_default())
-    }
-
     fn cron(&mut self, path: &str, text: &str, zone: &Zone) -> Option<Rule> {
         let cron = self.keep(path, Cron::parse(text))?;
-        let usual = if cron.is_wildcard() { Dst::WILDCARD } else { Dst::FIXED };
-        Some(Rule::cron_with(cron, zone.clone(), self.dst(usual)))
+        Some(Rule::cron(cron, zone.clone()))
     }
 
     fn interval(&mut self, zone: &Zone) -> Option<Rule> {
@@ -437,15 +433,14 @@ impl Builder<'_> {
         calendar: Option<&Calendar>,
     ) -> Result<Rule, Vec<Mistake>> {
         let spec = self.spec;
-        let dst = spec.dst.map(|options| Dst::FIXED.with(options));
         let unknown = || vec![Mistake::new("rule", Problem::whole("rule", name, "no such rule"))];
         let by_period = |period_spec: &Option<PeriodSpec>, period| {
             let period_spec = period_spec.as_ref().ok_or_else(unknown)?;
-            pattern::period(period_spec, period, zone, calendar, dst)
+            pattern::period(period_spec, period, zone, calendar)
         };
         match name {
-            "daily" => pattern::daily(spec.daily.as_ref().ok_or_else(unknown)?, zone, dst),
-            "weekly" => pattern::weekly(spec.weekly.as_ref().ok_or_else(unknown)?, zone, dst),
+            "daily" => pattern::daily(spec.daily.as_ref().ok_or_else(unknown)?, zone),
+            "weekly" => pattern::weekly(spec.weekly.as_ref().ok_or_else(unknown)?, zone),
             "monthly" => by_period(&spec.monthly, Period::Month),
             "quarterly" => by_period(&spec.quarterly, Period::Quarter),
             _ => by_period(&spec.yearly, Period::Year),
@@ -457,7 +452,7 @@ impl Builder<'_> {
     }
 
     fn instant(&mut self, path: &str, text: Option<&str>, zone: &Zone) -> Option<Timestamp> {
-        let dst = self.dst(Dst::FIXED);
+        let dst = Dst::FIXED.with(self.spec.dst.unwrap_or_default());
         self.keep(path, parse_instant(text?, zone, dst))
     }
 }
@@ -474,7 +469,7 @@ impl TimingSpec {
 }
 
 /// A full instant (`2026-03-01T09:00:00Z`), or a wall time in the zone (`2026-03-01T09:00`).
-pub fn parse_instant(text: &str, zone: &zone::Zone, dst: Dst) -> Result<Timestamp, Problem> {
+pub fn parse_instant(text: &str, zone: &Zone, dst: Dst) -> Result<Timestamp, Problem> {
     let text = text.trim();
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(instant);

@@ -1,0 +1,214 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done; 1 what was given is wrong (the message says where and what to write instead);
+2 the command line itself is wrong; 3 a file, folder or pipe failed.
+Environment: PUNCTUAL_TZDIR names a folder with another zone database.";
+
+/// A durable workflow scheduler in one binary.
+#[derive(Debug, Parser)]
+#[command(name = "punctual", after_help = AFTER_HELP, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// A short tour: what is due when, through clock changes, holidays and working hours
+    Demo,
+    /// The next times of any rule, in words and as a list
+    Next(NextArgs),
+    /// Calendar arithmetic for scripts: JSON lines in, JSON lines out
+    Calc,
+    /// Calendars: working days, working hours, holidays
+    #[command(subcommand)]
+    Calendar(CalendarCommand),
+    /// Shell completion
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `punctual next`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  punctual next '0 9 * * MON-FRI' --tz Europe/Berlin --calendar DE-BY
+  punctual next 'every 90m' --from 2026-03-28T22:10:00Z
+  punctual next 'FREQ=MONTHLY;BYDAY=-1FR' --tz America/New_York --from 2026-01-01T17:00
+  punctual next '{monthly: {working_day: -1, at: \"17:00\"}}' --calendar US
+  punctual next 2026-03-01T09:00 --tz Europe/London --calendar GB-ENG")]
+pub(crate) struct NextArgs {
+    /// A cron expression, preset, interval (90m), RRULE, wall time, or a rule in YAML or JSON
+    pub(crate) rule: String,
+    /// IANA time zone of the rule
+    #[arg(long, visible_alias = "timezone", value_name = "ZONE")]
+    pub(crate) tz: Option<String>,
+    /// A region such as DE-BY, or a file with a calendar, or FILE#ID
+    #[arg(long, value_name = "CALENDAR")]
+    pub(crate) calendar: Option<String>,
+    /// Times after this one; now if left out
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Option<String>,
+    /// How many times
+    #[arg(long, short = 'n', default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) count: u32,
+    /// What happens on a day off
+    #[arg(long, value_enum)]
+    pub(crate) roll: Option<RollArg>,
+    /// Move the time of day into working hours
+    #[arg(long)]
+    pub(crate) fit: bool,
+    /// A time that the clock jumps over
+    #[arg(long, value_enum)]
+    pub(crate) gap: Option<GapArg>,
+    /// A time that the clock shows twice
+    #[arg(long, value_enum)]
+    pub(crate) fold: Option<FoldArg>,
+    /// For programs
+    #[arg(long, conflicts_with = "ics")]
+    pub(crate) json: bool,
+    /// The times as an iCalendar file
+    #[arg(long)]
+    pub(crate) ics: bool,
+}
+
+/// See [`calendar::Roll`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RollArg {
+    /// It does not happen
+    Skip,
+    /// Next working day
+    Next,
+    /// Working day before
+    Previous,
+    /// The nearer one
+    Nearest,
+    /// Next, unless in another month
+    #[value(alias = "modified_next")]
+    ModifiedNext,
+    /// Before, unless in another month
+    #[value(alias = "modified_previous")]
+    ModifiedPrevious,
+}
+
+/// See [`calendar::Gap`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum GapArg {
+    /// First instant after the gap
+    Shift,
+    /// Not on that day
+    Skip,
+}
+
+/// See [`calendar::Fold`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FoldArg {
+    /// First pass
+    First,
+    /// Second pass
+    Last,
+    /// Both passes
+    Both,
+}
+
+/// `punctual calendar …`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CalendarCommand {
+    /// What a calendar says: hours and holidays, or a whole year as a picture
+    Show {
+        /// Which calendar, in which zone
+        #[command(flatten)]
+        which: Which,
+        /// Draw this year (the current one if no year is given)
+        #[arg(long, num_args = 0..=1, default_missing_value = "0", value_name = "YEAR")]
+        year: Option<i16>,
+        /// Look at one date
+        #[arg(long, value_name = "DATE", conflicts_with = "year")]
+        date: Option<String>,
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Everything that is wrong with a calendar file
+    Check {
+        /// YAML or JSON files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// A time plus working time: 2d (working days), 16h, 90m; negative to go back
+    Add {
+        /// Which calendar, in which zone
+        #[command(flatten)]
+        which: Which,
+        /// When it begins
+        start: String,
+        /// How much
+        #[arg(allow_hyphen_values = true)]
+        amount: String,
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Working time, working days, weekends and holidays between two times
+    Between {
+        /// Which calendar, in which zone
+        #[command(flatten)]
+        which: Which,
+        /// From
+        from: String,
+        /// To
+        to: String,
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// The public holidays of a country or subdivision; without one, where they are known
+    Holidays {
+        /// US, DE-BY, …
+        region: Option<String>,
+        /// The year; the current one if left out
+        year: Option<i16>,
+        /// Up to this year
+        #[arg(long, value_name = "YEAR")]
+        to: Option<i16>,
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// The days off of a calendar as an iCalendar file; or, of an .ics file, what is in it
+    Ics {
+        /// A region, a calendar file, or an .ics file
+        calendar: String,
+        /// The year; the current one if left out
+        #[arg(long)]
+        year: Option<i16>,
+        /// Up to this year
+        #[arg(long, value_name = "YEAR")]
+        to: Option<i16>,
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A calendar and the zone for it.
+#[derive(Debug, Args)]
+pub(crate) struct Which {
+    /// A region such as DE-BY, or a file with a calendar, or FILE#ID
+    pub(crate) calendar: String,
+    /// IANA time zone, for a calendar that names none
+    #[arg(long, visible_alias = "timezone", value_name = "ZONE")]
+    pub(crate) tz: Option<String>,
+}

@@ -1,0 +1,116 @@
+//! From `--calendar DE-BY` or `--calendar work.yaml#night` to a calendar.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use calendar::holidays::Region;
+use calendar::{Calendar, CalendarSpec, Context, Problem, Zone, Zones, nearest};
+use serde::Deserialize;
+
+use crate::document::Document;
+use crate::failure::Failure;
+
+/// A file holds one calendar, or a list of them.
+#[derive(Deserialize)]
+struct Listed {
+    calendars: Vec<CalendarSpec>,
+}
+
+/// A region by its code.
+pub(crate) fn region(code: &str) -> Result<Region, Failure> {
+    Ok(Region::parse(code).map_err(|unknown| {
+        let problem = Problem::whole("region-unknown", code, "no such calendar or region")
+            .allow("a region such as US or DE-BY, or a YAML or JSON file");
+        match unknown.nearest.is_empty() {
+            true => problem.suggest("punctual calendar holidays (lists the regions)"),
+            false => problem.suggest(unknown.nearest.join(" or ")),
+        }
+    })?)
+}
+
+/// The calendar that someone named: a region, a file, or `FILE#ID`.
+pub(crate) fn calendar(
+    named: &str,
+    zones: &Zones,
+    zone: Option<&Zone>,
+) -> Result<Calendar, Failure> {
+    let Some((path, id)) = file(named) else {
+        let zone = zone.cloned().unwrap_or_else(Zone::utc);
+        return Ok(Calendar::for_region(&region(named)?, zone));
+    };
+    let mut all = calendars(&path, zones, zone)?;
+    match id {
+        None if all.len() == 1 => Ok(all.remove(0)),
+        _ => {
+            let ids: Vec<String> = all.iter().map(|calendar| calendar.id().to_owned()).collect();
+            let wanted = id.unwrap_or("");
+            let found = all.into_iter().find(|calendar| calendar.id() == wanted);
+            Ok(found.ok_or_else(|| {
+                let message = format!("{} has no calendar of that id", path.display());
+                let problem = Problem::whole("calendar-unknown", named, message);
+                let problem = problem.allow(ids.join(", "));
+                let close = nearest(wanted, ids.iter().map(String::as_str));
+                let first = close.first().copied().or(ids.first().map(String::as_str));
+                problem.suggest(format!("{}#{}", path.display(), first.unwrap_or("ID")))
+            })?)
+        }
+    }
+}
+
+/// A path, if what is named looks like one.
+fn file(named: &str) -> Option<(PathBuf, Option<&str>)> {
+    let (path, id) = match named.split_once('#') {
+        Some((path, id)) => (path, Some(id)),
+        None => (named, None),
+    };
+    let is_path = id.is_some() || path.contains(['.', '/']) || Path::new(path).is_file();
+    is_path.then(|| (PathBuf::from(path), id))
+}
+
+/// All calendars of a file, in order; later ones may be composed of earlier ones.
+pub(crate) fn calendars(
+    path: &Path,
+    zones: &Zones,
+    zone: Option<&Zone>,
+) -> Result<Vec<Calendar>, Failure> {
+    let document = Document::read(path)?;
+    let listed = document.text.lines().any(|line| line.trim_start().starts_with("calendars"))
+        || document.text.trim_start().starts_with("{\"calendars\"");
+    let specs = if listed {
+        document.parse::<Listed>()?.calendars
+    } else {
+        vec![document.parse::<CalendarSpec>()?]
+    };
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    let read_ics = |name: &str| {
+        let path = folder.join(name);
+        fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let built: RefCell<BTreeMap<String, Calendar>> = RefCell::default();
+    let mut calendars = Vec::new();
+    let mut mistakes = Vec::new();
+    for (at, spec) in specs.iter().enumerate() {
+        let own_zone = spec.timezone.as_deref().and_then(|name| zones.get(name).ok());
+        let find = |id: &str| {
+            let zone = own_zone.clone().or_else(|| zone.cloned());
+            built.borrow().get(id).cloned().or_else(|| {
+                Some(Calendar::for_region(&Region::parse(id).ok()?, zone.unwrap_or_else(Zone::utc)))
+            })
+        };
+        let context = Context { zones, default_zone: zone, read_ics: &read_ics, find: &find };
+        match spec.build(&context) {
+            Ok(calendar) => {
+                built.borrow_mut().insert(spec.id.clone(), calendar.clone());
+                calendars.push(calendar);
+            }
+            Err(found) if listed => {
+                let under = format!("calendars[{at}]");
+                mistakes.extend(found.into_iter().map(|mistake| mistake.under(&under)));
+            }
+            Err(found) => mistakes.extend(found),
+        }
+    }
+    if mistakes.is_empty() { Ok(calendars) } else { Err(document.explain(&mistakes)) }
+}

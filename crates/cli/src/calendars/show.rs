@@ -1,0 +1,266 @@
+//! `punctual calendar show` and `check`.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anstyle::Style;
+use calendar::{Calendar, DayPlan, Problem, Reason, Zones};
+use jiff::ToSpan;
+use jiff::civil::{Date, Weekday};
+use serde::Serialize;
+
+use super::{holidays, load, print_json};
+use crate::clock;
+use crate::failure::Failure;
+use crate::terminal::{BOLD, Cell, DIM, NOTE, OFF, TODAY, columns};
+
+const MONTHS_PER_ROW: i8 = 3;
+const MONTH_WIDTH: usize = 22;
+
+#[derive(Serialize)]
+struct JsonDay {
+    date: Date,
+    weekday: String,
+    working: bool,
+    hours: Vec<String>,
+    reason: String,
+}
+
+fn json_day(date: Date, plan: &DayPlan) -> JsonDay {
+    JsonDay {
+        date,
+        weekday: date.strftime("%A").to_string(),
+        working: plan.is_working(),
+        hours: plan.shifts.iter().map(ToString::to_string).collect(),
+        reason: plan.reason.to_string(),
+    }
+}
+
+fn hours(plan: &DayPlan) -> String {
+    let shifts: Vec<String> = plan.shifts.iter().map(ToString::to_string).collect();
+    if shifts.is_empty() { "closed".into() } else { shifts.join(", ") }
+}
+
+fn days_from(first: Date) -> impl Iterator<Item = Date> {
+    std::iter::successors(Some(first), |date| date.tomorrow().ok())
+}
+
+fn today(calendar: &Calendar) -> Date {
+    calendar.date_of(clock::now())
+}
+
+#[derive(Serialize)]
+struct JsonSummary<'a> {
+    id: &'a str,
+    timezone: &'a str,
+    seconds_per_day: i64,
+    today: JsonDay,
+    coming: Vec<JsonDay>,
+}
+
+/// Hours of the coming week, and the coming days that are not like the others.
+pub(super) fn summary(calendar: &Calendar, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let today = today(calendar);
+    let special = |date: &Date| {
+        matches!(calendar.day(*date).reason, Reason::Holiday(_) | Reason::Exception(_))
+    };
+    let coming: Vec<Date> = days_from(today).take(400).filter(special).take(12).collect();
+    if json {
+        return print_json(
+            out,
+            &JsonSummary {
+                id: calendar.id(),
+                timezone: calendar.zone().name(),
+                seconds_per_day: calendar.seconds_per_day(),
+                today: json_day(today, &calendar.day(today)),
+                coming: coming.iter().map(|date| json_day(*date, &calendar.day(*date))).collect(),
+            },
+        );
+    }
+    let day_hours = calendar.seconds_per_day() as f64 / 3600.0;
+    writeln!(
+        out,
+        "{BOLD}{}{BOLD:#}, {}; a working day is {day_hours} hours",
+        calendar.id(),
+        calendar.zone().name()
+    )?;
+    writeln!(out)?;
+    let rows: Vec<Vec<Cell>> =
+        days_from(today).take(7).map(|date| day_row(calendar, date)).collect();
+    write!(out, "{}", columns(&rows))?;
+    if !coming.is_empty() {
+        writeln!(out, "\ncoming days off and exceptions")?;
+        let rows: Vec<Vec<Cell>> = coming.iter().map(|date| day_row(calendar, *date)).collect();
+        write!(out, "{}", columns(&rows))?;
+    }
+    Ok(())
+}
+
+fn day_row(calendar: &Calendar, date: Date) -> Vec<Cell> {
+    let plan = calendar.day(date);
+    let style = style(&plan);
+    vec![
+        Cell::styled(date.strftime("%a %Y-%m-%d").to_string(), style),
+        Cell::plain(hours(&plan)),
+        Cell::styled(plan.reason.to_string(), style),
+    ]
+}
+
+fn style(plan: &DayPlan) -> Style {
+    match (&plan.reason, plan.is_working()) {
+        (Reason::Working, _) => Style::new(),
+        (Reason::Weekend(_), _) => DIM,
+        (_, true) => NOTE,
+        (_, false) => OFF,
+    }
+}
+
+/// One date, with its reason and its neighbours.
+pub(super) fn date(
+    calendar: &Calendar,
+    text: &str,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let date: Date = text.parse().map_err(|_| {
+        Problem::whole("date", text, "not a date").allow("YYYY-MM-DD").suggest("2026-12-24")
+    })?;
+    let plan = calendar.day(date);
+    if json {
+        return print_json(out, &json_day(date, &plan));
+    }
+    write!(out, "{}", columns(&[day_row(calendar, date)]))?;
+    if !plan.is_working() {
+        let next = calendar.working_day_from(date).map_or("none".into(), |d| d.to_string());
+        let before = calendar.working_day_until(date).map_or("none".into(), |d| d.to_string());
+        writeln!(out, "  {DIM}working day before: {before}; next: {next}{DIM:#}")?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct JsonYear<'a> {
+    id: &'a str,
+    timezone: &'a str,
+    year: i16,
+    working_days: usize,
+    days: Vec<JsonDay>,
+}
+
+/// A year as a picture: twelve months, days off marked, and what they are.
+pub(super) fn year(
+    calendar: &Calendar,
+    year: i16,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let year = if year == 0 { holidays::this_year() } else { year };
+    let year = *holidays::years(Some(year), None)?.start();
+    let days: Vec<Date> =
+        days_from(Date::constant(year, 1, 1)).take_while(|date| date.year() == year).collect();
+    let working = days.iter().filter(|date| calendar.day(**date).is_working()).count();
+    if json {
+        let days = days.iter().map(|date| json_day(*date, &calendar.day(*date))).collect();
+        let (id, timezone) = (calendar.id(), calendar.zone().name());
+        return print_json(out, &JsonYear { id, timezone, year, working_days: working, days });
+    }
+    writeln!(out, "{BOLD}{} {year}{BOLD:#}: {working} working days", calendar.id())?;
+    for first in (1..=12).step_by(MONTHS_PER_ROW as usize) {
+        writeln!(out)?;
+        let months: Vec<Vec<Cell>> = (first..first + MONTHS_PER_ROW)
+            .map(|m| month(calendar, Date::constant(year, m, 1)))
+            .collect();
+        let height = months.iter().map(Vec::len).max().unwrap_or(0);
+        for line in 0..height {
+            let mut text = String::from(" ");
+            for month in &months {
+                match month.get(line) {
+                    Some(cell) => text.push_str(&cell.paint(0)),
+                    None => text.push_str(&" ".repeat(MONTH_WIDTH)),
+                }
+                text.push_str("  ");
+            }
+            writeln!(out, "{}", text.trim_end())?;
+        }
+    }
+    let special: Vec<Vec<Cell>> = days
+        .iter()
+        .filter(|date| {
+            matches!(calendar.day(**date).reason, Reason::Holiday(_) | Reason::Exception(_))
+        })
+        .map(|date| day_row(calendar, *date))
+        .collect();
+    writeln!(out)?;
+    write!(out, "{}", columns(&special))?;
+    writeln!(
+        out,
+        "\n  12 working   {DIM}12 weekend{DIM:#}   {OFF}12*{OFF:#} holiday   {NOTE}12+{NOTE:#} other hours"
+    )?;
+    Ok(())
+}
+
+/// The lines of one month, each [`MONTH_WIDTH`] wide.
+fn month(calendar: &Calendar, first: Date) -> Vec<Cell> {
+    let today = today(calendar);
+    let title = first.strftime("%B").to_string();
+    let mut lines = vec![
+        Cell::styled(format!("{title:^MONTH_WIDTH$}"), BOLD),
+        Cell::styled(format!("{:<MONTH_WIDTH$}", "Mo Tu We Th Fr Sa Su"), DIM),
+    ];
+    let mut line = "   ".repeat(first.weekday().to_monday_zero_offset() as usize);
+    let mut width = line.len();
+    for date in days_from(first).take_while(|date| date.month() == first.month()) {
+        let plan = calendar.day(date);
+        let mark = match (&plan.reason, plan.is_working()) {
+            (Reason::Holiday(_) | Reason::Exception(_), false) => '*',
+            (Reason::Holiday(_) | Reason::Exception(_), true) => '+',
+            _ => ' ',
+        };
+        let style = if date == today { TODAY } else { style(&plan) };
+        let _ = write!(line, "{style}{:>2}{style:#}{mark}", date.day());
+        width += 3;
+        if date.weekday() == Weekday::Sunday || date + 1.day() > first.last_of_month() {
+            line.push_str(&" ".repeat(MONTH_WIDTH.saturating_sub(width)));
+            lines.push(Cell::plain(std::mem::take(&mut line)));
+            width = 0;
+        }
+    }
+    lines
+}
+
+#[derive(Serialize)]
+struct Checked {
+    file: String,
+    calendars: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problems: Option<String>,
+}
+
+/// Everything that is wrong with calendar files; exit code 1 if anything is.
+pub(super) fn check(
+    files: &[PathBuf],
+    zones: &Zones,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut checked = Vec::new();
+    for file in files {
+        let (calendars, problems) = match load::calendars(file, zones, None) {
+            Ok(calendars) => (calendars.iter().map(|c| c.id().to_owned()).collect(), None),
+            Err(failure @ Failure::Mistake(_)) => (Vec::new(), Some(failure.to_string())),
+            Err(other) => return Err(other),
+        };
+        checked.push(Checked { file: file.display().to_string(), calendars, problems });
+    }
+    if json {
+        print_json(out, &checked)?;
+    } else {
+        for Checked { file, calendars, .. } in checked.iter().filter(|c| c.problems.is_none()) {
+            writeln!(out, "{file}: {} ok", calendars.join(", "))?;
+        }
+    }
+    let problems: Vec<String> =
+        checked.into_iter().filter_map(|checked| checked.problems).collect();
+    if problems.is_empty() { Ok(()) } else { Err(Failure::Mistake(problems.join("\n\n"))) }
+}

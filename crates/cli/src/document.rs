@@ -1,0 +1,163 @@
+//! Declarations in YAML or JSON, and where in the text a mistake is.
+
+use std::fs;
+use std::path::Path;
+
+use calendar::Mistake;
+use serde::Deserialize;
+use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+
+use crate::failure::Failure;
+
+/// Longest file that is read.
+const FILE_LIMIT: u64 = 1 << 20;
+
+/// A text with its name.
+pub(crate) struct Document {
+    /// What it is called in messages.
+    pub(crate) name: String,
+    /// What it says.
+    pub(crate) text: String,
+}
+
+impl Document {
+    /// Reads a file.
+    pub(crate) fn read(path: &Path) -> Result<Document, Failure> {
+        let name = path.display().to_string();
+        let fail = |why: String| Failure::Environment(format!("{name}: {why}"));
+        let length = fs::metadata(path).map_err(|e| fail(e.to_string()))?.len();
+        if length > FILE_LIMIT {
+            return Err(fail(format!("{length} bytes, but at most {FILE_LIMIT} are read")));
+        }
+        let text = fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
+        Ok(Document { name, text })
+    }
+
+    /// The declaration in it. JSON is YAML too.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_saphyr::from_str(&self.text)
+            .map_err(|error| Failure::Mistake(format!("{}: {error}", self.name)))
+    }
+
+    /// `calendars.yaml:4:10: …`, for every mistake.
+    pub(crate) fn explain(&self, mistakes: &[Mistake]) -> Failure {
+        let tree = serde_saphyr::from_str::<Spanned<Node>>(&self.text).ok();
+        let explained: Vec<String> = mistakes
+            .iter()
+            .map(|mistake| {
+                let place = tree.as_ref().and_then(|tree| place(tree, &mistake.path));
+                match place {
+                    Some((line, column)) => format!("{}:{line}:{column}: {mistake}", self.name),
+                    None => format!("{}: {mistake}", self.name),
+                }
+            })
+            .collect();
+        Failure::Mistake(explained.join("\n\n"))
+    }
+}
+
+/// The shape of a document, with positions.
+enum Node {
+    Leaf,
+    List(Vec<Spanned<Node>>),
+    Map(Vec<(String, Spanned<Node>)>),
+}
+
+/// Line and column of the deepest part of `path` that is there.
+fn place(root: &Spanned<Node>, path: &str) -> Option<(u64, u64)> {
+    let mut at = root;
+    for step in path.split('.').flat_map(|part| part.split_inclusive('[')) {
+        let step = step.trim_end_matches(['[', ']']);
+        let next = match &at.value {
+            Node::Map(entries) => entries.iter().find(|(key, _)| key == step).map(|(_, v)| v),
+            Node::List(items) => step.parse().ok().and_then(|n: usize| items.get(n)),
+            Node::Leaf => None,
+        };
+        match next {
+            Some(next) => at = next,
+            None if step.is_empty() => {}
+            None => break,
+        }
+    }
+    Some((at.referenced.line(), at.referenced.column())).filter(|(line, _)| *line > 0)
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Node, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Node::Map(entries))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Node, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Node::List(items))
+    }
+
+    fn visit_bool<E: de::Error>(self, _: bool) -> Result<Node, E> {
+        Ok(Node::Leaf)
+    }
+
+    fn visit_i64<E: de::Error>(self, _: i64) -> Result<Node, E> {
+        Ok(Node::Leaf)
+    }
+
+    fn visit_u64<E: de::Error>(self, _: u64) -> Result<Node, E> {
+        Ok(Node::Leaf)
+    }
+
+    fn visit_f64<E: de::Error>(self, _: f64) -> Result<Node, E> {
+        Ok(Node::Leaf)
+    }
+
+    fn visit_str<E: de::Error>(self, _: &str) -> Result<Node, E> {
+        Ok(Node::Leaf)
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Node, E> {
+        Ok(Node::Leaf)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use calendar::Problem;
+
+    #[test]
+    fn mistakes_are_found_in_the_text() {
+        let text =
+            "id: x\nhours:\n  mon: [\"09:00-12:00\", \"13:00-99:00\"]\nholidays:\n  - date: nope\n";
+        let document = Document { name: "c.yaml".into(), text: text.into() };
+        for (path, expected) in [
+            ("hours.mon[1]", "c.yaml:3:24: "),
+            ("holidays[0].date", "c.yaml:5:11: "),
+            ("holidays[0].hours", "c.yaml:5:5: "),
+            ("timezone", "c.yaml:1:1: "),
+        ] {
+            let mistake = Mistake::new(path, Problem::whole("x", "x", "wrong"));
+            let explained = document.explain(&[mistake]).to_string();
+            assert!(explained.starts_with(expected), "{path}: {explained}");
+        }
+    }
+}

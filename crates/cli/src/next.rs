@@ -1,0 +1,290 @@
+//! `punctual next`: the coming times of a rule, with what becomes of each.
+
+use std::io::Write;
+
+use calendar::{
+    DstOptions, Fate, Fit, Fold, Gap, IcsEvent, IcsTime, Roll, Timing, TimingContext, TimingSpec,
+    Zone, Zones, parse_instant, write_ics,
+};
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use serde::Serialize;
+
+use crate::args::{FoldArg, GapArg, NextArgs, RollArg};
+use crate::calendars::load;
+use crate::clock;
+use crate::document::Document;
+use crate::failure::Failure;
+use crate::terminal::{BOLD, Cell, DIM, NOTE, OFF, columns};
+
+/// Runs the command.
+pub(crate) fn run(args: &NextArgs, zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
+    let (spec, document) = read_rule(args)?;
+    let default_zone = match spec.timezone.as_deref().or(args.tz.as_deref()) {
+        Some(name) => zones.get(name)?,
+        None => Zone::utc(),
+    };
+    let from = match &args.from {
+        Some(text) => parse_instant(text, &default_zone, calendar::Dst::FIXED)?,
+        None => clock::now(),
+    };
+    let named = match (&args.calendar, &spec.calendar) {
+        (Some(named), _) | (None, Some(named)) => {
+            Some(load::calendar(named, zones, Some(&default_zone))?)
+        }
+        (None, None) => None,
+    };
+    let find = |_: &str| named.clone();
+    let context = TimingContext { zones, created: from, default_zone, find_calendar: &find };
+    let timing = spec.build(&context).map_err(|mistakes| match (&document, &mistakes[..]) {
+        // The text itself is the whole rule: its place is the caret, not a path.
+        (None, [only]) => Failure::from(only.problem.clone()),
+        (None, _) => Failure::from(mistakes),
+        (Some(document), _) => document.explain(&mistakes),
+    })?;
+    let answer = Answer { args, timing: &timing, zones, from };
+    if args.ics {
+        return Ok(out.write_all(answer.ics().as_bytes())?);
+    }
+    if args.json {
+        serde_json::to_writer_pretty(&mut *out, &answer.json()).map_err(std::io::Error::from)?;
+        return Ok(writeln!(out)?);
+    }
+    answer.print(out)
+}
+
+/// The rule that was given, with the options beside it; and the document, if it was one.
+fn read_rule(args: &NextArgs) -> Result<(TimingSpec, Option<Document>), Failure> {
+    let text = args.rule.trim();
+    let is_document = text.starts_with('{') || text.contains(": ") || text.contains('\n');
+    let (mut spec, document) = if is_document {
+        let document = Document { name: "rule".into(), text: text.to_owned() };
+        (document.parse::<TimingSpec>()?, Some(document))
+    } else {
+        (short_rule(text), None)
+    };
+    let chosen = |option: &Option<String>, own: Option<String>| option.clone().or(own);
+    spec.timezone = chosen(&args.tz, spec.timezone);
+    spec.calendar = chosen(&args.calendar, spec.calendar);
+    spec.roll = args.roll.map(Roll::from).or(spec.roll);
+    if args.fit {
+        spec.fit = Some(Fit::Hours);
+    }
+    if args.gap.is_some() || args.fold.is_some() {
+        let own = spec.dst.unwrap_or_default();
+        spec.dst = Some(DstOptions {
+            gap: args.gap.map(Gap::from).or(own.gap),
+            fold: args.fold.map(Fold::from).or(own.fold),
+        });
+    }
+    Ok((spec, document))
+}
+
+/// A rule in one word or line: what it looks like is what it is.
+fn short_rule(text: &str) -> TimingSpec {
+    let upper = text.to_ascii_uppercase();
+    if upper.starts_with("RRULE:") || upper.starts_with("FREQ=") {
+        return TimingSpec { rrule: Some(text.to_owned()), ..TimingSpec::default() };
+    }
+    if let Some(every) = text.strip_prefix("every ") {
+        return TimingSpec { interval: Some(every.trim().to_owned()), ..TimingSpec::default() };
+    }
+    let one_word = !text.contains([' ', '\t']);
+    let is_time = text.parse::<Timestamp>().is_ok() || text.parse::<DateTime>().is_ok();
+    let date_like = text.len() >= 8 && text.bytes().take(4).all(|b| b.is_ascii_digit());
+    if one_word && (is_time || (date_like && text.contains('-'))) {
+        return TimingSpec { at: Some(text.to_owned()), ..TimingSpec::default() };
+    }
+    if one_word && text.starts_with(|c: char| c.is_ascii_digit()) {
+        return TimingSpec { interval: Some(text.to_owned()), ..TimingSpec::default() };
+    }
+    TimingSpec::from_cron(text)
+}
+
+struct Answer<'a> {
+    args: &'a NextArgs,
+    timing: &'a Timing,
+    zones: &'a Zones,
+    from: Timestamp,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    rule: &'a str,
+    words: String,
+    timezone: &'a str,
+    tzdb: &'a str,
+    calendar: Option<&'a str>,
+    from: String,
+    occurrences: Vec<JsonRow>,
+    warnings: Vec<JsonWarning>,
+}
+
+#[derive(Serialize)]
+struct JsonRow {
+    nominal: String,
+    /// Absent if it does not happen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effective: Option<String>,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+#[derive(Serialize)]
+struct JsonWarning {
+    code: &'static str,
+    message: String,
+}
+
+impl Answer<'_> {
+    fn json(&self) -> Json<'_> {
+        let zone = self.timing.zone();
+        let rows = self.timing.preview(self.from, self.args.count as usize);
+        let occurrences = rows.into_iter().map(|row| {
+            let (effective, outcome, reason) = match row.fate {
+                Fate::Kept => (Some(row.nominal), "kept", None),
+                Fate::Moved { to, reason } => (Some(to), "moved", Some(reason)),
+                Fate::Skipped { reason } => (None, "skipped", Some(reason)),
+            };
+            JsonRow {
+                nominal: zone.rfc3339(row.nominal),
+                effective: effective.map(|at| zone.rfc3339(at)),
+                outcome,
+                reason: reason.map(|reason| reason.to_string()),
+            }
+        });
+        let warnings = self.timing.warnings(self.from).into_iter();
+        Json {
+            rule: self.args.rule.trim(),
+            words: self.timing.words(),
+            timezone: zone.name(),
+            tzdb: self.zones.version(),
+            calendar: self.timing.calendar().map(calendar::Calendar::id),
+            from: zone.rfc3339(self.from),
+            occurrences: occurrences.collect(),
+            warnings: warnings
+                .map(|warning| JsonWarning { code: warning.code, message: warning.message })
+                .collect(),
+        }
+    }
+
+    fn ics(&self) -> String {
+        let rule = self.args.rule.trim();
+        let events =
+            self.timing.after(self.from).take(self.args.count as usize).map(|due| IcsEvent {
+                time: IcsTime::At(due.effective),
+                summary: rule.to_owned(),
+                uid: format!("{}-{}@punctual", due.nominal, self.timing.zone().name()),
+            });
+        let events: Vec<IcsEvent> = events.collect();
+        write_ics(&self.timing.words(), &events, self.from)
+    }
+
+    fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let words = self.timing.words();
+        writeln!(out, "{BOLD}{words}{BOLD:#}")?;
+        writeln!(out)?;
+        let rows = self.timing.preview(self.from, self.args.count as usize);
+        let rows: Vec<Vec<Cell>> = rows.iter().map(|row| self.row(row)).collect();
+        write!(out, "{}", columns(&rows))?;
+        for warning in self.timing.warnings(self.from) {
+            writeln!(out, "{NOTE}! {warning}{NOTE:#}")?;
+        }
+        writeln!(out)?;
+        let (version, origin) = (self.zones.version(), self.zones.origin());
+        let zone = self.timing.zone().name();
+        writeln!(out, "{DIM}{zone}; zone database {version} ({origin}){DIM:#}")?;
+        Ok(())
+    }
+
+    fn row(&self, row: &calendar::Row) -> Vec<Cell> {
+        match &row.fate {
+            Fate::Kept => vec![
+                Cell::plain(self.local(row.nominal)),
+                Cell::styled(utc(row.nominal), DIM),
+                Cell::plain(from_now(row.nominal, self.from)),
+            ],
+            Fate::Moved { to, reason } => vec![
+                Cell::plain(self.local(*to)),
+                Cell::styled(utc(*to), DIM),
+                Cell::plain(from_now(*to, self.from)),
+                Cell::styled(format!("moved from {} ({reason})", self.short(row.nominal)), NOTE),
+            ],
+            Fate::Skipped { reason } => vec![
+                Cell::styled(self.local(row.nominal), DIM),
+                Cell::plain(""),
+                Cell::plain(""),
+                Cell::styled(format!("skipped ({reason})"), OFF),
+            ],
+        }
+    }
+
+    fn local(&self, at: Timestamp) -> String {
+        let zone = self.timing.zone();
+        let wall = zone.wall(at);
+        let text = zone.rfc3339(at);
+        let offset = if text.ends_with('Z') { "Z" } else { &text[text.len() - 6..] };
+        let fraction = match at.subsec_millisecond() {
+            0 => String::new(),
+            ms => format!(".{:03}", ms.unsigned_abs()),
+        };
+        format!("{}{fraction} {offset}", wall.strftime("%a %Y-%m-%d %H:%M:%S"))
+    }
+
+    fn short(&self, at: Timestamp) -> String {
+        self.timing.zone().wall(at).strftime("%a %Y-%m-%d %H:%M").to_string()
+    }
+}
+
+fn utc(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// `in 3 days`, in the largest unit that says something.
+fn from_now(at: Timestamp, from: Timestamp) -> String {
+    let seconds = at.duration_since(from).as_secs();
+    let unit = |size: i64, name: &str| {
+        let n = seconds / size;
+        format!("in {n} {name}{}", if n == 1 { "" } else { "s" })
+    };
+    match seconds {
+        0..=119 => unit(1, "second"),
+        120..=7199 => unit(60, "minute"),
+        7200..=172_799 => unit(3600, "hour"),
+        172_800..=63_071_999 => unit(86_400, "day"),
+        _ => unit(31_556_952, "year"),
+    }
+}
+
+impl From<RollArg> for Roll {
+    fn from(arg: RollArg) -> Roll {
+        match arg {
+            RollArg::Skip => Roll::Skip,
+            RollArg::Next => Roll::Next,
+            RollArg::Previous => Roll::Previous,
+            RollArg::Nearest => Roll::Nearest,
+            RollArg::ModifiedNext => Roll::ModifiedNext,
+            RollArg::ModifiedPrevious => Roll::ModifiedPrevious,
+        }
+    }
+}
+
+impl From<GapArg> for Gap {
+    fn from(arg: GapArg) -> Gap {
+        match arg {
+            GapArg::Shift => Gap::Shift,
+            GapArg::Skip => Gap::Skip,
+        }
+    }
+}
+
+impl From<FoldArg> for Fold {
+    fn from(arg: FoldArg) -> Fold {
+        match arg {
+            FoldArg::First => Fold::First,
+            FoldArg::Last => Fold::Last,
+            FoldArg::Both => Fold::Both,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What people see: columns, and colour where the terminal shows it.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+
+/// For what matters most.
+pub(crate) const BOLD: Style = Style::new().bold();
+/// For what is there but not wanted now.
+pub(crate) const DIM: Style = Style::new().dimmed();
+/// For days off.
+pub(crate) const OFF: Style = AnsiColor::Red.on_default();
+/// For things that happen otherwise than one might think.
+pub(crate) const NOTE: Style = AnsiColor::Yellow.on_default();
+/// For today.
+pub(crate) const TODAY: Style = Style::new().invert();
+
+/// A piece of text with a style.
+pub(crate) struct Cell {
+    text: String,
+    style: Style,
+}
+
+impl Cell {
+    /// Plain text.
+    pub(crate) fn plain(text: impl Into<String>) -> Cell {
+        Cell::styled(text, Style::new())
+    }
+
+    /// Styled text.
+    pub(crate) fn styled(text: impl Into<String>, style: Style) -> Cell {
+        Cell { text: text.into(), style }
+    }
+
+    fn width(&self) -> usize {
+        self.text.chars().count()
+    }
+
+    /// The text in its style, filled up to a width.
+    pub(crate) fn paint(&self, width: usize) -> String {
+        let fill = " ".repeat(width.saturating_sub(self.width()));
+        format!("{}{}{}{fill}", self.style, self.text, self.style.render_reset())
+    }
+}
+
+/// Rows with their cells below each other, two blanks between.
+pub(crate) fn columns(rows: &[Vec<Cell>]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(Cell::width).max();
+    let widths: Vec<usize> = (0..count).map(|at| width(at).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let last = row.iter().rposition(|cell| !cell.text.is_empty()).map_or(0, |at| at + 1);
+        let mut line = String::from("  ");
+        for (at, cell) in row.iter().take(last).enumerate() {
+            // The last cell is not filled up: no blanks at line ends.
+            let fill = if at + 1 == last { 0 } else { widths[at] + 2 };
+            line.push_str(&cell.paint(fill));
+        }
+        let _ = writeln!(text, "{}", if last == 0 { "" } else { &line });
+    }
+    text
+}
