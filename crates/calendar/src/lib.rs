@@ -38,4 +38,4 @@ pub use timing::{
     TimingContext, TimingSpec, Warning, WeeklySpec, parse_instant,
 };
 pub use worktime::Between;
-pub use zone::{Meaning, Transition, Zone, ZoneSource, Zones};
+pub use zone::{BundledZones, Meaning, Transition, Zone, ZoneSource, Zones};

