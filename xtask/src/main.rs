@@ -1,1 +1,60 @@
-fn main() {}
+//! The workshop: `cargo xtask test` is what CI runs, `bench` measures, `fuzz` searches for trouble.
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "headings and results are this program's output")]
+
+mod bench;
+mod fuzz;
+mod steps;
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The workshop of Punctual")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything that CI checks, in order; stops at the first failure
+    Test,
+    /// Compare our evaluator with other crates, on the same inputs in the same run
+    Bench {
+        /// A few rounds only, to see that answers agree
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Feed hostile and generated inputs to the calendar
+    Fuzz {
+        /// One target instead of all
+        #[arg(long, value_parser = fuzz::TARGETS)]
+        target: Option<String>,
+        /// How long each target runs
+        #[arg(long, default_value_t = 300)]
+        seconds: u32,
+    },
+    /// The house rules for files, which no compiler knows
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    let outcome = match Arguments::parse().command {
+        Command::Test => steps::test(root),
+        Command::Bench { quick } => bench::run(root, quick),
+        Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
+        Command::Tidy => tidy::run(root),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,6 +1,14 @@
 //! Inputs that are different from each other and the same in every run.
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::measure::Inputs;
+
+/// 2024-01-01.
+const START: i64 = 1_704_067_200;
+const YEARS: u64 = 10;
+const CHECKS_AROUND_A_CHANGE: usize = 32;
 
 /// SplitMix64: a line of arithmetic, so that the inputs do not depend on a crate's version.
 pub(crate) struct Random(u64);
@@ -22,9 +30,25 @@ impl Random {
 /// Instants in the ten years from 2024 on, in whole seconds.
 pub(crate) fn instants(count: usize) -> Vec<Timestamp> {
     let mut random = Random::new(7);
-    let ten_years = 10 * 365 * 86_400;
-    let start = 1_704_067_200;
+    let length = YEARS * 365 * 86_400;
     (0..count)
-        .filter_map(|_| Timestamp::from_second(start + random.below(ten_years) as i64).ok())
+        .filter_map(|_| Timestamp::from_second(START + random.below(length) as i64).ok())
         .collect()
+}
+
+/// The same, after some that lie around New York's changes of the clock. Those decide whether an
+/// answer is right, but are too rare to be a part of the time.
+pub(crate) fn instants_and_changes(count: usize, zone: &TimeZone) -> Inputs<Timestamp> {
+    let start = Timestamp::from_second(START).unwrap_or_default();
+    let mut random = Random::new(13);
+    let mut all = Vec::new();
+    for change in zone.following(start).take(2 * YEARS as usize) {
+        for _ in 0..CHECKS_AROUND_A_CHANGE {
+            let away = random.below(4 * 86_400) as i64 - 3 * 86_400;
+            all.extend(Timestamp::from_second(change.timestamp().as_second() + away));
+        }
+    }
+    let only_checked = all.len();
+    all.extend(instants(count));
+    Inputs { all, only_checked }
 }

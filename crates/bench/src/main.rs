@@ -20,16 +20,14 @@ use std::process::ExitCode;
 use measure::Effort;
 use report::Report;
 
-const USAGE: &str = "usage: punctual-bench [--quick] [--calc PATH-OF-PUNCTUAL]";
+const USAGE: &str = "usage: punctual-bench [--quick]";
 
 fn main() -> ExitCode {
     let mut effort = Effort::FULL;
-    let mut calc_binary = None;
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
+    for argument in std::env::args().skip(1) {
         match argument.as_str() {
             "--quick" => effort = Effort::QUICK,
-            "--calc" => calc_binary = arguments.next(),
+            calc::ECHO => return calc::echo().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS),
             _ => {
                 eprintln!("{argument}: not known here\n{USAGE}");
                 return ExitCode::from(2);
@@ -40,7 +38,7 @@ fn main() -> ExitCode {
     next::run(effort, &mut report);
     parsing::run(effort, &mut report);
     others::run(effort, &mut report);
-    calc::run(effort, calc_binary.as_deref(), &mut report);
+    calc::run(effort, &mut report);
     report.summarise();
     if report.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,6 +1,7 @@
 //! Interleaved rounds and their median.
 
 use std::hint::black_box;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// How much time to spend.
@@ -36,8 +37,13 @@ impl Effort {
 /// Whether a contender's answers are those of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    Right { checked: usize },
-    Wrong { wrong: usize, checked: usize },
+    Right {
+        checked: usize,
+    },
+    Wrong {
+        wrong: usize,
+        checked: usize,
+    },
     /// There is nothing to compare with.
     Unchecked,
 }
@@ -48,8 +54,8 @@ pub(crate) struct Contender<'a> {
     verdict: Verdict,
     /// One call, on the input of that number.
     call: Box<dyn Fn(usize) + 'a>,
-    /// How many inputs fit into a round.
-    batch: usize,
+    /// The inputs of a round.
+    batch: Range<usize>,
 }
 
 /// A contender's result.
@@ -66,14 +72,14 @@ impl<'a> Contender<'a> {
     pub(crate) fn new<I: 'a, A, E: PartialEq>(
         name: &'static str,
         effort: Effort,
-        inputs: Vec<I>,
+        inputs: Inputs<I>,
         call: impl Fn(&I) -> A + 'a,
         plain: impl Fn(A) -> E,
         expected: &[E],
     ) -> Contender<'a> {
         let start = now();
         let (mut checked, mut wrong) = (0, 0);
-        for (input, expected) in inputs.iter().zip(expected) {
+        for (input, expected) in inputs.all.iter().zip(expected) {
             wrong += usize::from(plain(call(input)) != *expected);
             checked += 1;
             if start.elapsed() > effort.check_time {
@@ -95,35 +101,56 @@ impl<'a> Contender<'a> {
         inputs: Vec<I>,
         call: impl Fn(&I) -> A + 'a,
     ) -> Contender<'a> {
-        Contender::ready(name, effort, inputs, call, Verdict::Unchecked)
+        Contender::ready(name, effort, Inputs::timed(inputs), call, Verdict::Unchecked)
     }
 
     fn ready<I: 'a, A>(
         name: &'static str,
         effort: Effort,
-        inputs: Vec<I>,
+        inputs: Inputs<I>,
         call: impl Fn(&I) -> A + 'a,
         verdict: Verdict,
     ) -> Contender<'a> {
+        let Inputs { all, only_checked } = inputs;
         let start = now();
-        let mut batch = 0;
+        let mut batch = only_checked..only_checked;
         // A slow one goes over fewer inputs instead of holding everyone up.
-        while batch < inputs.len() && (batch < 4 || start.elapsed() < effort.round_time) {
-            black_box(call(black_box(&inputs[batch])));
-            batch += 1;
+        while batch.end < all.len() && (batch.len() < 4 || start.elapsed() < effort.round_time) {
+            black_box(call(black_box(&all[batch.end])));
+            batch.end += 1;
         }
         let call = move |at: usize| {
-            black_box(call(black_box(&inputs[at])));
+            black_box(call(black_box(&all[at])));
         };
         Contender { name, verdict, call: Box::new(call), batch }
     }
 
     fn round(&self) -> f64 {
         let start = now();
-        for at in 0..self.batch {
+        for at in self.batch.clone() {
             (self.call)(at);
         }
-        start.elapsed().as_nanos() as f64 / self.batch as f64
+        start.elapsed().as_nanos() as f64 / self.batch.len() as f64
+    }
+}
+
+/// Inputs, of which the first few are there to be checked but not to be timed.
+#[derive(Clone)]
+pub(crate) struct Inputs<I> {
+    pub(crate) all: Vec<I>,
+    pub(crate) only_checked: usize,
+}
+
+impl<I> Inputs<I> {
+    /// All of them count.
+    pub(crate) fn timed(all: Vec<I>) -> Inputs<I> {
+        Inputs { all, only_checked: 0 }
+    }
+
+    /// The same inputs in a contender's own type.
+    pub(crate) fn map<T>(&self, convert: impl Fn(&I) -> T) -> Inputs<T> {
+        let all = self.all.iter().map(convert).collect();
+        Inputs { all, only_checked: self.only_checked }
     }
 }
 
@@ -164,9 +191,10 @@ mod tests {
     #[test]
     fn wrong_answers_are_counted() {
         let expected = [Some(2), Some(3), None];
-        let twice =
-            Contender::new("twice", Effort::QUICK, vec![1, 2, 3], |n| n * 2, Some, &expected);
+        let inputs = Inputs { all: vec![1, 2, 3], only_checked: 1 };
+        let twice = Contender::new("twice", Effort::QUICK, inputs, |n| n * 2, Some, &expected);
         assert_eq!(twice.verdict, Verdict::Wrong { wrong: 2, checked: 3 });
+        assert_eq!(twice.batch, 1..3);
         let measured = race(vec![twice], Effort::QUICK);
         assert!(measured[0].nanos > 0.0);
     }

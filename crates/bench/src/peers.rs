@@ -1,11 +1,11 @@
 //! The other crates, each called the way its documentation shows, with inputs of its own types.
 
-use chrono::{DateTime, TimeZone as _};
+use chrono::DateTime;
 use chrono_tz::Tz;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-use crate::measure::{Contender, Effort};
+use crate::measure::{Contender, Effort, Inputs};
 
 pub(crate) const CRONER: &str = "croner 4.0.2 (chrono)";
 pub(crate) const CRONER_JIFF: &str = "croner 4.0.2 (jiff)";
@@ -21,11 +21,11 @@ pub(crate) fn new_york() -> TimeZone {
 /// All peers that read the expression.
 pub(crate) fn contenders(
     expression: &str,
-    instants: &[Timestamp],
+    instants: &Inputs<Timestamp>,
     expected: &[Option<Timestamp>],
     effort: Effort,
 ) -> Vec<Contender<'static>> {
-    let chrono: Vec<DateTime<Tz>> = instants.iter().filter_map(|at| to_chrono(*at)).collect();
+    let chrono = instants.map(|at| to_chrono(*at));
     let mut contenders = Vec::new();
     if let Ok(cron) = parse_croner(expression) {
         let call = move |at: &DateTime<Tz>| cron.find_next_occurrence(at, false);
@@ -34,7 +34,7 @@ pub(crate) fn contenders(
     }
     if let Ok(cron) = parse_croner(expression) {
         let zone = new_york();
-        let inputs = instants.iter().map(|at| at.to_zoned(zone.clone())).collect();
+        let inputs = instants.map(|at| at.to_zoned(zone.clone()));
         let call = move |at: &Zoned| cron.find_next_occurrence(at, false);
         let plain = |answer: Result<Zoned, _>| answer.ok().map(|zoned| zoned.timestamp());
         contenders.push(Contender::new(CRONER_JIFF, effort, inputs, call, plain, expected));
@@ -45,7 +45,7 @@ pub(crate) fn contenders(
         contenders.push(Contender::new(CRON, effort, chrono, call, plain, expected));
     }
     if let Ok(cron) = parse_cronexpr(&format!("{expression} America/New_York")) {
-        let inputs: Vec<i64> = instants.iter().map(|at| at.as_second()).collect();
+        let inputs = instants.map(|at| at.as_second());
         let call = move |at: &i64| {
             cronexpr::MakeTimestamp::from_second(*at).and_then(|at| cron.find_next(at))
         };
@@ -68,8 +68,9 @@ pub(crate) fn parse_cronexpr(expression: &str) -> Result<cronexpr::Crontab, cron
     cronexpr::parse_crontab(expression)
 }
 
-fn to_chrono(at: Timestamp) -> Option<DateTime<Tz>> {
-    Tz::America__New_York.timestamp_opt(at.as_second(), 0).single()
+fn to_chrono(at: Timestamp) -> DateTime<Tz> {
+    let utc = DateTime::from_timestamp(at.as_second(), 0).unwrap_or_default();
+    utc.with_timezone(&Tz::America__New_York)
 }
 
 fn from_chrono(at: DateTime<Tz>) -> Option<Timestamp> {

@@ -27,7 +27,10 @@ pub enum Policy {
 
 /// `catch_up: last`, or `catch_up: {policy: all, window: 1d, limit: 20, pace: 1/10s}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected none, last or all, or an entry with policy, window, limit and pace"
+)]
 pub enum CatchUpSpec {
     /// Just the policy.
     Policy(Policy),

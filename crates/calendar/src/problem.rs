@@ -168,7 +168,7 @@ impl std::error::Error for Mistake {}
 /// ```
 pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let written: Vec<char> = written.chars().take(64).flat_map(char::to_lowercase).collect();
-    let limit = (written.len() / 3).max(1);
+    let limit = (written.len() * 2 / 5).max(1);
     let mut found: Vec<(usize, &str)> = known
         .into_iter()
         .filter_map(|name| {
@@ -177,7 +177,10 @@ pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> V
         })
         .collect();
     found.sort_unstable();
-    found.into_iter().take(3).map(|(_, name)| name).collect()
+    // What is clearly further away than the best guess only distracts from it.
+    let furthest = found.first().map_or(0, |(best, _)| best + 1);
+    let near = found.into_iter().take_while(|(distance, _)| *distance <= furthest);
+    near.take(3).map(|(_, name)| name).collect()
 }
 
 /// Levenshtein distance, ignoring case.

@@ -5,8 +5,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::calendars::{Calendar, Reason, SEARCH_DAYS, days_between};
+use crate::calendars::{Calendar, DayPlan, Reason, SEARCH_DAYS, days_between};
 use crate::civil::{self, DAY_SECONDS, Day, Unix};
+use crate::zone::Resolved;
 
 /// Longest reach of an addition, in days: a century.
 const REACH_DAYS: Day = 36_525;
@@ -50,7 +51,7 @@ impl Calendar {
         let at = civil::floor_second(instant);
         let day = self.day_of(at);
         let back = days_between(day - SEARCH_DAYS, day + 1).rev();
-        back.flat_map(|day| self.openings(day).into_iter().rev())
+        back.flat_map(|day| self.stretches(day).into_iter().rev())
             .find(|open| open.start <= at)
             .map(|open| open.end)
             .filter(|&end| end <= at)
@@ -95,22 +96,22 @@ impl Calendar {
         let (start, end) = (from.as_nanosecond(), to.as_nanosecond());
         let first = self.day_of(civil::floor_second(from));
         let last = self.day_of(civil::second_before(to).max(civil::floor_second(from)));
-        let days = days_between(first.saturating_sub(1), last);
-        if days.len() != (last - first + 2) as usize || last - first > REACH_DAYS {
+        // Where the clock goes back over midnight, the date before is shown once more.
+        let days = days_between(first.saturating_sub(1), last.saturating_add(1));
+        if days.len() != (last - first + 3) as usize || last - first > REACH_DAYS {
             return None;
         }
         let mut between = Between::default();
         let mut nanos = 0;
         let mut done = start;
-        // A shift that began on the evening before reaches into the first day.
         for day in days {
-            for open in self.openings(day) {
+            for open in self.stretches(day) {
                 let from = (i128::from(open.start) * NANOS).max(done);
                 let to = (i128::from(open.end) * NANOS).min(end);
                 nanos += (to - from).max(0);
                 done = done.max(to);
             }
-            if day >= first {
+            if (first..=last).contains(&day) {
                 self.with_plan(day, |plan| match &plan.reason {
                     _ if plan.is_working() => between.working_days += 1,
                     Reason::Holiday(_) => between.holidays += 1,
@@ -134,7 +135,7 @@ impl Calendar {
         let mut done = start;
         let mut idle = 0;
         for day in days_between(day - 1, day.saturating_add(REACH_DAYS)) {
-            let openings = self.openings(day);
+            let openings = self.stretches(day);
             idle = if openings.is_empty() { idle + 1 } else { 0 };
             if idle > SEARCH_DAYS {
                 return None;
@@ -161,7 +162,7 @@ impl Calendar {
         let mut done = start;
         let mut idle = 0;
         for day in days_between(day.saturating_sub(REACH_DAYS), day + 1).rev() {
-            let openings = self.openings(day);
+            let openings = self.stretches(day);
             idle = if openings.is_empty() { idle + 1 } else { 0 };
             if idle > SEARCH_DAYS {
                 return None;
@@ -182,23 +183,50 @@ impl Calendar {
         None
     }
 
-    /// The shifts that begin on a day, in instants, in order.
+    /// What is worked on a date, in instants, in order and without overlaps.
+    fn stretches(&self, day: Day) -> Openings {
+        let midnight = civil::local(day, 0);
+        let segment = self.zone().segment(midnight);
+        let near_change = segment.start.saturating_add(2 * DAY_SECONDS) > midnight
+            || segment.end.saturating_sub(2 * DAY_SECONDS) < midnight;
+        let overnight = |plan: &DayPlan| plan.shifts.iter().any(|s| i64::from(s.end) > DAY_SECONDS);
+        if !near_change && !self.with_plan(day - 1, overnight) && !self.with_plan(day, overnight) {
+            return self.openings(day);
+        }
+        // Shifts of the days before reach into this one, and passes of a repeated hour alternate.
+        let (begin, end) = (self.begin_of(day), self.begin_of(day + 1));
+        let near = (day - 2..=day).flat_map(|day| self.openings(day));
+        let clipped = near.map(|o| Open { start: o.start.max(begin), end: o.end.min(end) });
+        let mut all: Vec<Open> = clipped.filter(|open| open.start < open.end).collect();
+        all.sort_unstable_by_key(|open| open.start);
+        all.dedup_by(|later, kept| {
+            let touches = later.start <= kept.end;
+            kept.end = if touches { kept.end.max(later.end) } else { kept.end };
+            touches
+        });
+        let mut openings = Openings::default();
+        all.into_iter().for_each(|open| openings.push(open));
+        openings
+    }
+
+    /// The first instant of a date; of one that does not exist, that of the next.
+    fn begin_of(&self, day: Day) -> Unix {
+        match self.zone().resolve(civil::local(day, 0)) {
+            Resolved::Once(at) | Resolved::Fold { first: at, .. } => at,
+            Resolved::Gap { end, .. } => end,
+        }
+    }
+
+    /// The shifts that begin on a day, in instants.
     fn openings(&self, day: Day) -> Openings {
         let mut openings = Openings::default();
-        let midnight = i64::from(day) * DAY_SECONDS;
-        let mut segment =
-            self.zone().segment(midnight - i64::from(self.zone().segment(midnight).offset));
+        let midnight = civil::local(day, 0);
         self.with_plan(day, |plan| {
             for shift in &*plan.shifts {
                 let (from, to) =
                     (midnight + i64::from(shift.start), midnight + i64::from(shift.end));
-                let offset = i64::from(segment.offset);
-                if from - offset >= segment.start && to - offset < segment.end {
-                    openings.push(Open { start: from - offset, end: to - offset });
-                    continue;
-                }
-                // The clock changes on this day: every stretch shows a part of the shift.
-                segment = self.zone().segment(from - DAY_SECONDS);
+                let mut segment = self.zone().segment(from - DAY_SECONDS);
+                // Every stretch between changes of the clock shows a part of the shift.
                 while segment.start < to + DAY_SECONDS {
                     let offset = i64::from(segment.offset);
                     let start = (from - offset).max(segment.start);
@@ -211,8 +239,6 @@ impl Calendar {
                     }
                     segment = self.zone().segment(segment.end);
                 }
-                segment = self.zone().segment(from - i64::from(segment.offset));
-                openings.tidy();
             }
         });
         openings
@@ -249,14 +275,6 @@ impl Openings {
             Some(slot) if self.more.is_empty() => *slot = Some(open),
             _ => self.more.push(open),
         }
-    }
-
-    /// Passes of a repeated hour come out of order if a day has several shifts in it.
-    fn tidy(&mut self) {
-        let mut all: Vec<Open> = self.near.iter().flatten().chain(&self.more).copied().collect();
-        all.sort_unstable_by_key(|open| open.start);
-        *self = Openings::default();
-        all.into_iter().for_each(|open| self.push(open));
     }
 }
 

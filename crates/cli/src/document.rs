@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use calendar::Mistake;
+use calendar::{Mistake, Problem, nearest};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
@@ -36,8 +36,36 @@ impl Document {
 
     /// The declaration in it. JSON is YAML too.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_saphyr::from_str(&self.text)
-            .map_err(|error| Failure::Mistake(format!("{}: {error}", self.name)))
+        serde_saphyr::from_str(&self.text).map_err(|error| self.unreadable(&error))
+    }
+
+    /// The text is no such declaration: the line, a caret, and the nearest field if one is unknown.
+    fn unreadable(&self, error: &serde_saphyr::Error) -> Failure {
+        let message = error.without_snippet().to_string();
+        let Some(at) = error.location().filter(|at| at.line() > 0) else {
+            return Failure::Mistake(format!("{}: {message}", self.name));
+        };
+        let line = self.text.lines().nth(at.line() as usize - 1).unwrap_or("");
+        let column =
+            line.char_indices().nth(at.column() as usize - 1).map_or(line.len(), |(i, _)| i);
+        let word = line[column..].chars().take_while(|c| c.is_alphanumeric() || *c == '_');
+        let end = column + word.map(char::len_utf8).sum::<usize>().max(1);
+        // The place is told before the message and by the caret; the rest speaks to programmers.
+        let message = message.rsplit_once(" at line ").map_or(&*message, |(text, _)| text);
+        let message = message.split(", set DuplicateKeyPolicy").next().unwrap_or(message);
+        let (message, fields) = match message.split_once(", expected one of ") {
+            Some((unknown, fields)) => (unknown, fields),
+            None => (message, ""),
+        };
+        let mut problem = Problem::new("document", line, column..end, message);
+        if !fields.is_empty() {
+            let names = fields.split([',', ' ', '`']).filter(|name| !name.is_empty());
+            if let Some(close) = nearest(line.get(column..end).unwrap_or(""), names).first() {
+                problem = problem.suggest(*close);
+            }
+            problem = problem.allow(fields);
+        }
+        Failure::Mistake(format!("{}:{}:{}: {problem}", self.name, at.line(), at.column()))
     }
 
     /// `calendars.yaml:4:10: …`, for every mistake.
@@ -142,7 +170,6 @@ impl<'de> Visitor<'de> for NodeVisitor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use calendar::Problem;
 
     #[test]
     fn mistakes_are_found_in_the_text() {

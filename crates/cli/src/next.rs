@@ -20,21 +20,18 @@ use crate::terminal::{BOLD, Cell, DIM, NOTE, OFF, columns};
 /// Runs the command.
 pub(crate) fn run(args: &NextArgs, zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
     let (spec, document) = read_rule(args)?;
-    let default_zone = match spec.timezone.as_deref().or(args.tz.as_deref()) {
-        Some(name) => zones.get(name)?,
-        None => Zone::utc(),
-    };
+    // An unknown zone is told below, together with everything else that is wrong.
+    let named_zone = spec.timezone.as_deref().and_then(|name| zones.get(name).ok());
+    let default_zone = named_zone.unwrap_or_else(Zone::utc);
     let from = match &args.from {
         Some(text) => parse_instant(text, &default_zone, calendar::Dst::FIXED)?,
         None => clock::now(),
     };
-    let named = match (&args.calendar, &spec.calendar) {
-        (Some(named), _) | (None, Some(named)) => {
-            Some(load::calendar(named, zones, Some(&default_zone))?)
-        }
-        (None, None) => None,
+    let from_file = match spec.calendar.as_deref().filter(|named| load::is_file(named)) {
+        Some(named) => Some(load::calendar(named, zones, Some(&default_zone))?),
+        None => None,
     };
-    let find = |_: &str| named.clone();
+    let find = |_: &str| from_file.clone();
     let context = TimingContext { zones, created: from, default_zone, find_calendar: &find };
     let timing = spec.build(&context).map_err(|mistakes| match (&document, &mistakes[..]) {
         // The text itself is the whole rule: its place is the caret, not a path.

@@ -80,23 +80,19 @@ pub(crate) fn shift(start: u32, end: u32, text: &str) -> Result<Shift, Problem> 
 }
 
 /// Sorted, and without overlaps.
-pub(crate) fn day_plan(mut shifts: Vec<Shift>, text: &str) -> Result<Vec<Shift>, Problem> {
+pub(crate) fn day_plan(mut shifts: Vec<Shift>) -> Result<Vec<Shift>, Problem> {
     if shifts.len() > SHIFT_LIMIT {
         let message = format!("{} intervals in one day", shifts.len());
-        return Err(Problem::whole("hours", text, message).allow(format!("at most {SHIFT_LIMIT}")));
+        return Err(Problem::whole("hours", "", message).allow(format!("at most {SHIFT_LIMIT}")));
     }
     shifts.sort_unstable();
     for pair in shifts.windows(2) {
         if pair[1].start < pair[0].end {
-            let message = format!("{} and {} overlap", pair[0], pair[1]);
-            return Err(Problem::whole("hours", text, message).suggest(format!(
-                "{}-{}",
-                english::clock(pair[0].start),
-                {
-                    let end = pair[0].end.max(pair[1].end);
-                    english::clock(end % (DAY_SECONDS as u32 + 1))
-                }
-            )));
+            let joined = Shift { start: pair[0].start, end: pair[0].end.max(pair[1].end) };
+            let text = format!("{}, {}", pair[0], pair[1]);
+            return Err(
+                Problem::whole("hours", &text, "the intervals overlap").suggest(joined.to_string())
+            );
         }
     }
     Ok(shifts)
@@ -184,7 +180,7 @@ mod tests {
         assert!(parse_shift("09:00-09:00").is_err());
         let overlapping =
             vec![parse_shift("09:00-12:00").unwrap(), parse_shift("11:00-13:00").unwrap()];
-        assert!(day_plan(overlapping, "x").unwrap_err().message.contains("overlap"));
+        assert!(day_plan(overlapping).unwrap_err().message.contains("overlap"));
     }
 
     #[test]

@@ -11,7 +11,6 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 pub use hours::Shift;
-pub(crate) use spec::region;
 pub use spec::{CalendarSpec, Context, ExceptionSpec, HolidaySpec, HoursSpec};
 pub use year::{DayPlan, Reason};
 

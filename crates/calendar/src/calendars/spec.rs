@@ -66,7 +66,7 @@ pub struct CalendarSpec {
 
 /// Intervals of a day: `"09:00-17:00"`, `["09:00-12:00", "13:00-17:00"]` or `[["09:00", "17:00"]]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected hours such as \"09:00-17:00\", or a list of them")]
 pub enum HoursSpec {
     /// One interval.
     One(String),
@@ -76,7 +76,7 @@ pub enum HoursSpec {
 
 /// One interval, as text or as a pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected \"09:00-17:00\" or [\"09:00\", \"17:00\"]")]
 pub enum IntervalSpec {
     /// `"09:00-17:00"`.
     Text(String),
@@ -86,7 +86,11 @@ pub enum IntervalSpec {
 
 /// An entry of `holidays`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a date, or an entry with country (and subdivision), ics, date, or from and \
+                 to, and with name and hours"
+)]
 pub enum HolidaySpec {
     /// A bare date.
     Date(String),
@@ -327,7 +331,7 @@ impl Builder<'_> {
             HoursSpec::One(text) => hours::parse_shift(text).map(|shift| vec![shift]),
             HoursSpec::Several(all) => all.iter().map(parse).collect(),
         };
-        let plan = shifts.and_then(|shifts| hours::day_plan(shifts, path));
+        let plan = shifts.and_then(hours::day_plan);
         self.keep(path, plan).map(Arc::from)
     }
 
@@ -356,7 +360,7 @@ impl Builder<'_> {
                 Some(subdivision) => format!("{country}-{subdivision}"),
                 None => country.clone(),
             };
-            own.regions.extend(self.keep(path, region(&code)));
+            own.regions.extend(self.keep(path, Region::parse(&code).map_err(Problem::from)));
         } else if let Some(file) = ics {
             own.entries.extend(self.ics(path, file));
         } else {
@@ -426,19 +430,6 @@ impl Builder<'_> {
         let name = exception.name.as_deref().unwrap_or(usual);
         Some(Entry { dates, reason: Reason::Exception(name.into()), shifts })
     }
-}
-
-/// A region by its code, with the nearest ones if there is none.
-pub(crate) fn region(code: &str) -> Result<Region, Problem> {
-    Region::parse(code).map_err(|unknown| {
-        let problem =
-            Problem::whole("region-unknown", code, "no holidays are known for this region")
-                .allow("a country such as US, or one with a subdivision such as DE-BY");
-        match unknown.nearest.first() {
-            Some(_) => problem.suggest(unknown.nearest.join(" or ")),
-            None => problem,
-        }
-    })
 }
 
 fn parse_date(text: &str) -> Result<Date, Problem> {

@@ -125,8 +125,10 @@ impl Source {
         let days = first..first + civil::year_length(year) as Day;
         let plans: Vec<DayPlan> = match self {
             Source::Own(own) => own.year(year, days),
-            Source::Union(all) => days.map(|day| joined(all, day, union)).collect(),
-            Source::Intersection(all) => days.map(|day| joined(all, day, intersection)).collect(),
+            Source::Union(all) => days.map(|day| joined(all, day, union(all, day))).collect(),
+            Source::Intersection(all) => {
+                days.map(|day| joined(all, day, intersection(all, day))).collect()
+            }
             Source::AllBut(base, others) => days.map(|day| without(base, others, day)).collect(),
         };
         let mut working = [0u64; 6];
@@ -229,12 +231,8 @@ impl Own {
 }
 
 /// The plan of a composed calendar: its hours, and the reason of the first that explains it.
-fn joined(all: &[Calendar], day: Day, join: fn(&[Shift], &[Shift]) -> Vec<Shift>) -> DayPlan {
+fn joined(all: &[Calendar], day: Day, shifts: Vec<Shift>) -> DayPlan {
     let plans: Vec<DayPlan> = all.iter().map(|calendar| calendar.plan(day)).collect();
-    let mut shifts = plans[0].shifts.to_vec();
-    for plan in &plans[1..] {
-        shifts = join(&shifts, &plan.shifts);
-    }
     let open = !shifts.is_empty();
     let reason =
         plans.iter().find(|plan| plan.is_working() == open).map(|plan| plan.reason.clone());
@@ -263,8 +261,9 @@ fn without(base: &Calendar, others: &[Calendar], day: Day) -> DayPlan {
     DayPlan { shifts: shifts.into(), reason }
 }
 
-fn union(a: &[Shift], b: &[Shift]) -> Vec<Shift> {
-    let mut all: Vec<Shift> = a.iter().chain(b).copied().collect();
+fn union(all: &[Calendar], day: Day) -> Vec<Shift> {
+    let mut all: Vec<Shift> =
+        all.iter().flat_map(|calendar| calendar.plan(day).shifts.to_vec()).collect();
     all.sort_unstable();
     let mut merged: Vec<Shift> = Vec::with_capacity(all.len());
     for shift in all {
@@ -276,11 +275,23 @@ fn union(a: &[Shift], b: &[Shift]) -> Vec<Shift> {
     merged
 }
 
-fn intersection(a: &[Shift], b: &[Shift]) -> Vec<Shift> {
-    let common = a.iter().flat_map(|x| {
-        b.iter().map(move |y| Shift { start: x.start.max(y.start), end: x.end.min(y.end) })
-    });
-    common.filter(|shift| shift.start < shift.end).collect()
+/// What begins on the day; overnight shifts of the day before reach into it.
+fn intersection(all: &[Calendar], day: Day) -> Vec<Shift> {
+    let hours = |calendar: &Calendar| -> Vec<(i64, i64)> {
+        let of = |near: Day| {
+            let offset = i64::from(near - day) * DAY_SECONDS;
+            let shifts = calendar.plan(near).shifts.to_vec().into_iter();
+            shifts.map(move |s| (i64::from(s.start) + offset, i64::from(s.end) + offset))
+        };
+        of(day - 1).chain(of(day)).collect()
+    };
+    let both = |a: Vec<(i64, i64)>, b: Vec<(i64, i64)>| -> Vec<(i64, i64)> {
+        let pairs = a.iter().flat_map(|x| b.iter().map(|y| (x.0.max(y.0), x.1.min(y.1))));
+        pairs.filter(|(start, end)| start < end).collect()
+    };
+    let common = all.iter().map(hours).reduce(both).unwrap_or_default();
+    let begun = common.into_iter().filter(|(start, _)| (0..DAY_SECONDS).contains(start));
+    begun.map(|(start, end)| Shift { start: start as u32, end: end as u32 }).collect()
 }
 
 /// What is left of a shift without the hours of a day `offset` seconds away.

@@ -52,6 +52,9 @@ struct Parser<'a> {
 impl Parser<'_> {
     fn expression(&self) -> Result<Cron, Problem> {
         let (fields, count) = self.fields();
+        if self.text[fields[0].clone()].contains('=') {
+            return Err(self.zone_prefix(fields[0].clone()));
+        }
         let [second, minute, hour, day, month, weekday, year] = match count {
             5 => {
                 let [a, b, c, d, e, ..] = fields;
@@ -114,16 +117,13 @@ impl Parser<'_> {
                 .allow(names.join(", "))
                 .suggest(remedy);
         }
-        if first.contains('=') {
-            return self.zone_prefix(fields[0].clone());
-        }
         let place = if count > MAX_FIELDS {
             fields[MAX_FIELDS - 1].end..self.text.trim_end().len()
         } else {
             0..self.text.trim_end().len()
         };
         let noun = if count == 1 { "field" } else { "fields" };
-        Problem::new("cron-fields", self.text, place, format!("{count} {noun}"))
+        Problem::new("cron-fields", self.text, place, format!("the expression has {count} {noun}"))
             .allow(
                 "5 fields (minute hour day-of-month month day-of-week), \
                  6 with leading seconds, 7 with a trailing year",

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::countries::RULE_TEXTS;
 use super::text;
+use crate::problem::Problem;
 
 /// Longest part of an unknown code that is repeated to the one who wrote it.
 const LONGEST_CODE_SHOWN: usize = 40;
@@ -39,9 +40,9 @@ impl UnknownRegion {
             text::subdivisions(rules).find(|known| known.name.eq_ignore_ascii_case(meant));
         let nearest = match by_name {
             Some(known) => vec![full_code(known)],
-            None => crate::nearest(code, codes.iter().map(String::as_str))
+            None => crate::nearest(meant, text::subdivisions(rules).map(|known| known.code))
                 .into_iter()
-                .map(str::to_owned)
+                .map(|close| format!("{country}-{close}"))
                 .collect(),
         };
         let nearest = match nearest.is_empty() {
@@ -70,3 +71,15 @@ impl fmt::Display for UnknownRegion {
 }
 
 impl std::error::Error for UnknownRegion {}
+
+impl From<UnknownRegion> for Problem {
+    fn from(unknown: UnknownRegion) -> Problem {
+        let message = "no such calendar or region";
+        let problem = Problem::whole("calendar-unknown", &unknown.code, message);
+        match unknown.nearest.as_slice() {
+            [] => problem.allow("the id of a calendar, or a region such as US or DE-BY"),
+            few @ ([_] | [_, _] | [_, _, _]) => problem.suggest(few.join(" or ")),
+            many => problem.allow(many.join(", ")),
+        }
+    }
+}

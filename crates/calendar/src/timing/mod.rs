@@ -147,7 +147,9 @@ impl Timing {
             Rule::Once(at) => format!("once, at {} ({})", self.zone.rfc3339(*at), self.zone.name()),
             rule => rule.words(),
         };
-        if let Some(calendar) = &self.calendar {
+        // A working-day rule never falls on a day off, and names its calendar itself.
+        if let (Some(calendar), false) = (&self.calendar, matches!(self.rule, Rule::WorkingDay(_)))
+        {
             let moved = match self.roll {
                 Roll::Skip => "skipped",
                 Roll::Next => "moved to the next working day",

@@ -15,7 +15,7 @@ const TIME_LIMIT: usize = 48;
 
 /// One value or a list of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected one text in quotes, or a list of them")]
 pub enum OneOrMany<T> {
     /// One.
     One(T),
@@ -57,7 +57,7 @@ pub struct WeeklySpec {
 
 /// A day of a month: `1`, `-1`, `last`, `2nd TUE`, `last FRI`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a day such as 1, -1, last, \"2nd TUE\" or \"last FRI\"")]
 pub enum MonthDay {
     /// 1 to 31, or -1 for the last, -2 for the one before.
     Number(i32),

@@ -11,6 +11,7 @@ use crate::civil;
 use crate::cron::Cron;
 use crate::dst::{self, Dst, DstOptions};
 use crate::duration::parse_duration;
+use crate::holidays::Region;
 use crate::problem::{Mistake, Problem};
 use crate::roll::Roll;
 use crate::rrule::{Recurrence, Rrule};
@@ -229,14 +230,9 @@ impl Builder<'_> {
         if let Some(calendar) = (self.context.find_calendar)(id) {
             return Some(calendar);
         }
-        let found = crate::calendars::region(id)
+        let found = Region::parse(id)
             .map(|region| Calendar::for_region(&region, zone.clone()))
-            .map_err(|problem| Problem {
-                code: "calendar-unknown",
-                message: "no such calendar".into(),
-                allowed: Some("the id of a declared calendar, or a region such as DE-BY".into()),
-                ..problem
-            });
+            .map_err(Problem::from);
         self.keep("calendar", found)
     }
 

@@ -85,7 +85,7 @@ impl Expression {
 
     pub(super) fn matches_date(&self, date: Date) -> bool {
         self.months.has(date.month() as u32)
-            && self.years.as_ref().is_none_or(|years| years.has(date.year() as u32))
+            && self.years.as_ref().is_none_or(|years| years.has_year(date.year()))
             && self.matches_day(date)
     }
 
@@ -105,6 +105,11 @@ impl Expression {
 }
 
 impl Numbers {
+    /// A bare `*` is every year, also those that cannot be written.
+    fn has_year(&self, year: i16) -> bool {
+        matches!(self.items[..], [Item::Every { step: None }]) || self.has(year as u32)
+    }
+
     fn has(&self, value: u32) -> bool {
         self.items.iter().any(|item| item.has(value, self.first, self.last))
     }

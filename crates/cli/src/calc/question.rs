@@ -298,10 +298,7 @@ fn holidays(question: &Holidays<'_>, into: &mut Vec<u8>) -> Answered {
         Some(subdivision) => format!("{}-{subdivision}", question.country),
         None => question.country.as_ref().into(),
     };
-    let region = Region::parse(&code).map_err(|unknown| {
-        Problem::whole("region-unknown", &code, "no holidays are known for this region")
-            .suggest(unknown.nearest.join(" or "))
-    })?;
+    let region = Region::parse(&code).map_err(Problem::from)?;
     answer::plain_strings(into, region.holidays(question.year).iter().map(|day| day.date));
     Ok(())
 }

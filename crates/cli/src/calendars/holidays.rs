@@ -7,7 +7,7 @@ use calendar::holidays::Region;
 use jiff::civil::Date;
 use serde::Serialize;
 
-use super::{load, print_json};
+use super::print_json;
 use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, NOTE, columns};
@@ -95,7 +95,7 @@ pub(super) fn of_region(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let region = load::region(code)?;
+    let region = Region::parse(code).map_err(Problem::from)?;
     let years = years(year, to)?;
     let mut all = Vec::new();
     for year in years.clone() {

@@ -18,18 +18,6 @@ struct Listed {
     calendars: Vec<CalendarSpec>,
 }
 
-/// A region by its code.
-pub(crate) fn region(code: &str) -> Result<Region, Failure> {
-    Ok(Region::parse(code).map_err(|unknown| {
-        let problem = Problem::whole("region-unknown", code, "no such calendar or region")
-            .allow("a region such as US or DE-BY, or a YAML or JSON file");
-        match unknown.nearest.is_empty() {
-            true => problem.suggest("punctual calendar holidays (lists the regions)"),
-            false => problem.suggest(unknown.nearest.join(" or ")),
-        }
-    })?)
-}
-
 /// The calendar that someone named: a region, a file, or `FILE#ID`.
 pub(crate) fn calendar(
     named: &str,
@@ -38,7 +26,7 @@ pub(crate) fn calendar(
 ) -> Result<Calendar, Failure> {
     let Some((path, id)) = file(named) else {
         let zone = zone.cloned().unwrap_or_else(Zone::utc);
-        return Ok(Calendar::for_region(&region(named)?, zone));
+        return Ok(Calendar::for_region(&Region::parse(named).map_err(Problem::from)?, zone));
     };
     let mut all = calendars(&path, zones, zone)?;
     match id {
@@ -57,6 +45,11 @@ pub(crate) fn calendar(
             })?)
         }
     }
+}
+
+/// Whether a calendar is named by a file, not by a region.
+pub(crate) fn is_file(named: &str) -> bool {
+    file(named).is_some()
 }
 
 /// A path, if what is named looks like one.

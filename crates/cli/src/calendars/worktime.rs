@@ -107,8 +107,9 @@ pub(super) fn add(
 
 fn spoken(calendar: &Calendar, at: Timestamp) -> String {
     let zone = calendar.zone();
-    let wall = zone.wall(at).strftime("%a %Y-%m-%d %H:%M:%S").to_string();
-    format!("{} ({})", wall.trim_end_matches(":00"), zone.name())
+    let wall = zone.wall(at);
+    let form = if wall.second() == 0 { "%a %Y-%m-%d %H:%M" } else { "%a %Y-%m-%d %H:%M:%S" };
+    format!("{} ({})", wall.strftime(form), zone.name())
 }
 
 #[derive(Serialize)]

@@ -1,0 +1,85 @@
+//! The `punctual` binary, used as a person or a script would.
+
+mod calc;
+mod calendars;
+mod next;
+mod peer_suites;
+mod vectors;
+mod zones;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+fn punctual() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    // The machine's own zone database must not decide what a test sees.
+    command.env_remove("PUNCTUAL_TZDIR").env("NO_COLOR", "1");
+    command
+}
+
+/// Runs a command and gives exit code, standard output and standard error.
+fn run(args: &[&str]) -> (i32, String, String) {
+    finished(punctual().args(args).output().expect("the binary starts"))
+}
+
+/// What it prints when it succeeds.
+fn shown(args: &[&str]) -> String {
+    let (code, out, err) = run(args);
+    assert_eq!((code, err.as_str()), (0, ""), "{args:?}");
+    // A newer zone database is no reason to write the expected texts again.
+    match out.split_once("zone database 20") {
+        Some((before, after)) => format!("{before}zone database …{}", &after[3..]),
+        None => out,
+    }
+}
+
+/// What it says when something given is wrong.
+fn refused(args: &[&str]) -> String {
+    let (code, out, err) = run(args);
+    assert_eq!((code, out.as_str()), (1, ""), "{args:?}: {err}");
+    err
+}
+
+fn finished(output: Output) -> (i32, String, String) {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code().expect("an exit code"), text(output.stdout), text(output.stderr))
+}
+
+/// Sends lines through `punctual calc`.
+fn calc(lines: &str) -> Vec<serde_json::Value> {
+    let mut child = punctual()
+        .arg("calc")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut input = child.stdin.take().expect("piped");
+    let lines = lines.to_owned();
+    let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));
+    let (code, out, err) = finished(child.wait_with_output().expect("it ends"));
+    writer.join().expect("no panic").expect("all is read");
+    assert_eq!((code, err.as_str()), (0, ""));
+    out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// The shared vectors, where they lie beside the repository.
+fn shared_vectors() -> Option<PathBuf> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors"));
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    eprintln!(
+        "skipped: {} is not there; only the copies in tests/data were checked",
+        folder.display()
+    );
+    None
+}
+
+/// A file for one test, removed with the folder of the build.
+fn file(name: &str, text: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).expect("the file is written");
+    path.to_str().expect("text").to_owned()
+}

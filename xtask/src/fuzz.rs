@@ -1,0 +1,72 @@
+//! Fuzzing with libFuzzer on the stable toolchain, which is possible without sanitizers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::steps::{Outcome, cargo, run as run_command};
+
+pub(crate) const TARGETS: [&str; 3] = ["ics", "rule_text", "timing"];
+
+const CARGO_FUZZ_VERSION: &str = "0.13.2";
+/// Longer inputs only slow the search down: no declaration worth a search is longer.
+const LONGEST_INPUT: u32 = 4096;
+
+/// Runs one target or all. What is found in the way of new inputs stays in `fuzz/corpus`.
+pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u32) -> Outcome {
+    let cargo_fuzz = installed_cargo_fuzz(root)?;
+    let targets = TARGETS.iter().filter(|name| target.is_none_or(|wanted| wanted == **name));
+    for target in targets {
+        run_target(root, &cargo_fuzz, target, seconds)?;
+    }
+    Ok(())
+}
+
+/// The same, except that a machine without a C++ compiler, which libFuzzer needs, is told so and
+/// passes.
+pub(crate) fn run_where_possible(root: &Path, seconds: u32) -> Outcome {
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    let version = Command::new(&compiler).arg("--version").stdout(Stdio::null()).status();
+    if !version.is_ok_and(|status| status.success()) {
+        println!("SKIPPED: libFuzzer needs a C++ compiler, and `{compiler}` is not there");
+        return Ok(());
+    }
+    run(root, None, seconds)
+}
+
+fn run_target(root: &Path, cargo_fuzz: &Path, target: &str, seconds: u32) -> Outcome {
+    let fuzz = root.join("fuzz");
+    let corpus = fuzz.join("corpus").join(target);
+    fs::create_dir_all(&corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
+    let mut command = Command::new(cargo_fuzz);
+    command.current_dir(&fuzz).args(["fuzz", "run", "--sanitizer", "none", target]).arg(&corpus);
+    let seeds = fuzz.join("seeds").join(target);
+    if seeds.is_dir() {
+        command.arg(seeds);
+    }
+    command.args(["--", "-print_final_stats=1", "-verbosity=0"]);
+    command.arg(format!("-max_total_time={seconds}"));
+    command.arg(format!("-max_len={LONGEST_INPUT}"));
+    let dictionary = fuzz.join("dictionaries").join(format!("{target}.dict"));
+    if dictionary.is_file() {
+        command.arg(format!("-dict={}", dictionary.display()));
+    }
+    run_command(&mut command)
+}
+
+/// The pinned version, in a folder of our own: the machine's other tools stay as they are.
+fn installed_cargo_fuzz(root: &Path) -> Result<PathBuf, String> {
+    let tools = root.join("target").join("tools");
+    let program = tools.join("bin").join("cargo-fuzz");
+    let version = Command::new(&program).arg("--version").output();
+    let is_pinned = version.is_ok_and(|output| {
+        String::from_utf8_lossy(&output.stdout).trim().ends_with(CARGO_FUZZ_VERSION)
+    });
+    if !is_pinned {
+        let mut install = cargo(root);
+        install.args(["install", "--locked", "--force", "--root"]).arg(&tools);
+        install.args(["--version", CARGO_FUZZ_VERSION, "cargo-fuzz"]);
+        run_command(&mut install)?;
+    }
+    Ok(program)
+}

@@ -1,0 +1,78 @@
+//! The one command that equals CI.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::{bench, fuzz, tidy};
+
+/// What a step comes to: nothing, or the reason why it failed.
+pub(crate) type Outcome = Result<(), String>;
+
+/// Enough to replay the seeds and notice the worst; long runs are a command of their own.
+const FUZZ_SECONDS: u32 = 20;
+
+type Step = (&'static str, fn(&Path) -> Outcome);
+
+const STEPS: [Step; 7] = [
+    ("format", format),
+    ("clippy", clippy),
+    ("tidy", tidy::run),
+    ("tests", tests),
+    ("documentation", documentation),
+    ("fuzzing", |root| fuzz::run_where_possible(root, FUZZ_SECONDS)),
+    ("benchmark answers", bench::check_answers),
+];
+
+pub(crate) fn test(root: &Path) -> Outcome {
+    let start = now();
+    for (name, step) in STEPS {
+        println!("\n== {name}");
+        step(root).map_err(|why| format!("{name}: {why}"))?;
+    }
+    println!("\nxtask test: all steps passed in {}s", start.elapsed().as_secs());
+    Ok(())
+}
+
+fn format(root: &Path) -> Outcome {
+    run(cargo(root).args(["fmt", "--all", "--check"]))?;
+    // A workspace of its own, which `--all` does not see.
+    run(cargo(&root.join("fuzz")).args(["fmt", "--check"]))
+}
+
+fn clippy(root: &Path) -> Outcome {
+    let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    run(cargo(root).args(arguments))
+}
+
+fn tests(root: &Path) -> Outcome {
+    run(cargo(root).args(["test", "--workspace", "--locked", "--quiet"]))
+}
+
+fn documentation(root: &Path) -> Outcome {
+    let arguments = ["doc", "--workspace", "--no-deps", "--locked"];
+    run(cargo(root).args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// The cargo that runs us, in a folder.
+pub(crate) fn cargo(folder: &Path) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(folder);
+    command
+}
+
+/// Shows the command, runs it and waits for its success.
+pub(crate) fn run(command: &mut Command) -> Outcome {
+    let arguments: Vec<_> = command.get_args().map(|text| text.to_string_lossy()).collect();
+    let program = Path::new(command.get_program()).file_stem().unwrap_or_default();
+    let shown = format!("{} {}", program.to_string_lossy(), arguments.join(" "));
+    println!("$ {shown}");
+    let status = command.status().map_err(|error| format!("`{shown}` does not start: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`{shown}` failed: {status}")) }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long the steps took is shown to a person")]
+fn now() -> Instant {
+    Instant::now()
+}
