@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::inputs::Random;
-use crate::measure::{Effort, now};
+use crate::measure::{Effort, median, now};
 use crate::report::{Report, grouped};
 
 /// The argument with which this program only reads and echoes lines: the limit for any program
@@ -94,8 +94,7 @@ fn measure_in(folder: &Path, effort: Effort, binary: &Path) -> io::Result<Outcom
         rates.push(rate(binary, "calc", &questions, &answers, lines.len())?);
     }
     let (right, checked) = check(&lines, &answers)?;
-    let best = |all: Vec<f64>| all.into_iter().fold(0.0, f64::max);
-    Ok(Outcome { rate: best(rates), limit: best(limits), right, checked })
+    Ok(Outcome { rate: median(rates), limit: median(limits), right, checked })
 }
 
 /// Lines per second of one child, start of the process included.

@@ -174,7 +174,7 @@ pub(crate) fn race(contenders: Vec<Contender<'_>>, effort: Effort) -> Vec<Measur
         .collect()
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
+pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }

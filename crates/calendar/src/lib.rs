@@ -1,4 +1,53 @@
-//! When?
+//! **When?** Rules, zones, daylight saving, calendars and working time, as pure arithmetic.
+//!
+//! A [`TimingSpec`] is what someone declares: a cron expression, an interval, an RRULE, a working day,
+//! a list of these; with a zone, a calendar, and what happens on days off. [`TimingSpec::build`] turns it
+//! into a [`Timing`], or says everything that is wrong with it. A timing answers what comes
+//! [next](Timing::next_after), what was [before](Timing::previous_before), what it is
+//! [in words](Timing::words), and what one should [know](Timing::warnings) about it.
+//!
+//! ```
+//! use calendar::{TimingContext, TimingSpec, Zones};
+//!
+//! let zones = Zones::bundled();
+//! let now = "2026-03-27T12:00:00Z".parse().unwrap();
+//! let context = TimingContext::new(&zones, now);
+//! let spec = TimingSpec {
+//!     cron: Some("30 2 * * *".into()),
+//!     timezone: Some("Europe/Berlin".into()),
+//!     ..TimingSpec::default()
+//! };
+//! let timing = spec.build(&context).unwrap();
+//! assert_eq!(timing.words(), "at 02:30 every day, Berlin time");
+//!
+//! // The clock jumps from 02:00 to 03:00 on the 29th: it runs at the first instant after.
+//! let times: Vec<String> = timing.after(now).take(2).map(|due| due.effective.to_string()).collect();
+//! assert_eq!(times, ["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z"]);
+//!
+//! // A mistake has a place and a remedy.
+//! let mistakes = TimingSpec::from_cron("0 25 * * *").build(&context).unwrap_err();
+//! assert!(mistakes[0].to_string().contains("try: 0 23 * * *"));
+//! ```
+//!
+//! # The pieces
+//!
+//! | for | see |
+//! |---|---|
+//! | one rule without a calendar | [`Rule`], [`Cron`], [`Interval`], [`Recurrence`] |
+//! | zones and what a wall time means | [`Zones`], [`Zone`], [`Meaning`], [`Dst`] |
+//! | working days, hours and holidays | [`Calendar`], [`CalendarSpec`], [`holidays::Region`] |
+//! | working time | [`Calendar::add_time`], [`Calendar::add_days`], [`Calendar::between`] |
+//! | missed occurrences | [`CatchUp`] |
+//! | mistakes | [`Problem`], [`Mistake`] |
+//!
+//! # What holds everywhere
+//!
+//! - Pure: no clock, no files, no global state. `now` is a parameter; zone files and ICS files arrive as
+//!   bytes and text; caches belong to the values they speed up.
+//! - `next_after(t)` is strictly greater than `t`, and going back mirrors going forward.
+//! - Every search is bounded, and answers "never" beyond its bound.
+//! - Instants are [`jiff::Timestamp`], dates and wall times [`jiff::civil`] types.
+//! - Years outside of -9998 to 9998 have no occurrences; calendars are planned for 1900 to 2299.
 #![forbid(unsafe_code)]
 
 mod calendars;

@@ -10,12 +10,10 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestCaseResult};
 use serde_json::Value;
 
+use super::same;
 use super::some_calendar::{self, some_calendar, worked};
 use super::some_timing::{self, Density, some_rule, with_options};
-use super::walked_clock::{
-    self, Walk, fixed_instant, instant, nanosecond_before, reference_zone,
-};
-use super::same;
+use super::walked_clock::{self, Walk, fixed_instant, instant, nanosecond_before, reference_zone};
 
 /// Longer closures would move occurrences in from outside of the walk.
 const LONGEST_CLOSURE: usize = 16;
@@ -35,8 +33,7 @@ fn case() -> impl Strategy<Value = Case> {
         let near = instant(middle(walk));
         let spec = some_rule(near, Density::Minutes, true)
             .prop_flat_map(move |rule| with_options(rule, near));
-        (some_calendar(walk), spec)
-            .prop_map(move |(calendar, spec)| Case { walk, calendar, spec })
+        (some_calendar(walk), spec).prop_map(move |(calendar, spec)| Case { walk, calendar, spec })
     })
 }
 
@@ -177,8 +174,7 @@ fn check(zones: &Zones, case: &Case) -> TestCaseResult {
 fn nominal_times(timing: &Timing, walk: &Walk, spec: &Value) -> Vec<Timestamp> {
     let bound = |name: &str| spec[name].as_str().map(super::at);
     let inside = |at: &Timestamp| {
-        bound("start").is_none_or(|start| *at >= start)
-            && bound("end").is_none_or(|end| *at <= end)
+        bound("start").is_none_or(|start| *at >= start) && bound("end").is_none_or(|end| *at <= end)
     };
     let from = nanosecond_before(instant(walk.start() + 86_400));
     let to = instant(walk.end() - 86_400);

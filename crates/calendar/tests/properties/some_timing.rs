@@ -80,14 +80,12 @@ fn one_rule(near: Timestamp, density: Density, calendar: bool) -> BoxedStrategy<
         .prop_map(|(at, on)| json!({"weekly": {"at": at, "on": on}}));
     let monthly = (vec(prop::sample::select(&MONTH_DAYS[..]), 1..3), clock())
         .prop_map(|(day, at)| json!({"monthly": {"day": day, "at": at}}));
-    let recurrence = (prop::sample::select(&RECURRENCES[..]), instant()).prop_map(
-        |(rule, start)| json!({"rrule": rule, "dtstart": start.trim_end_matches('Z')}),
-    );
+    let recurrence = (prop::sample::select(&RECURRENCES[..]), instant())
+        .prop_map(|(rule, start)| json!({"rrule": rule, "dtstart": start.trim_end_matches('Z')}));
     let period = prop::sample::select(vec!["monthly", "quarterly", "yearly"]);
     let nth = prop_oneof![-9..=-1i32, 1..=9i32];
-    let working = (period, nth, vec(clock(), 1..3)).prop_map(
-        |(period, nth, at)| json!({period: {"working_day": nth, "at": at}}),
-    );
+    let working = (period, nth, vec(clock(), 1..3))
+        .prop_map(|(period, nth, at)| json!({period: {"working_day": nth, "at": at}}));
     let with_dst = prop_oneof![
         4 => cron,
         2 => daily,
