@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use anstyle::Style;
 use calendar::{Calendar, DayPlan, Problem, Reason, Zones};
-use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};
 use serde::Serialize;
 
@@ -16,7 +15,9 @@ use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, NOTE, OFF, TODAY, columns};
 
 const MONTHS_PER_ROW: i8 = 3;
-const MONTH_WIDTH: usize = 22;
+/// Seven days of two digits, with a blank between.
+const WEEK_WIDTH: usize = 20;
+const MONTH_WIDTH: usize = WEEK_WIDTH + 4;
 
 #[derive(Serialize)]
 struct JsonDay {
@@ -168,20 +169,24 @@ pub(super) fn year(
     writeln!(out, "{BOLD}{} {year}{BOLD:#}: {working} working days", calendar.id())?;
     for first in (1..=12).step_by(MONTHS_PER_ROW as usize) {
         writeln!(out)?;
-        let months: Vec<Vec<Cell>> = (first..first + MONTHS_PER_ROW)
-            .map(|m| month(calendar, Date::constant(year, m, 1)))
+        let months: Vec<Vec<Line>> = (first..first + MONTHS_PER_ROW)
+            .map(|number| month(calendar, Date::constant(year, number, 1)))
             .collect();
         let height = months.iter().map(Vec::len).max().unwrap_or(0);
         for line in 0..height {
             let mut text = String::from(" ");
+            let mut missing = 0;
             for month in &months {
                 match month.get(line) {
-                    Some(cell) => text.push_str(&cell.paint(0)),
-                    None => text.push_str(&" ".repeat(MONTH_WIDTH)),
+                    Some(line) => {
+                        text.push_str(&" ".repeat(missing));
+                        text.push_str(&line.text);
+                        missing = MONTH_WIDTH - line.width;
+                    }
+                    None => missing += MONTH_WIDTH,
                 }
-                text.push_str("  ");
             }
-            writeln!(out, "{}", text.trim_end())?;
+            writeln!(out, "{text}")?;
         }
     }
     let special: Vec<Vec<Cell>> = days
@@ -200,30 +205,37 @@ pub(super) fn year(
     Ok(())
 }
 
-/// The lines of one month, each [`MONTH_WIDTH`] wide.
-fn month(calendar: &Calendar, first: Date) -> Vec<Cell> {
+/// A line of a month, and how wide it is on the screen.
+struct Line {
+    text: String,
+    width: usize,
+}
+
+fn month(calendar: &Calendar, first: Date) -> Vec<Line> {
     let today = today(calendar);
     let title = first.strftime("%B").to_string();
+    let indent = (WEEK_WIDTH - title.len()) / 2;
     let mut lines = vec![
-        Cell::styled(format!("{title:^MONTH_WIDTH$}"), BOLD),
-        Cell::styled(format!("{:<MONTH_WIDTH$}", "Mo Tu We Th Fr Sa Su"), DIM),
+        Line { text: format!("{:indent$}{BOLD}{title}{BOLD:#}", ""), width: indent + title.len() },
+        Line { text: format!("{DIM}Mo Tu We Th Fr Sa Su{DIM:#}"), width: WEEK_WIDTH },
     ];
-    let mut line = "   ".repeat(first.weekday().to_monday_zero_offset() as usize);
-    let mut width = line.len();
+    let blank = first.weekday().to_monday_zero_offset() as usize * 3;
+    let mut line = Line { text: " ".repeat(blank), width: blank };
     for date in days_from(first).take_while(|date| date.month() == first.month()) {
         let plan = calendar.day(date);
         let mark = match (&plan.reason, plan.is_working()) {
-            (Reason::Holiday(_) | Reason::Exception(_), false) => '*',
-            (Reason::Holiday(_) | Reason::Exception(_), true) => '+',
-            _ => ' ',
+            (Reason::Holiday(_) | Reason::Exception(_), false) => "*",
+            (Reason::Holiday(_) | Reason::Exception(_), true) => "+",
+            _ => "",
         };
         let style = if date == today { TODAY } else { style(&plan) };
-        let _ = write!(line, "{style}{:>2}{style:#}{mark}", date.day());
-        width += 3;
-        if date.weekday() == Weekday::Sunday || date + 1.day() > first.last_of_month() {
-            line.push_str(&" ".repeat(MONTH_WIDTH.saturating_sub(width)));
-            lines.push(Cell::plain(std::mem::take(&mut line)));
-            width = 0;
+        // The mark stands in the blank before the next day.
+        let column = date.weekday().to_monday_zero_offset() as usize * 3;
+        line.text.push_str(&" ".repeat(column.saturating_sub(line.width)));
+        let _ = write!(line.text, "{style}{:>2}{style:#}{mark}", date.day());
+        line.width = column + 2 + mark.len();
+        if date.weekday() == Weekday::Sunday || date == first.last_of_month() {
+            lines.push(std::mem::replace(&mut line, Line { text: String::new(), width: 0 }));
         }
     }
     lines

@@ -87,8 +87,8 @@ fn a_year_is_drawn() {
     insta::assert_snapshot!(out, @r#"
     DE-BY 2026: 252 working days
 
-            January                 February                 March         
-     Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su  
+           January                 February                 March
+     Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su
                1* 2  3  4                       1                       1
       5  6* 7  8  9 10 11     2  3  4  5  6  7  8     2  3  4  5  6  7  8
      12 13 14 15 16 17 18     9 10 11 12 13 14 15     9 10 11 12 13 14 15
@@ -96,16 +96,16 @@ fn a_year_is_drawn() {
      26 27 28 29 30 31       23 24 25 26 27 28       23 24 25 26 27 28 29
                                                      30 31
 
-             April                    May                     June         
-     Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su  
+            April                    May                     June
+     Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su
             1  2  3* 4  5                 1* 2  3     1  2  3  4* 5  6  7
       6* 7  8  9 10 11 12     4  5  6  7  8  9 10     8  9 10 11 12 13 14
      13 14 15 16 17 18 19    11 12 13 14*15 16 17    15 16 17 18 19 20 21
      20 21 22 23 24 25 26    18 19 20 21 22 23 24    22 23 24 25 26 27 28
      27 28 29 30             25*26 27 28 29 30 31    29 30
 
-              July                   August                September       
-     Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su  
+             July                   August                September
+     Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su
             1  2  3  4  5                    1  2        1  2  3  4  5  6
       6  7  8  9 10 11 12     3  4  5  6  7  8  9     7  8  9 10 11 12 13
      13 14 15 16 17 18 19    10 11 12 13 14 15 16    14 15 16 17 18 19 20
@@ -113,8 +113,8 @@ fn a_year_is_drawn() {
      27 28 29 30 31          24 25 26 27 28 29 30    28 29 30
                              31
 
-            October                 November                December       
-     Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su  
+           October                 November                December
+     Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su    Mo Tu We Th Fr Sa Su
                1  2  3* 4                       1*       1  2  3  4  5  6
       5  6  7  8  9 10 11     2  3  4  5  6  7  8     7  8  9 10 11 12 13
      12 13 14 15 16 17 18     9 10 11 12 13 14 15    14 15 16 17 18 19 20
