@@ -30,7 +30,11 @@ fuzz_target!(|data: &[u8]| {
             check_mistakes(&mistakes);
         }
     }
-    if let Err(problem) = world::zones().get(&text) {
+    // Whatever else is no zone costs a comparison with every zone's name.
+    if text.len() <= 32
+        && !text.contains(char::is_whitespace)
+        && let Err(problem) = world::zones().get(&text)
+    {
         check_problem(&problem);
     }
 });
@@ -56,7 +60,7 @@ fn read_rrule(text: &str, zone: &Zone, at: Timestamp) {
         Ok(rrule) => {
             assert_eq!(Rrule::parse(&rrule.to_string()).as_ref(), Ok(&rrule), "{text:?}");
             let recurrence = bounded("Recurrence::new", &text, || {
-                Recurrence::new(rrule, zone.wall(at), zone.clone())
+                Recurrence::new(rrule.clone(), zone.wall(at), zone.clone())
             });
             check_rule(&Rule::Recurrence(Box::new(recurrence)), &(text, zone, at), at);
         }

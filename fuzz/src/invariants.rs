@@ -11,6 +11,7 @@ use serde::Serialize;
 /// The promise is a millisecond. Fifty of the thread's own time are never an accident, not even in
 /// an instrumented build on a slow machine.
 const CALL_LIMIT: Duration = Duration::from_millis(50);
+const REPEATS: usize = 3;
 
 /// Searches give up after some centuries; nothing is promised about going back over such a hole.
 const LONG_HOLE: SignedDuration = SignedDuration::from_hours(90 * 366 * 24);
@@ -26,10 +27,20 @@ impl<T: Serialize> fmt::Debug for Written<'_, T> {
 }
 
 /// Makes one call and ends the run if it works too long.
-pub fn bounded<T>(name: &str, subject: &dyn fmt::Debug, call: impl FnOnce() -> T) -> T {
+pub fn bounded<T>(name: &str, subject: &dyn fmt::Debug, call: impl Fn() -> T) -> T {
     let start = ThreadTime::now();
     let answer = call();
-    let spent = start.elapsed();
+    let mut spent = start.elapsed();
+    // A virtual machine may charge a thread for what its host did: only what is slow every time
+    // is slow.
+    for _ in 0..REPEATS {
+        if spent < CALL_LIMIT {
+            return answer;
+        }
+        let start = ThreadTime::now();
+        call();
+        spent = start.elapsed();
+    }
     assert!(spent < CALL_LIMIT, "{name} took {spent:?} for {subject:?}");
     answer
 }

@@ -41,7 +41,7 @@ pub struct Plan {
 #[derive(Arbitrary, Debug)]
 enum RulePlan {
     Cron(CronPlan),
-    Rrule(RrulePlan),
+    Rrule(Box<RrulePlan>),
     Interval { milliseconds: u32, anchor: u32, nanos: u32, from_completion: bool },
     Once { at: u32, nanos: u32 },
     WorkingDay { nth: i8, minute: u16, period: u8 },

@@ -1,6 +1,7 @@
 //! Fuzzing with libFuzzer on the stable toolchain, which is possible without sanitizers.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -38,6 +39,7 @@ fn run_target(root: &Path, cargo_fuzz: &Path, target: &str, seconds: u32) -> Out
     let fuzz = root.join("fuzz");
     let corpus = fuzz.join("corpus").join(target);
     fs::create_dir_all(&corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
+    println!("{target}: {seconds} s");
     let mut command = Command::new(cargo_fuzz);
     command.current_dir(&fuzz).args(["fuzz", "run", "--sanitizer", "none", target]).arg(&corpus);
     let seeds = fuzz.join("seeds").join(target);
@@ -51,7 +53,27 @@ fn run_target(root: &Path, cargo_fuzz: &Path, target: &str, seconds: u32) -> Out
     if dictionary.is_file() {
         command.arg(format!("-dict={}", dictionary.display()));
     }
-    run_command(&mut command)
+    run_filtered(&mut command)
+}
+
+/// Shows what libFuzzer says, but for the words it recommends at the end and for the sanitizers
+/// that it misses.
+fn run_filtered(command: &mut Command) -> Outcome {
+    let failed = |error: std::io::Error| format!("cargo-fuzz does not run: {error}");
+    let mut child = command.stderr(Stdio::piped()).spawn().map_err(failed)?;
+    let mut recommends = false;
+    for line in child.stderr.take().into_iter().flat_map(|stderr| BufReader::new(stderr).split(10))
+    {
+        let line = line.map_err(failed)?;
+        let line = String::from_utf8_lossy(&line);
+        let is_edge = line.starts_with("######");
+        recommends ^= is_edge;
+        if !recommends && !is_edge && !line.starts_with("WARNING: Failed to find function") {
+            println!("{line}");
+        }
+    }
+    let status = child.wait().map_err(failed)?;
+    if status.success() { Ok(()) } else { Err(format!("a finding, in fuzz/artifacts ({status})")) }
 }
 
 /// The pinned version, in a folder of our own: the machine's other tools stay as they are.

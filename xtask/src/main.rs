@@ -43,7 +43,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    // As cargo says it now, not as it was compiled in: two checkouts may share a target folder.
+    let own_folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| "xtask".into());
+    let root = Path::new(&own_folder).parent().unwrap_or(Path::new("."));
     let outcome = match Arguments::parse().command {
         Command::Test => steps::test(root),
         Command::Bench { quick } => bench::run(root, quick),

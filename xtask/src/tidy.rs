@@ -92,6 +92,7 @@ fn check_path(path: &str) -> Vec<String> {
         }
     }
     if let Some(name) = path.strip_prefix("docs/decisions/")
+        && name != "README.md"
         && !is_decision_name(name)
     {
         findings.push(format!("{path}: a decision is named NNNN-title.md"));
@@ -141,7 +142,12 @@ mod tests {
 
     #[test]
     fn paths() {
-        let fine = ["crates/a/src/rule.rs", "docs/decisions/0001-one-store.md", "docs/types.md"];
+        let fine = [
+            "crates/a/src/rule.rs",
+            "docs/decisions/0001-one-store.md",
+            "docs/decisions/README.md",
+            "docs/types.md",
+        ];
         for path in fine {
             assert_eq!(check_path(path), Vec::<String>::new());
         }

@@ -57,9 +57,20 @@ impl Report {
         wrong == 0 && !self.calc_is_wrong
     }
 
-    /// The goals, as information: nothing fails because a machine was busy.
+    /// What it comes to.
     pub(crate) fn summarise(&self) {
         println!("summary");
+        if cfg!(debug_assertions) {
+            println!("  built without optimisation: the times above mean nothing");
+        } else {
+            self.goals();
+        }
+        let answers = if self.is_right() { "agree" } else { "DO NOT AGREE" };
+        println!("  our answers {answers} with the reference");
+    }
+
+    /// As information: nothing fails because a machine was busy.
+    fn goals(&self) {
         for name in HEADLINES {
             let Some(results) = self.results("next", name) else { continue };
             let Some((ours, peers)) = results.split_first() else { continue };
@@ -90,8 +101,6 @@ impl Report {
             ),
             None => println!("  punctual calc: not measured"),
         }
-        let answers = if self.is_right() { "agree" } else { "DO NOT AGREE" };
-        println!("  our answers {answers} with the reference");
     }
 
     fn limit(&self, kind: &str, name: &str, limit: f64) {

@@ -68,9 +68,11 @@ mod timing;
 mod working_day;
 mod worktime;
 mod zone;
+mod zones;
 
 pub use calendars::{
-    Calendar, CalendarSpec, Context, DayPlan, ExceptionSpec, HolidaySpec, HoursSpec, Reason, Shift,
+    Calendar, CalendarSpec, Context, DayPlan, DetailedHoliday, ExceptionSpec, HolidaySpec,
+    HoursSpec, IntervalSpec, Reason, Shift,
 };
 pub use catch_up::{CatchUp, CatchUpSpec, CaughtUp, Count, DetailedCatchUp, Policy};
 pub use cron::Cron;
@@ -87,4 +89,5 @@ pub use timing::{
     TimingContext, TimingSpec, Warning, WeeklySpec, parse_instant,
 };
 pub use worktime::Between;
-pub use zone::{BundledZones, Meaning, Transition, Zone, ZoneSource, Zones};
+pub use zone::{Meaning, Transition, Zone};
+pub use zones::{BundledZones, ZoneSource, Zones};

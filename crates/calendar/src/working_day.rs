@@ -1,6 +1,6 @@
 //! The nth, or last nth, working day of a month, quarter or year.
 
-use crate::calendars::Calendar;
+use crate::calendars::{Calendar, PLANNED};
 use crate::civil::{self, Day, Local, Ymd};
 use crate::dst::WallTimes;
 use crate::english;
@@ -90,7 +90,7 @@ impl WorkingDay {
 impl WallTimes for WorkingDay {
     fn at_or_after(&self, from: Local) -> Option<Local> {
         let (today, now) = (civil::day_of(from), civil::second_of_day(from));
-        let period = self.period_of(today);
+        let period = self.period_of(today.max(PLANNED.start));
         (period..period + SEARCH_PERIODS).find_map(|period| {
             let day = self.day_in(period)?;
             let time = match day.cmp(&today) {
@@ -104,7 +104,7 @@ impl WallTimes for WorkingDay {
 
     fn at_or_before(&self, from: Local) -> Option<Local> {
         let (today, now) = (civil::day_of(from), civil::second_of_day(from));
-        let period = self.period_of(today);
+        let period = self.period_of(today.min(PLANNED.end));
         (period - SEARCH_PERIODS..=period).rev().find_map(|period| {
             let day = self.day_in(period)?;
             let time = match day.cmp(&today) {

@@ -1,20 +1,13 @@
-//! Zones: which wall clock shows what at an instant, and which instant a wall time means.
+//! One zone: what its wall clock shows at an instant, and which instant a wall time means.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use crate::civil::{self, CYCLE_SECONDS, Local, Unix};
-use crate::problem::{Problem, nearest};
-
-/// Longest zone name that is looked up.
-const NAME_LIMIT: usize = 64;
-/// Files beside the zones in a zone directory, and zones that mean "whatever this host has".
-const NOT_ZONES: [&str; 4] = ["localtime", "posixrules", "Factory", "leapseconds"];
 
 /// From here on a zone is described by its yearly rule alone, so it repeats with the calendar.
 const CYCLE_START: Unix = civil::day_number(2100, 1, 1) as i64 * civil::DAY_SECONDS;
@@ -22,153 +15,6 @@ const TABLE_END: Unix = CYCLE_START + CYCLE_SECONDS;
 const INDEX_START: Unix = civil::day_number(1900, 1, 1) as i64 * civil::DAY_SECONDS;
 /// Index cells are 2^24 s, about 194 days: with two changes a year, one comparison decides.
 const INDEX_SHIFT: u32 = 24;
-
-/// Where the compiled zone files (TZif) come from. Reading them from a disk is the caller's affair.
-pub trait ZoneSource: Send + Sync {
-    /// The release, such as `2026f`.
-    fn version(&self) -> &str;
-    /// Where it comes from, for people: `bundled`, a folder.
-    fn origin(&self) -> &str;
-    /// The contents of the zone's TZif file, if there is such a zone.
-    fn tzif(&self, name: &str) -> Option<Vec<u8>>;
-    /// All names, for listing and for "did you mean".
-    fn names(&self) -> Vec<String>;
-}
-
-/// The database that was compiled into this program, made by `tools/zones/bundle.py`: the release
-/// and a line for each zone, an empty line, the compiled zones.
-static BUNDLE: &[u8] = include_bytes!("../data/zones.bin");
-
-/// The bundled database as a [`ZoneSource`].
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BundledZones;
-
-impl BundledZones {
-    /// The text part of the bundle and the compiled zones.
-    fn parts() -> (&'static str, &'static [u8]) {
-        let end = BUNDLE.windows(2).position(|pair| pair == b"\n\n").unwrap_or(0);
-        (str::from_utf8(&BUNDLE[..end]).unwrap_or(""), &BUNDLE[end + 2..])
-    }
-}
-
-impl ZoneSource for BundledZones {
-    fn version(&self) -> &str {
-        Self::parts().0.lines().next().unwrap_or("unknown")
-    }
-
-    fn origin(&self) -> &str {
-        "bundled"
-    }
-
-    fn tzif(&self, name: &str) -> Option<Vec<u8>> {
-        let (index, zones) = Self::parts();
-        let place =
-            index.lines().skip(1).find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'));
-        let (offset, length) = place?.split_once('\t')?;
-        let (offset, length): (usize, usize) = (offset.parse().ok()?, length.parse().ok()?);
-        zones.get(offset..offset + length).map(<[u8]>::to_vec)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let lines = Self::parts().0.lines().skip(1);
-        lines.filter_map(|line| line.split('\t').next()).map(str::to_owned).collect()
-    }
-}
-
-/// A zone database: a value, not global state, so that a newer one can take its place.
-///
-/// ```
-/// use calendar::Zones;
-/// let zones = Zones::bundled();
-/// assert!(zones.version() >= "2026a");
-/// let tokyo = zones.get("Asia/Tokyo").unwrap();
-/// assert_eq!(tokyo.offset_at("2026-01-01T00:00:00Z".parse().unwrap()), 9 * 3600);
-/// assert!(zones.get("Asia/Tokio").unwrap_err().to_string().contains("try: Asia/Tokyo"));
-/// ```
-pub struct Zones {
-    source: Box<dyn ZoneSource>,
-    /// A cache only: what is in it can be made again from `source`.
-    loaded: RwLock<HashMap<Box<str>, Zone>>,
-}
-
-impl Zones {
-    /// The database that was compiled into this program.
-    pub fn bundled() -> Zones {
-        Zones::from_source(BundledZones)
-    }
-
-    /// A database from elsewhere, for example a folder of TZif files.
-    pub fn from_source(source: impl ZoneSource + 'static) -> Zones {
-        Zones { source: Box::new(source), loaded: RwLock::new(HashMap::new()) }
-    }
-
-    /// The release in use, such as `2026f`.
-    pub fn version(&self) -> &str {
-        self.source.version()
-    }
-
-    /// Where the database comes from, for people.
-    pub fn origin(&self) -> &str {
-        self.source.origin()
-    }
-
-    /// All zone names, sorted.
-    pub fn names(&self) -> Vec<String> {
-        let mut names = self.source.names();
-        names.retain(|name| !NOT_ZONES.contains(&name.as_str()));
-        names.sort_unstable();
-        names
-    }
-
-    /// The zone of that name. An unknown name is an error, never UTC.
-    pub fn get(&self, name: &str) -> Result<Zone, Problem> {
-        // A poisoned lock only means that another thread stopped while it filled the cache.
-        let found = self.loaded.read().unwrap_or_else(|e| e.into_inner()).get(name).cloned();
-        if let Some(zone) = found {
-            return Ok(zone);
-        }
-        let zone = self.load(name)?;
-        let mut loaded = self.loaded.write().unwrap_or_else(|e| e.into_inner());
-        Ok(loaded.entry(name.into()).or_insert(zone).clone())
-    }
-
-    fn load(&self, name: &str) -> Result<Zone, Problem> {
-        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'_' | b'-' | b'+');
-        let well_formed = name.len() <= NAME_LIMIT
-            && name.bytes().all(plain)
-            && name.split('/').all(|part| !part.is_empty())
-            && !NOT_ZONES.contains(&name);
-        let bytes = if well_formed { self.source.tzif(name) } else { None };
-        let bytes = bytes.ok_or_else(|| self.unknown(name))?;
-        let tz = TimeZone::tzif(name, &bytes).map_err(|error| {
-            let message = format!("the zone file of {name} cannot be read: {error}");
-            Problem::whole("zone-file", name, message)
-                .suggest("a zone database made by `zic`, or the bundled one")
-        })?;
-        Ok(Zone(Arc::new(Table::build(name, &tz))))
-    }
-
-    fn unknown(&self, name: &str) -> Problem {
-        let problem = Problem::whole("zone-unknown", name, "no such time zone")
-            .allow("an IANA name such as Europe/Berlin, or UTC");
-        let names = self.names();
-        // Half of the mistakes are a city without its continent: look at the last part too.
-        let mut close = nearest(name, names.iter().map(String::as_str));
-        if close.is_empty() {
-            let last = |n: &str| n.rsplit('/').next().map(str::to_ascii_lowercase);
-            let wanted = last(name);
-            close =
-                names.iter().filter(|n| last(n) == wanted).map(String::as_str).take(3).collect();
-        }
-        if close.is_empty() { problem } else { problem.suggest(close.join(" or ")) }
-    }
-}
-
-impl fmt::Debug for Zones {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Zones({} {})", self.origin(), self.version())
-    }
-}
 
 /// One zone of a database. Cheap to clone.
 #[derive(Clone)]
@@ -229,6 +75,11 @@ pub(crate) struct Segment {
 }
 
 impl Zone {
+    /// A zone from its compiled file (TZif), or why that cannot be read.
+    pub(crate) fn from_tzif(name: &str, bytes: &[u8]) -> Result<Zone, jiff::Error> {
+        Ok(Zone(Arc::new(Table::build(name, &TimeZone::tzif(name, bytes)?))))
+    }
+
     /// UTC, which needs no database.
     pub fn utc() -> Zone {
         Zone(Arc::new(Table::build("UTC", &TimeZone::UTC)))

@@ -23,7 +23,12 @@ mod properties {
 
     fn cases(cases: u32) -> Config {
         let more = std::env::var("PROPERTY_FACTOR").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-        Config { cases: cases * more, failure_persistence: None, ..Config::default() }
+        Config {
+            cases: cases * more,
+            failure_persistence: None,
+            max_shrink_iters: 300,
+            ..Config::default()
+        }
     }
 
     /// Equal, or the first place where they differ.

@@ -73,6 +73,9 @@ pub(crate) struct NextArgs {
     /// A time that the clock shows twice
     #[arg(long, value_enum)]
     pub(crate) fold: Option<FoldArg>,
+    /// The schedule's id, which decides its place inside a spread window
+    #[arg(long)]
+    pub(crate) id: Option<String>,
     /// For programs
     #[arg(long, conflicts_with = "ics")]
     pub(crate) json: bool,

@@ -39,6 +39,10 @@ pub(crate) fn run(args: &NextArgs, zones: &Zones, out: &mut dyn Write) -> Result
         (None, _) => Failure::from(mistakes),
         (Some(document), _) => document.explain(&mistakes),
     })?;
+    let timing = match &args.id {
+        Some(id) => timing.for_schedule(id),
+        None => timing,
+    };
     let answer = Answer { args, timing: &timing, zones, from };
     if args.ics {
         return Ok(out.write_all(answer.ics().as_bytes())?);
@@ -146,7 +150,7 @@ impl Answer<'_> {
             };
             JsonRow {
                 nominal: zone.rfc3339(row.nominal),
-                effective: effective.map(|at| zone.rfc3339(at)),
+                effective: effective.map(|at| zone.rfc3339(self.spread(at))),
                 outcome,
                 reason: reason.map(|reason| reason.to_string()),
             }
@@ -195,19 +199,27 @@ impl Answer<'_> {
         Ok(())
     }
 
+    /// When it happens, inside the spread window.
+    fn spread(&self, at: Timestamp) -> Timestamp {
+        at.checked_add(self.timing.moved_by()).unwrap_or(at)
+    }
+
     fn row(&self, row: &calendar::Row) -> Vec<Cell> {
+        let happens = |at: Timestamp, note: String| {
+            let at = self.spread(at);
+            vec![
+                Cell::plain(self.local(at)),
+                Cell::styled(utc(at), DIM),
+                Cell::plain(from_now(at, self.from)),
+                Cell::styled(note, NOTE),
+            ]
+        };
         match &row.fate {
-            Fate::Kept => vec![
-                Cell::plain(self.local(row.nominal)),
-                Cell::styled(utc(row.nominal), DIM),
-                Cell::plain(from_now(row.nominal, self.from)),
-            ],
-            Fate::Moved { to, reason } => vec![
-                Cell::plain(self.local(*to)),
-                Cell::styled(utc(*to), DIM),
-                Cell::plain(from_now(*to, self.from)),
-                Cell::styled(format!("moved from {} ({reason})", self.short(row.nominal)), NOTE),
-            ],
+            Fate::Kept if self.timing.moved_by().is_zero() => happens(row.nominal, String::new()),
+            Fate::Kept => happens(row.nominal, format!("spread from {}", self.short(row.nominal))),
+            Fate::Moved { to, reason } => {
+                happens(*to, format!("moved from {} ({reason})", self.short(row.nominal)))
+            }
             Fate::Skipped { reason } => vec![
                 Cell::styled(self.local(row.nominal), DIM),
                 Cell::plain(""),

@@ -1,5 +1,6 @@
 //! Calendars: which days and hours are worked, and why a day is not.
 
+mod build;
 pub(crate) mod hours;
 mod spec;
 mod year;
@@ -11,13 +12,16 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 pub use hours::Shift;
-pub use spec::{CalendarSpec, Context, ExceptionSpec, HolidaySpec, HoursSpec};
+pub use spec::{
+    CalendarSpec, Context, DetailedHoliday, ExceptionSpec, HolidaySpec, HoursSpec, IntervalSpec,
+};
+pub(crate) use year::PLANNED;
 pub use year::{DayPlan, Reason};
 
 use crate::civil::{self, Day};
 use crate::holidays::Region;
 use crate::zone::Zone;
-use year::{PLANNED, Source, Years};
+use year::{Source, Years};
 
 /// How far a search for a working day or an opening goes before it answers "none": a calendar in
 /// which nobody works for ten years has no next working day that anyone is waiting for.

@@ -114,10 +114,12 @@ impl Cron {
             return Some(day);
         }
         let start = civil::ymd(day);
-        let last_year = (start.year + CYCLE_YEARS).min(LAST_YEAR);
         let mut year = self.years.at_or_after(start.year.max(FIRST_YEAR))?;
         let mut from = if year == start.year { (start.month, start.day) } else { (1, 1) };
-        while year <= last_year {
+        for _ in 0..=CYCLE_YEARS {
+            if year > LAST_YEAR {
+                break;
+            }
             let mut months = u32::from(self.months) & (u32::MAX << from.0);
             while months != 0 {
                 let month = months.trailing_zeros();
@@ -140,10 +142,12 @@ impl Cron {
             return Some(day);
         }
         let start = civil::ymd(day);
-        let first_year = (start.year - CYCLE_YEARS).max(FIRST_YEAR);
         let mut year = self.years.at_or_before(start.year.min(LAST_YEAR))?;
         let mut from = if year == start.year { (start.month, start.day) } else { (12, 31) };
-        while year >= first_year {
+        for _ in 0..=CYCLE_YEARS {
+            if year < FIRST_YEAR {
+                break;
+            }
             let mut months = u32::from(self.months) & up_to(from.0);
             while months != 0 {
                 let month = months.ilog2();

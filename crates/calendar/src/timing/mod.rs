@@ -1,6 +1,7 @@
 //! Timing: a rule with everything that moves or drops its occurrences: bounds, calendar, rolling,
 //! working hours, spread.
 
+mod build;
 mod pattern;
 mod preview;
 mod spec;
@@ -8,14 +9,16 @@ mod warnings;
 
 use jiff::{SignedDuration, Timestamp};
 
+pub use build::parse_instant;
 pub use pattern::{DailySpec, MonthDay, OneOrMany, PeriodSpec, WeeklySpec};
 pub use preview::{Fate, Row};
-pub use spec::{Fit, IntervalFrom, TimingContext, TimingSpec, parse_instant};
+pub use spec::{Fit, IntervalFrom, TimingContext, TimingSpec};
 pub use warnings::Warning;
 
-use crate::calendars::Calendar;
+use crate::calendars::{Calendar, PLANNED};
 use crate::civil::{self, Day};
-use crate::dst::{self, Dst};
+use crate::dst::{self, Dst, Fold};
+use crate::duration::format_duration;
 use crate::roll::Roll;
 use crate::rule::{Interval, Rule};
 use crate::spread::spread;
@@ -77,11 +80,16 @@ impl Timing {
         self
     }
 
+    /// How far the schedule's key moves every occurrence inside the spread window.
+    pub fn moved_by(&self) -> SignedDuration {
+        self.moved_by
+    }
+
     /// The first occurrence that is due strictly after the instant.
     ///
     /// `start` and `end` bound the nominal times, both included.
     pub fn next_after(&self, after: Timestamp) -> Option<Occurrence> {
-        let after = after.checked_sub(self.moved_by).ok()?;
+        let after = after.checked_sub(self.moved_by).unwrap_or(Timestamp::MIN);
         let found = match &self.calendar {
             None => self.nominal_after(after).map(|at| Occurrence { nominal: at, effective: at }),
             Some(calendar) => self.on_calendar(calendar, after),
@@ -110,7 +118,10 @@ impl Timing {
             let found = self.next_after(Timestamp::from_millisecond(from).ok()?);
             found.filter(|occurrence| occurrence.effective < before)
         };
-        let top = before.as_millisecond();
+        // Nothing happens beyond the planned years, but for the spread.
+        let end = civil::timestamp(civil::local(PLANNED.end + 1, 0)).unwrap_or(before);
+        let end = end.checked_add(self.moved_by).unwrap_or(before);
+        let top = before.min(end).as_millisecond();
         let mut reach: i64 = 60_000;
         let mut found = loop {
             // A millisecond earlier than the reach: an occurrence on its edge is inside.
@@ -163,6 +174,15 @@ impl Timing {
                 words.push_str("; into working hours");
             }
         }
+        if let Some(start) = self.start {
+            words = format!("{words}; not before {}", self.zone.rfc3339(start));
+        }
+        if let Some(end) = self.end {
+            words = format!("{words}; not after {}", self.zone.rfc3339(end));
+        }
+        if self.spread.is_positive() {
+            words = format!("{words}; spread over {}", format_duration(self.spread));
+        }
         words
     }
 
@@ -197,7 +217,7 @@ impl Timing {
             if self.fit { calendar.closed_since(after).and_then(civil::timestamp) } else { None };
         let from = closed_since.map_or(after, |closed| just_before(closed).min(after));
         let mut best: Option<Occurrence> = None;
-        let mut day = calendar_day(calendar, from);
+        let mut day = calendar_day(calendar, from).max(PLANNED.start);
         for _ in 0..SEARCH_STEPS {
             day = calendar.working_at_or_after(day)?;
             let sources = self.roll.sources(day, calendar);
@@ -227,20 +247,40 @@ impl Timing {
         from: Timestamp,
         after: Timestamp,
     ) -> Option<Occurrence> {
-        let begin = just_before(day_start(calendar, source)?);
-        let mut at = if source == to {
-            from.max(begin)
-        } else if calendar_day(calendar, from) == to {
-            just_before(moved(calendar, from, source)?).max(begin)
-        } else {
-            begin
+        let begin = day_start(calendar, source)?;
+        if source == to {
+            return self.first_from(calendar, (source, to), from.max(just_before(begin)), after);
+        }
+        let same_day = calendar_day(calendar, from) == to;
+        let search = |fold: Fold, least: Timestamp| {
+            let place = if same_day { moved(calendar, from, source, fold)? } else { least };
+            self.first_from(calendar, (source, to), just_before(place.max(least)), after)
         };
+        // A repeated hour is moved to times that the hour itself was moved to already.
+        let end = day_start(calendar, source + 1)?;
+        let repeats = calendar.zone().transitions(begin, end).find(|t| t.after < t.before);
+        let again = repeats.and_then(|change| search(Fold::Last, change.at));
+        search(Fold::First, begin).into_iter().chain(again).min()
+    }
+
+    /// The first occurrence after `at`, in the order of nominal times.
+    fn first_from(
+        &self,
+        calendar: &Calendar,
+        (source, to): (Day, Day),
+        mut at: Timestamp,
+        after: Timestamp,
+    ) -> Option<Occurrence> {
         for _ in 0..SEARCH_STEPS {
             let nominal = self.nominal_after(at)?;
             if calendar_day(calendar, nominal) != source {
                 return None;
             }
-            let rolled = if source == to { Some(nominal) } else { moved(calendar, nominal, to) };
+            let rolled = if source == to {
+                Some(nominal)
+            } else {
+                moved(calendar, nominal, to, Fold::First)
+            };
             let fitted = if self.fit { calendar.fit(rolled?) } else { rolled };
             match fitted.filter(|effective| *effective > after) {
                 Some(effective) => return Some(Occurrence { nominal, effective }),
@@ -252,10 +292,10 @@ impl Timing {
 }
 
 /// The same time of day on another day, in the calendar's zone.
-fn moved(calendar: &Calendar, nominal: Timestamp, to: Day) -> Option<Timestamp> {
+fn moved(calendar: &Calendar, nominal: Timestamp, to: Day, fold: Fold) -> Option<Timestamp> {
     let time = civil::second_of_day(civil::local_from_datetime(calendar.zone().wall(nominal)));
     let local = civil::local(to, time);
-    dst::instant_of(local, calendar.zone(), Dst::FIXED).and_then(civil::timestamp)
+    dst::instant_of(local, calendar.zone(), Dst { fold, ..Dst::FIXED }).and_then(civil::timestamp)
 }
 
 fn calendar_day(calendar: &Calendar, at: Timestamp) -> Day {

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::{Timing, calendar_day, day_start, just_before, moved};
 use crate::calendars::Reason;
 use crate::civil;
+use crate::dst::Fold;
 
 /// What becomes of a nominal time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +69,11 @@ impl Timing {
         let Some(target) = self.roll.target(day, calendar) else {
             return Fate::Skipped { reason: reason() };
         };
-        let rolled = if target == day { Some(nominal) } else { moved(calendar, nominal, target) };
+        let rolled = if target == day {
+            Some(nominal)
+        } else {
+            moved(calendar, nominal, target, Fold::First)
+        };
         let fitted = rolled.and_then(|at| if self.fit { calendar.fit(at) } else { Some(at) });
         match fitted {
             Some(at) if at == nominal => Fate::Kept,

@@ -80,7 +80,7 @@ impl Expression {
             && self
                 .seconds
                 .as_ref()
-                .map_or(second_of_day % 60 == 0, |all| all.has(second_of_day % 60))
+                .map_or(second_of_day.is_multiple_of(60), |all| all.has(second_of_day % 60))
     }
 
     pub(super) fn matches_date(&self, date: Date) -> bool {

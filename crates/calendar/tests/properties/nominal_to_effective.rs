@@ -27,7 +27,7 @@ struct Case {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let walks = walked_clock::planned_minutes();
+    let walks = walked_clock::minutes_of_ordinary_dates();
     (0..walks.len()).prop_flat_map(move |at| {
         let walk = &walks[at];
         let near = instant(middle(walk));

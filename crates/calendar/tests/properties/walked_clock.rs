@@ -104,7 +104,8 @@ fn date_and_second(wall: i64) -> (Date, u32) {
     (jiff::tz::Offset::UTC.to_datetime(midnight).date(), wall.rem_euclid(DAY) as u32)
 }
 
-/// Zones whose clocks do unusual things, with a time close to it.
+/// Zones whose clocks do unusual things, with a time close to it. Last come dates that are shown
+/// twice, then years that calendars are not planned for.
 const CENTRES: [(&str, &str); 30] = [
     ("UTC", "2026-02-28T00:00:00Z"),
     ("America/New_York", "2026-03-08T07:00:00Z"),
@@ -127,12 +128,12 @@ const CENTRES: [(&str, &str); 30] = [
     ("America/Havana", "2025-11-02T05:00:00Z"),
     ("America/St_Johns", "2026-11-01T04:30:00Z"),
     ("America/St_Johns", "2010-03-14T03:31:00Z"),
-    ("America/St_Johns", "2010-11-07T02:31:00Z"),
     ("Asia/Gaza", "2026-10-24T00:00:00Z"),
     ("Asia/Kathmandu", "1986-01-01T00:00:00Z"),
     ("Europe/Lisbon", "1992-09-27T01:00:00Z"),
     ("America/Nuuk", "2024-03-31T01:00:00Z"),
     ("Asia/Pyongyang", "2018-05-04T15:00:00Z"),
+    ("America/St_Johns", "2010-11-07T02:31:00Z"),
     ("Antarctica/Casey", "2010-03-04T15:00:00Z"),
     ("America/New_York", "2900-03-14T07:00:00Z"),
     ("Europe/Berlin", "2499-12-31T12:00:00Z"),
@@ -154,9 +155,12 @@ pub(super) fn minutes() -> &'static [Walk] {
 
 /// The same, in the years that calendars are planned for.
 pub(super) fn planned_minutes() -> &'static [Walk] {
-    let all = minutes();
-    let planned = all.iter().position(|walk| walk.moments[0].date.year() > 2200);
-    &all[..planned.unwrap_or(all.len())]
+    &minutes()[..CENTRES.len() - 2]
+}
+
+/// The same, without clocks that go back over midnight.
+pub(super) fn minutes_of_ordinary_dates() -> &'static [Walk] {
+    &minutes()[..CENTRES.len() - 4]
 }
 
 /// Six hours around each centre, second by second.

@@ -125,7 +125,8 @@ fn dates(first: Date, last: Date) -> impl Iterator<Item = Date> {
 fn every_worked_minute_is_counted() {
     let zones = Zones::bundled();
     proptest!(super::cases(500), |(case in case(), places in places())| {
-        let show = |error| TestCaseError::fail(format!("{:?} {}: {error}", case.walk, case.calendar));
+        let Case { walk, calendar, .. } = &case;
+        let show = |error| TestCaseError::fail(format!("{walk:?} {calendar}: {error}"));
         check(&case, &zones, &places).map_err(show)?;
     });
 }

@@ -257,6 +257,42 @@ fn calendars_from_a_file() {
 }
 
 #[test]
+fn the_place_inside_a_spread_window_is_that_of_the_schedule() {
+    let ask = |id: &str| {
+        shown(&[
+            "next",
+            "{cron: \"0 * * * *\", spread: 1h}",
+            "--id",
+            id,
+            "-n",
+            "1",
+            "--from",
+            "2026-01-01T00:30:00Z",
+            "--json",
+        ])
+    };
+    let effective = |id: &str| -> Value {
+        let json: Value = serde_json::from_str(&ask(id)).expect("JSON");
+        assert_eq!(json["occurrences"][0]["nominal"], "2026-01-01T01:00:00Z");
+        json["occurrences"][0]["effective"].clone()
+    };
+    assert_eq!(effective("schedule-1"), effective("schedule-1"));
+    assert_ne!(effective("schedule-1"), effective("schedule-2"));
+    let words = shown(&["next", "{cron: \"0 * * * *\", spread: 10m}", "-n", "1"]);
+    assert!(words.starts_with("every hour, UTC; spread over 10m\n"), "{words}");
+}
+
+#[test]
+fn what_lies_in_the_past_is_told() {
+    let out = shown(&["next", "2020-01-01T00:00", "--from", "2026-01-01T00:00"]);
+    assert!(out.contains("! no further occurrence"), "{out}");
+    let bounded =
+        shown(&["next", "{cron: \"@daily\", end: 2026-01-02T00:00}", "--from", "2026-01-01T00:00"]);
+    assert_eq!(bounded.matches("2026-01-02T00:00:00Z").count(), 2, "{bounded}");
+    assert!(!bounded.contains("2026-01-03"), "{bounded}");
+}
+
+#[test]
 fn a_wrong_command_line_has_its_own_code() {
     assert_eq!(run(&["next"]).0, 2);
     assert_eq!(run(&["next", "@daily", "-n", "0"]).0, 2);
