@@ -1,5 +1,5 @@
 use super::*;
-use crate::zone::Zones;
+use crate::zones::Zones;
 use expand::fill_in;
 
 fn recurrence(start: &str, zone: &str, rule: &str) -> Recurrence {
