@@ -1,5 +1,7 @@
 //! Rolling: where an occurrence goes that falls on a day off.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::calendars::Calendar;
@@ -33,31 +35,45 @@ impl Roll {
         if calendar.is_working(day) {
             return Some(day);
         }
-        let next = || calendar.working_at_or_after(day).filter(|to| to - day <= ROLL_REACH);
-        let previous = || calendar.working_at_or_before(day).filter(|to| day - to <= ROLL_REACH);
-        let same_month = |to: &Day| civil::ymd(*to).month == civil::ymd(day).month;
-        match self {
-            Roll::Skip => None,
-            Roll::Next => next(),
-            Roll::Previous => previous(),
-            Roll::Nearest => match (previous(), next()) {
-                (Some(before), Some(after)) if day - before < after - day => Some(before),
-                (before, after) => after.or(before),
-            },
-            Roll::ModifiedNext => next().filter(same_month).or_else(previous),
-            Roll::ModifiedPrevious => previous().filter(same_month).or_else(next),
-        }
+        let previous = calendar.last_working(day - ROLL_REACH..day);
+        let next = calendar.first_working(day + 1..day + ROLL_REACH + 1);
+        self.choose(day, previous, next)
     }
 
     /// The days that move to the working day `target`, itself included.
-    pub(crate) fn sources(self, target: Day, calendar: &Calendar) -> std::ops::RangeInclusive<Day> {
-        let moves_here =
-            |day: &Day| !calendar.is_working(*day) && self.target(*day, calendar) == Some(target);
-        // The days that move to one target lie next to it, without a gap.
-        let reach = 1..=ROLL_REACH;
-        let before = reach.clone().take_while(|back| moves_here(&(target - back))).count() as Day;
-        let after = reach.take_while(|on| moves_here(&(target + on))).count() as Day;
+    pub(crate) fn sources(self, target: Day, calendar: &Calendar) -> RangeInclusive<Day> {
+        if self == Roll::Skip {
+            return target..=target;
+        }
+        // A day off moves to one of its two neighbours, so that these are all that can come here.
+        let reach = 2 * ROLL_REACH;
+        let previous = calendar.last_working(target - reach..target);
+        let next = calendar.first_working(target + 1..target + reach + 1);
+        let before = (1..=ROLL_REACH.min(target - previous.unwrap_or(Day::MIN / 2) - 1))
+            .take_while(|back| self.choose(target - back, previous, Some(target)) == Some(target))
+            .count() as Day;
+        let after = (1..=ROLL_REACH.min(next.unwrap_or(Day::MAX / 2) - target - 1))
+            .take_while(|on| self.choose(target + on, Some(target), next) == Some(target))
+            .count() as Day;
         target - before..=target + after
+    }
+
+    /// Where a day off goes, between the working days around it.
+    fn choose(self, day: Day, previous: Option<Day>, next: Option<Day>) -> Option<Day> {
+        let previous = previous.filter(|to| day - to <= ROLL_REACH);
+        let next = next.filter(|to| to - day <= ROLL_REACH);
+        let same_month = |to: &Day| civil::ymd(*to).month == civil::ymd(day).month;
+        match self {
+            Roll::Skip => None,
+            Roll::Next => next,
+            Roll::Previous => previous,
+            Roll::Nearest => match (previous, next) {
+                (Some(before), Some(after)) if day - before < after - day => Some(before),
+                (before, after) => after.or(before),
+            },
+            Roll::ModifiedNext => next.filter(same_month).or(previous),
+            Roll::ModifiedPrevious => previous.filter(same_month).or(next),
+        }
     }
 }
 

@@ -75,15 +75,7 @@ impl WorkingDay {
 
     /// `None` if the period has fewer working days.
     fn day_in(&self, period: i32) -> Option<Day> {
-        let days =
-            crate::calendars::days_between(self.first_day(period), self.first_day(period + 1) - 1);
-        let skip = self.nth.unsigned_abs() as usize - 1;
-        let is_working = |day: &Day| self.calendar.is_working(*day);
-        if self.nth > 0 {
-            days.filter(is_working).nth(skip)
-        } else {
-            days.rev().filter(is_working).nth(skip)
-        }
+        self.calendar.nth_working(self.first_day(period)..self.first_day(period + 1), self.nth)
     }
 }
 

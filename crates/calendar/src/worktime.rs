@@ -3,9 +3,11 @@
 //! A shift is a stretch of wall-clock time; whoever works through a change of the clock works an
 //! hour more or less, so lengths are always those of the instants.
 
+use std::ops::Range;
+
 use jiff::{SignedDuration, Timestamp};
 
-use crate::calendars::{Calendar, DayPlan, Reason, SEARCH_DAYS, days_between};
+use crate::calendars::{Calendar, DayPlan, Reason, SEARCH_DAYS, planned};
 use crate::civil::{self, DAY_SECONDS, Day, Unix};
 use crate::zone::Resolved;
 
@@ -50,7 +52,7 @@ impl Calendar {
     pub(crate) fn closed_since(&self, instant: Timestamp) -> Option<Unix> {
         let at = civil::floor_second(instant);
         let day = self.day_of(at);
-        let back = days_between(day - SEARCH_DAYS, day + 1).rev();
+        let back = BusyDays { calendar: self, days: day - SEARCH_DAYS..day + 2 }.rev();
         back.flat_map(|day| self.stretches(day).into_iter().rev())
             .find(|open| open.start <= at)
             .map(|open| open.end)
@@ -97,7 +99,7 @@ impl Calendar {
         let first = self.day_of(civil::floor_second(from));
         let last = self.day_of(civil::second_before(to).max(civil::floor_second(from)));
         // Where the clock goes back over midnight, the date before is shown once more.
-        let days = days_between(first.saturating_sub(1), last.saturating_add(1));
+        let days = planned(first.saturating_sub(1)..last.saturating_add(2));
         if days.len() != (last - first + 3) as usize || last - first > REACH_DAYS {
             return None;
         }
@@ -133,14 +135,9 @@ impl Calendar {
         let at = i64::try_from(start.div_euclid(NANOS)).ok()?;
         let day = self.day_of(at);
         let mut done = start;
-        let mut idle = 0;
-        for day in days_between(day - 1, day.saturating_add(REACH_DAYS)) {
-            let openings = self.stretches(day);
-            idle = if openings.is_empty() { idle + 1 } else { 0 };
-            if idle > SEARCH_DAYS {
-                return None;
-            }
-            for open in openings {
+        let days = BusyDays { calendar: self, days: day - 1..day.saturating_add(REACH_DAYS) };
+        for day in days {
+            for open in self.stretches(day) {
                 let (from, to) =
                     ((i128::from(open.start) * NANOS).max(done), i128::from(open.end) * NANOS);
                 if to <= from {
@@ -160,14 +157,9 @@ impl Calendar {
         let at = i64::try_from(start.div_euclid(NANOS)).ok()?;
         let day = self.day_of(at);
         let mut done = start;
-        let mut idle = 0;
-        for day in days_between(day.saturating_sub(REACH_DAYS), day + 1).rev() {
-            let openings = self.stretches(day);
-            idle = if openings.is_empty() { idle + 1 } else { 0 };
-            if idle > SEARCH_DAYS {
-                return None;
-            }
-            for open in openings.into_iter().rev() {
+        let days = BusyDays { calendar: self, days: day.saturating_sub(REACH_DAYS)..day + 2 };
+        for day in days.rev() {
+            for open in self.stretches(day).into_iter().rev() {
                 let (from, to) =
                     (i128::from(open.start) * NANOS, (i128::from(open.end) * NANOS).min(done));
                 if to <= from {
@@ -245,6 +237,35 @@ impl Calendar {
     }
 }
 
+/// The days of a range on which something may be worked: working days, and the two after each that
+/// an overnight shift may reach into. Ten years without one end it.
+struct BusyDays<'a> {
+    calendar: &'a Calendar,
+    days: Range<Day>,
+}
+
+impl Iterator for BusyDays<'_> {
+    type Item = Day;
+
+    fn next(&mut self) -> Option<Day> {
+        let reach = self.days.start.saturating_add(SEARCH_DAYS).min(self.days.end);
+        let working = self.calendar.first_working(self.days.start - 2..reach)?;
+        let day = working.max(self.days.start);
+        self.days.start = day + 1;
+        (day < self.days.end).then_some(day)
+    }
+}
+
+impl DoubleEndedIterator for BusyDays<'_> {
+    fn next_back(&mut self) -> Option<Day> {
+        let reach = self.days.end.saturating_sub(SEARCH_DAYS).max(self.days.start) - 2;
+        let working = self.calendar.last_working(reach..self.days.end)?;
+        let day = (working + 2).min(self.days.end - 1);
+        self.days.end = day;
+        (day >= self.days.start).then_some(day)
+    }
+}
+
 impl Between {
     fn negated(self) -> Between {
         Between {
@@ -266,10 +287,6 @@ struct Openings {
 }
 
 impl Openings {
-    fn is_empty(&self) -> bool {
-        self.near[0].is_none()
-    }
-
     fn push(&mut self, open: Open) {
         match self.near.iter_mut().find(|slot| slot.is_none()) {
             Some(slot) if self.more.is_empty() => *slot = Some(open),

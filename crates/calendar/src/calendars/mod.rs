@@ -6,6 +6,7 @@ mod spec;
 mod year;
 
 use std::fmt;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -118,7 +119,7 @@ impl Calendar {
     }
 
     /// Regions whose holidays are not fully known in the year, with the years that are.
-    pub fn unknown_holidays(&self, year: i16) -> Vec<(String, std::ops::RangeInclusive<i16>)> {
+    pub fn unknown_holidays(&self, year: i16) -> Vec<(String, RangeInclusive<i16>)> {
         let mut regions = Vec::new();
         self.0.source.regions(&mut regions);
         let unknown = regions.into_iter().filter_map(|region| {
@@ -145,18 +146,36 @@ impl Calendar {
         self.0.years.is_working(&self.0.source, day)
     }
 
+    /// The first working day of the range, as far as calendars are planned.
+    pub(crate) fn first_working(&self, days: Range<Day>) -> Option<Day> {
+        self.0.years.first_working(&self.0.source, planned(days))
+    }
+
+    /// The last working day of the range, as far as calendars are planned.
+    pub(crate) fn last_working(&self, days: Range<Day>) -> Option<Day> {
+        self.0.years.last_working(&self.0.source, planned(days))
+    }
+
+    /// The nth working day of a range inside one year, from 1; from its end if negative.
+    pub(crate) fn nth_working(&self, days: Range<Day>, nth: i32) -> Option<Day> {
+        if planned(days.clone()) != days || nth == 0 {
+            return None;
+        }
+        self.0.years.nth_working(&self.0.source, days, nth.unsigned_abs() - 1, nth < 0)
+    }
+
     pub(crate) fn working_at_or_after(&self, day: Day) -> Option<Day> {
-        days_between(day, day.saturating_add(SEARCH_DAYS)).find(|&day| self.is_working(day))
+        self.first_working(day..day.saturating_add(SEARCH_DAYS))
     }
 
     pub(crate) fn working_at_or_before(&self, day: Day) -> Option<Day> {
-        days_between(day.saturating_sub(SEARCH_DAYS), day).rev().find(|&day| self.is_working(day))
+        self.last_working(day.saturating_sub(SEARCH_DAYS)..day.saturating_add(1))
     }
 }
 
-/// The days from one to the other, both included, as far as calendars are planned.
-pub(crate) fn days_between(first: Day, last: Day) -> std::ops::Range<Day> {
-    first.max(PLANNED.start)..last.saturating_add(1).min(PLANNED.end)
+/// The part of a range that calendars are planned for.
+pub(crate) fn planned(days: Range<Day>) -> Range<Day> {
+    days.start.max(PLANNED.start)..days.end.min(PLANNED.end)
 }
 
 impl fmt::Debug for Calendar {

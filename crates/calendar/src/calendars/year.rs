@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::Calendar;
@@ -14,7 +15,7 @@ use crate::holidays::Region;
 const FIRST_KEPT: i32 = 1900;
 const KEPT: usize = 400;
 /// The days of those years.
-pub(crate) const PLANNED: std::ops::Range<Day> =
+pub(crate) const PLANNED: Range<Day> =
     civil::day_number(FIRST_KEPT, 1, 1)..civil::day_number(FIRST_KEPT + KEPT as i32, 1, 1);
 
 /// Why a date is worked or not.
@@ -155,7 +156,7 @@ fn seconds(shifts: &[Shift]) -> i64 {
 }
 
 impl Own {
-    fn year(&self, year: i32, days: std::ops::Range<Day>) -> Vec<DayPlan> {
+    fn year(&self, year: i32, days: Range<Day>) -> Vec<DayPlan> {
         let first = days.start;
         let mut plans: Vec<DayPlan> = days
             .map(|day| {
@@ -319,6 +320,39 @@ struct YearPlan {
     plans: Vec<DayPlan>,
 }
 
+impl YearPlan {
+    /// The first working day at or after the `at`th day of the year.
+    fn first_from(&self, at: Day) -> Option<Day> {
+        let (first_word, bit) = (at as usize / 64, at % 64);
+        let words = self.working.iter().enumerate().skip(first_word);
+        words
+            .map(|(word, &bits)| (word, if word == first_word { bits >> bit << bit } else { bits }))
+            .find(|(_, bits)| *bits != 0)
+            .map(|(word, bits)| self.first + word as Day * 64 + bits.trailing_zeros() as Day)
+    }
+
+    /// The last working day at or before the `at`th day of the year.
+    fn last_until(&self, at: Day) -> Option<Day> {
+        let (last_word, bit) = (at as usize / 64, at % 64);
+        let words = self.working.iter().enumerate().take(last_word + 1).rev();
+        words
+            .map(|(word, &bits)| {
+                let above = 63 - bit;
+                (word, if word == last_word { bits << above >> above } else { bits })
+            })
+            .find(|(_, bits)| *bits != 0)
+            .map(|(word, bits)| self.first + word as Day * 64 + bits.ilog2() as Day)
+    }
+
+    /// How many days before the `at`th day of the year are worked.
+    fn count_before(&self, at: Day) -> u32 {
+        let (word, bit) = (at as usize / 64, at % 64);
+        let whole: u32 = self.working[..word].iter().map(|bits| bits.count_ones()).sum();
+        let part = self.working.get(word).map_or(0, |bits| bits & !(u64::MAX << bit));
+        whole + part.count_ones()
+    }
+}
+
 /// The years worked out so far. A cache only.
 pub(crate) struct Years(Box<[OnceLock<Box<YearPlan>>]>);
 
@@ -329,10 +363,65 @@ impl Default for Years {
 }
 
 impl Years {
+    /// Days outside of the planned years are not worked.
     pub(crate) fn is_working(&self, source: &Source, day: Day) -> bool {
-        self.with_year(source, day, |year| {
-            let at = (day - year.first) as usize;
-            year.working[at / 64] >> (at % 64) & 1 == 1
+        PLANNED.contains(&day)
+            && self.with_year(source, day, |year| year.first_from(day - year.first) == Some(day))
+    }
+
+    /// The first working day of the range.
+    pub(crate) fn first_working(&self, source: &Source, days: Range<Day>) -> Option<Day> {
+        let mut day = days.start;
+        while day < days.end {
+            let found = self.with_year(source, day, |year| {
+                year.first_from(day - year.first).ok_or(year.first + year.plans.len() as Day)
+            });
+            match found {
+                Ok(found) => return Some(found).filter(|found| *found < days.end),
+                Err(next_year) => day = next_year,
+            }
+        }
+        None
+    }
+
+    /// The last working day of the range.
+    pub(crate) fn last_working(&self, source: &Source, days: Range<Day>) -> Option<Day> {
+        let mut day = days.end - 1;
+        while day >= days.start {
+            let found = self.with_year(source, day, |year| {
+                year.last_until(day - year.first).ok_or(year.first - 1)
+            });
+            match found {
+                Ok(found) => return Some(found).filter(|found| *found >= days.start),
+                Err(year_before) => day = year_before,
+            }
+        }
+        None
+    }
+
+    /// The nth working day (from 0) of a range inside one year; the nth from its end if `back`.
+    pub(crate) fn nth_working(
+        &self,
+        source: &Source,
+        days: Range<Day>,
+        nth: u32,
+        back: bool,
+    ) -> Option<Day> {
+        self.with_year(source, days.start, |year| {
+            let (from, to) = (days.start - year.first, days.end - year.first);
+            let count = year.count_before(to) - year.count_before(from);
+            let nth = if back { count.checked_sub(nth + 1)? } else { nth };
+            if nth >= count {
+                return None;
+            }
+            // The number of working days before a date grows with the date.
+            let rank = year.count_before(from) + nth;
+            let (mut low, mut high) = (from, to - 1);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if year.count_before(middle + 1) > rank { high = middle } else { low = middle + 1 }
+            }
+            Some(year.first + low)
         })
     }
 

@@ -93,6 +93,9 @@ impl Days {
         if self.is_every() {
             return whole;
         }
+        if self.is_plain() {
+            return self.of_month.days & whole;
+        }
         let first = civil::weekday(civil::day_number(year, month, 1));
         let matching = match (self.of_month.any, self.of_week.any) {
             (false, true) => self.of_month.matching(length, first),
@@ -109,11 +112,27 @@ impl Days {
         matching & whole
     }
 
+    /// Only numbered days of the month: no weekday is asked about.
+    fn is_plain(&self) -> bool {
+        let OfMonth { any, from_last, near, last_workday, .. } = self.of_month;
+        !any && self.of_week.any && from_last == 0 && near == 0 && !last_workday
+    }
+
+    /// The months that have, in some year, one of the days: the others need not be searched.
+    pub(super) fn reachable(&self, months: u16) -> u16 {
+        if !self.is_plain() {
+            return months;
+        }
+        // A leap year has every day there is.
+        let has_day = |month: &u32| self.in_month(2000, *month) != 0;
+        let bits = (1..=12u32).filter(has_day).fold(0, |bits, month| bits | 1 << month);
+        months & bits
+    }
+
     /// The day, if the rule is for one day of the month and nothing else.
     pub(super) fn single_day_of_month(&self) -> Option<u32> {
-        let OfMonth { any, days, from_last, near, last_workday } = self.of_month;
-        let only = !any && self.of_week.any && from_last == 0 && near == 0 && !last_workday;
-        (only && days.count_ones() == 1).then(|| days.trailing_zeros())
+        let days = self.of_month.days;
+        (self.is_plain() && days.count_ones() == 1).then(|| days.trailing_zeros())
     }
 
     /// The parts, for putting the rule into words.

@@ -60,6 +60,8 @@ pub struct Cron {
     days: Days,
     /// Bit 1 is January.
     months: u16,
+    /// Those of the months in which the rule can match at all.
+    reachable: u16,
     years: Years,
     wildcard: bool,
 }
@@ -94,38 +96,33 @@ impl Cron {
         Cron { text: text.trim().into(), ..self }
     }
 
-    fn matches_day(&self, day: Day) -> bool {
-        if self.is_every_day() {
-            return true;
-        }
-        let Ymd { year, month, day } = civil::ymd(day);
-        self.months >> month & 1 == 1
-            && self.years.at_or_after(year) == Some(year)
+    fn matches_date(&self, Ymd { year, month, day }: Ymd) -> bool {
+        self.reachable >> month & 1 == 1
             && self.days.in_month(year, month) >> day & 1 == 1
+            && self.years.at_or_after(year) == Some(year)
     }
 
     fn is_every_day(&self) -> bool {
         self.months == 0b1_1111_1111_1110 && self.years == Years::Every && self.days.is_every()
     }
 
-    /// The first matching day at or after `day`.
-    fn day_at_or_after(&self, day: Day) -> Option<Day> {
-        if self.is_every_day() {
-            return Some(day);
+    /// The first matching day after the date.
+    fn day_after(&self, date: Ymd) -> Option<Day> {
+        if self.reachable == 0 {
+            return None;
         }
-        let start = civil::ymd(day);
-        let mut year = self.years.at_or_after(start.year.max(FIRST_YEAR))?;
-        let mut from = if year == start.year { (start.month, start.day) } else { (1, 1) };
+        let mut year = self.years.at_or_after(date.year.max(FIRST_YEAR))?;
+        let mut from = if year == date.year { (date.month, date.day + 1) } else { (1, 1) };
         for _ in 0..=CYCLE_YEARS {
             if year > LAST_YEAR {
                 break;
             }
-            let mut months = u32::from(self.months) & (u32::MAX << from.0);
+            let mut months = u32::from(self.reachable) & (u32::MAX << from.0);
             while months != 0 {
                 let month = months.trailing_zeros();
                 months &= months - 1;
                 let first = if month == from.0 { from.1 } else { 1 };
-                let days = self.days.in_month(year, month) & (u32::MAX << first);
+                let days = self.days.in_month(year, month) & !up_to(first - 1);
                 if days != 0 {
                     return Some(civil::day_number(year, month, days.trailing_zeros()));
                 }
@@ -136,19 +133,18 @@ impl Cron {
         None
     }
 
-    /// The last matching day at or before `day`.
-    fn day_at_or_before(&self, day: Day) -> Option<Day> {
-        if self.is_every_day() {
-            return Some(day);
+    /// The last matching day before the date.
+    fn day_before(&self, date: Ymd) -> Option<Day> {
+        if self.reachable == 0 {
+            return None;
         }
-        let start = civil::ymd(day);
-        let mut year = self.years.at_or_before(start.year.min(LAST_YEAR))?;
-        let mut from = if year == start.year { (start.month, start.day) } else { (12, 31) };
+        let mut year = self.years.at_or_before(date.year.min(LAST_YEAR))?;
+        let mut from = if year == date.year { (date.month, date.day - 1) } else { (12, 31) };
         for _ in 0..=CYCLE_YEARS {
             if year < FIRST_YEAR {
                 break;
             }
-            let mut months = u32::from(self.months) & up_to(from.0);
+            let mut months = u32::from(self.reachable) & up_to(from.0);
             while months != 0 {
                 let month = months.ilog2();
                 months &= !(1 << month);
@@ -203,25 +199,38 @@ impl Cron {
 
 impl WallTimes for Cron {
     fn at_or_after(&self, from: Local) -> Option<Local> {
-        let day = civil::day_of(from);
-        if self.matches_day(day)
-            && let Some(second) = self.time_at_or_after(civil::second_of_day(from))
+        let (day, second) = (civil::day_of(from), civil::second_of_day(from));
+        if self.is_every_day() {
+            return Some(match self.time_at_or_after(second) {
+                Some(second) => civil::local(day, second),
+                None => civil::local(day + 1, self.time_at_or_after(0)?),
+            });
+        }
+        let date = civil::ymd(day);
+        if self.matches_date(date)
+            && let Some(second) = self.time_at_or_after(second)
         {
             return Some(civil::local(day, second));
         }
-        let first = self.time_at_or_after(0)?;
-        Some(civil::local(self.day_at_or_after(day + 1)?, first))
+        Some(civil::local(self.day_after(date)?, self.time_at_or_after(0)?))
     }
 
     fn at_or_before(&self, from: Local) -> Option<Local> {
-        let day = civil::day_of(from);
-        if self.matches_day(day)
-            && let Some(second) = self.time_at_or_before(civil::second_of_day(from))
+        const LAST_SECOND: u32 = civil::DAY_SECONDS as u32 - 1;
+        let (day, second) = (civil::day_of(from), civil::second_of_day(from));
+        if self.is_every_day() {
+            return Some(match self.time_at_or_before(second) {
+                Some(second) => civil::local(day, second),
+                None => civil::local(day - 1, self.time_at_or_before(LAST_SECOND)?),
+            });
+        }
+        let date = civil::ymd(day);
+        if self.matches_date(date)
+            && let Some(second) = self.time_at_or_before(second)
         {
             return Some(civil::local(day, second));
         }
-        let last = self.time_at_or_before(civil::DAY_SECONDS as u32 - 1)?;
-        Some(civil::local(self.day_at_or_before(day - 1)?, last))
+        Some(civil::local(self.day_before(date)?, self.time_at_or_before(LAST_SECOND)?))
     }
 }
 
@@ -242,7 +251,7 @@ fn highest_below(bits: u64, below: u32) -> Option<u32> {
     (rest != 0).then(|| rest.ilog2())
 }
 
-/// Bits 0 to `last`.
+/// Bits 0 to `last`, of at most 31.
 fn up_to(last: u32) -> u32 {
     u32::MAX >> (31 - last)
 }

@@ -76,7 +76,9 @@ impl Parser<'_> {
         let months = self.bits(Field::Month, month)? as u16;
         self.days_of_week(weekday, &mut days)?;
         let years = if year.is_empty() { Years::Every } else { self.years(year)? };
-        Ok(Cron { text: self.text.into(), seconds, minutes, hours, days, months, years, wildcard })
+        let reachable = days.reachable(months);
+        let text = self.text.into();
+        Ok(Cron { text, seconds, minutes, hours, days, months, reachable, years, wildcard })
     }
 
     /// Splits at blanks; `count` goes on beyond what is kept.

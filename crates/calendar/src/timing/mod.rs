@@ -26,7 +26,7 @@ use crate::zone::Zone;
 
 /// How many days off in a row, or occurrences on days off, are looked at before the answer is
 /// "never". `0 9 * * SUN` on a Monday-to-Friday calendar is such a rule.
-const SEARCH_STEPS: usize = 1000;
+const SEARCH_STEPS: usize = 500;
 
 /// When something is due. Made by [`TimingSpec::build`].
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ impl Timing {
         let after = after.checked_sub(self.moved_by).unwrap_or(Timestamp::MIN);
         let found = match &self.calendar {
             None => self.nominal_after(after).map(|at| Occurrence { nominal: at, effective: at }),
-            Some(calendar) => self.on_calendar(calendar, after),
+            Some(calendar) => self.on_calendar(calendar, after, Timestamp::MAX),
         }?;
         let effective = found.effective.checked_add(self.moved_by).ok()?;
         Some(Occurrence { effective, ..found })
@@ -100,31 +100,28 @@ impl Timing {
 
     /// The last occurrence that is due strictly before the instant.
     pub fn previous_before(&self, before: Timestamp) -> Option<Occurrence> {
-        if self.calendar.is_none() {
-            let limit = before.checked_sub(self.moved_by).ok()?;
-            let limit = self.end.map_or(limit, |end| limit.min(just_after(end)));
-            let nominal = self.rule.previous_before(limit)?;
-            let in_bounds = self.start.is_none_or(|start| nominal >= start);
-            let effective = nominal.checked_add(self.moved_by).ok()?;
-            return in_bounds.then_some(Occurrence { nominal, effective });
-        }
-        self.bisect(before)
+        let limit = before.checked_sub(self.moved_by).ok()?;
+        let found = match &self.calendar {
+            None => self.nominal_before(limit).map(|at| Occurrence { nominal: at, effective: at }),
+            Some(calendar) => self.on_calendar_before(calendar, limit),
+        }?;
+        let effective = found.effective.checked_add(self.moved_by).ok()?;
+        Some(Occurrence { effective, ..found })
     }
 
     /// Going back through a calendar is looking for the latest instant whose next occurrence is
     /// still before: one question a bit, and it mirrors `next_after` by construction.
-    fn bisect(&self, before: Timestamp) -> Option<Occurrence> {
+    fn on_calendar_before(&self, calendar: &Calendar, before: Timestamp) -> Option<Occurrence> {
         let next = |from: i64| {
-            let found = self.next_after(Timestamp::from_millisecond(from).ok()?);
+            let from = Timestamp::from_millisecond(from).ok()?;
+            let found = self.on_calendar(calendar, from, before);
             found.filter(|occurrence| occurrence.effective < before)
         };
-        // Nothing happens beyond the planned years, but for the spread.
+        // Nothing happens beyond the planned years.
         let end = civil::timestamp(civil::local(PLANNED.end + 1, 0)).unwrap_or(before);
-        let end = end.checked_add(self.moved_by).unwrap_or(before);
         let top = before.min(end).as_millisecond();
         let mut reach: i64 = 60_000;
         let mut found = loop {
-            // A millisecond earlier than the reach: an occurrence on its edge is inside.
             match next(top.saturating_sub(reach)) {
                 Some(found) => break found,
                 None if reach > 100 * 366 * 86_400_000 => return None,
@@ -210,30 +207,52 @@ impl Timing {
         self.rule.next_after(after).filter(|at| self.end.is_none_or(|end| *at <= end))
     }
 
-    fn on_calendar(&self, calendar: &Calendar, after: Timestamp) -> Option<Occurrence> {
+    /// The rule's last time inside the bounds.
+    fn nominal_before(&self, before: Timestamp) -> Option<Timestamp> {
+        let before = match self.end {
+            Some(end) => before.min(just_after(end)),
+            None => before,
+        };
+        self.rule.previous_before(before).filter(|at| self.start.is_none_or(|start| *at >= start))
+    }
+
+    /// The first occurrence after the instant, looked for on working days up to that of `until`.
+    fn on_calendar(
+        &self,
+        calendar: &Calendar,
+        after: Timestamp,
+        until: Timestamp,
+    ) -> Option<Occurrence> {
         // Whatever falls into a closed time fits to its end, so a search from inside a closed time
         // has to look at all of it.
         let closed_since =
             if self.fit { calendar.closed_since(after).and_then(civil::timestamp) } else { None };
         let from = closed_since.map_or(after, |closed| just_before(closed).min(after));
-        let mut best: Option<Occurrence> = None;
+        let last = calendar_day(calendar, until);
         let mut day = calendar_day(calendar, from).max(PLANNED.start);
         for _ in 0..SEARCH_STEPS {
-            day = calendar.working_at_or_after(day)?;
+            day = calendar.working_at_or_after(day).filter(|day| *day <= last)?;
             let sources = self.roll.sources(day, calendar);
-            let (first_source, last_source) = (*sources.start(), *sources.end());
-            for source in sources {
-                let found = self.first_on(calendar, (source, day), from, after);
-                best = best.into_iter().chain(found).min();
-            }
+            let mut best: Option<Occurrence> = None;
+            // Only days on which the rule has something are looked at.
+            let mut source = *sources.start();
+            let next_day = loop {
+                let begin = just_before(day_start(calendar, source)?);
+                let next = self.nominal_after(begin).map(|next| calendar_day(calendar, next));
+                match next.filter(|next| next <= sources.end()) {
+                    None => break next,
+                    Some(on) => {
+                        let found = self.first_on(calendar, (on, day), from, after);
+                        best = best.into_iter().chain(found).min();
+                        source = on + 1;
+                    }
+                }
+            };
             if best.is_some() {
                 return best;
             }
-            // Jump to where the rule has something again.
-            let next = self.nominal_after(just_before(day_start(calendar, first_source)?))?;
-            let next_day = calendar_day(calendar, next);
-            let target = calendar.working_at_or_before(next_day).unwrap_or(next_day);
-            day = if next_day > last_source { target.max(day + 1) } else { day + 1 };
+            let target = calendar.working_at_or_before(next_day?).unwrap_or(day);
+            day = target.max(day + 1);
         }
         None
     }

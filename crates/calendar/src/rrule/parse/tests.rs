@@ -95,7 +95,7 @@ fn mistakes_are_shown_with_a_remedy() {
             "COUNT 9999999 is out of range\n  \
                FREQ=DAILY;COUNT=9999999\n  \
                \u{20}                ^^^^^^^\n  \
-             allowed: 1-100000\n  \
+             allowed: 1-10000\n  \
              try: UNTIL with the last date, or no COUNT for a rule without an end",
         ),
         (
