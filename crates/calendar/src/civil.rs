@@ -43,31 +43,37 @@ pub(crate) const fn day_number(year: i32, month: u32, day: u32) -> Day {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// The date of a day number.
+/// The date of a day number, by Neri and Schneider's way ("Euclidean affine functions and their
+/// application to calendar algorithms"): multiplications where others divide.
 pub(crate) const fn ymd(day: Day) -> Ymd {
-    let shifted = day + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + if month <= 2 { 1 } else { 0 };
-    Ymd { year, month: month as u32, day }
+    // Enough whole cycles to make every day that an instant can have positive.
+    const CYCLES: i32 = 82;
+    let shifted = (day + 719_468 + CYCLES * 146_097) as u32;
+    let by_century = 4 * shifted + 3;
+    let (century, day_of_century) = (by_century / 146_097, by_century % 146_097 / 4);
+    let by_year = 2_939_745 * (4 * day_of_century + 3) as u64;
+    let (year_of_century, day_of_year) = ((by_year >> 32) as u32, by_year as u32 / 2_939_745 / 4);
+    // Years begin in March here, so that the leap day is the last one.
+    let by_month = 2_141 * day_of_year + 197_913;
+    let (month, day) = (by_month >> 16, (by_month & 0xffff) / 2_141 + 1);
+    let next_year = day_of_year >= 306;
+    Ymd {
+        year: (100 * century + year_of_century) as i32 - 400 * CYCLES + next_year as i32,
+        month: if next_year { month - 12 } else { month },
+        day,
+    }
 }
 
 pub(crate) const fn is_leap(year: i32) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+    // Of the multiples of four, those of 25 are the centuries, and of these every fourth is leap.
+    year & 3 == 0 && (year % 25 != 0 || year & 15 == 0)
 }
 
 pub(crate) const fn month_length(year: i32, month: u32) -> u32 {
     match month {
-        2 if is_leap(year) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
+        2 => 28 + is_leap(year) as u32,
+        // 30 or 31, alternating, with a break between July and August.
+        _ => 30 | (month ^ (month >> 3)) & 1,
     }
 }
 
@@ -156,6 +162,16 @@ mod tests {
             assert_eq!(year_length(year), date.days_in_year() as u32);
             date = date.tomorrow().unwrap();
             day += 1;
+        }
+    }
+
+    #[test]
+    fn agrees_with_jiff_at_the_ends() {
+        for year in [-9999, -9998, -401, -1, 0, 1, 9998, 9999] {
+            for (month, day) in [(1, 1), (2, 28), (3, 1), (12, 31)] {
+                let date = Date::constant(year, month, day);
+                assert_eq!(date_from_day(day_from_date(date)), Some(date));
+            }
         }
     }
 

@@ -90,15 +90,16 @@ pub(crate) fn next_after(
         }
         Fold::Both => (from + offset, segment.end),
     };
+    let found = times.at_or_after(start);
     if from > segment.start {
-        match times.at_or_after(start) {
+        match found {
             Some(found) if found - offset < end => return civil::timestamp(found - offset),
             // Only what is about to be shown again may still come.
             None if dst.fold == Fold::First || start <= edges.first_pass_start => return None,
             _ => {}
         }
     }
-    let walk = |pass| forward(times, zone, dst.gap, pass, from);
+    let walk = |pass| forward(times, zone, dst.gap, pass, (from, &segment), (start, found));
     let unix = match dst.fold {
         Fold::First => walk(Pass::First),
         Fold::Last => walk(Pass::Last),
@@ -163,15 +164,16 @@ impl Edges {
     }
 }
 
+/// `known` is a place and what is found from there on, so that it need not be searched again.
 fn forward(
     times: &impl WallTimes,
     zone: &Zone,
     gap: Gap,
     pass: Pass,
-    earliest: Unix,
+    (earliest, segment): (Unix, &Segment),
+    known: (Local, Option<Local>),
 ) -> Option<Unix> {
-    let segment = zone.segment(earliest);
-    let edges = Edges::of(&segment);
+    let edges = Edges::of(segment);
     let local = earliest + i64::from(segment.offset);
     let mut from = match pass {
         Pass::First => local.max(edges.second_pass_end),
@@ -181,14 +183,14 @@ fn forward(
         // What the clock has just jumped over happens at this very instant.
         from = from.min(earliest + i64::from(segment.before));
     }
+    let mut found = if from == known.0 { known.1? } else { times.at_or_after(from)? };
     loop {
-        let found = times.at_or_after(from)?;
-        from = found + 1;
-        match landing(zone, gap, pass, found) {
+        let from = match landing(zone, gap, pass, found) {
             Landing::At(at) if at >= earliest => return Some(at),
-            Landing::At(_) => {}
-            Landing::Nowhere { resume_after, .. } => from = resume_after,
-        }
+            Landing::At(_) => found + 1,
+            Landing::Nowhere { resume_after, .. } => resume_after,
+        };
+        found = times.at_or_after(from)?;
     }
 }
 

@@ -159,6 +159,9 @@ impl Zone {
         // that can show this wall time.
         const REACH: i64 = 26 * 3600;
         let mut segment = self.segment(local - REACH);
+        if local + REACH < segment.end {
+            return Resolved::Once(local - i64::from(segment.offset));
+        }
         let mut found: Option<(Unix, Unix)> = None;
         let mut gap = None;
         loop {

@@ -11,6 +11,19 @@ pub(super) struct Days {
     of_month: OfMonth,
     of_week: OfWeek,
     join: Join,
+    shape: Shape,
+}
+
+/// What has to be looked at to know a month's days.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Shape {
+    /// Nothing: every day matches.
+    Every,
+    /// The numbers of the days alone.
+    Numbers,
+    /// Weekdays too.
+    #[default]
+    Weekdays,
 }
 
 /// How the two fields combine when both are restricted.
@@ -81,20 +94,31 @@ impl Days {
         self.join = Join::Both;
     }
 
+    /// Both fields have been read.
+    pub(super) fn complete(mut self) -> Days {
+        let OfMonth { any, from_last, near, last_workday, .. } = self.of_month;
+        let numbers = !any && from_last == 0 && near == 0 && !last_workday;
+        self.shape = match self.of_week.any {
+            true if any => Shape::Every,
+            true if numbers => Shape::Numbers,
+            _ => Shape::Weekdays,
+        };
+        self
+    }
+
     /// Every day of every month.
     pub(super) fn is_every(&self) -> bool {
-        self.of_month.any && self.of_week.any
+        self.shape == Shape::Every
     }
 
     /// The matching days of a month, as bits 1 to 31.
     pub(super) fn in_month(&self, year: i32, month: u32) -> u32 {
         let length = civil::month_length(year, month);
         let whole = u32::MAX >> (31 - length) & !1;
-        if self.is_every() {
-            return whole;
-        }
-        if self.is_plain() {
-            return self.of_month.days & whole;
+        match self.shape {
+            Shape::Every => return whole,
+            Shape::Numbers => return self.of_month.days & whole,
+            Shape::Weekdays => {}
         }
         let first = civil::weekday(civil::day_number(year, month, 1));
         let matching = match (self.of_month.any, self.of_week.any) {
@@ -112,15 +136,9 @@ impl Days {
         matching & whole
     }
 
-    /// Only numbered days of the month: no weekday is asked about.
-    fn is_plain(&self) -> bool {
-        let OfMonth { any, from_last, near, last_workday, .. } = self.of_month;
-        !any && self.of_week.any && from_last == 0 && near == 0 && !last_workday
-    }
-
     /// The months that have, in some year, one of the days: the others need not be searched.
     pub(super) fn reachable(&self, months: u16) -> u16 {
-        if !self.is_plain() {
+        if self.shape != Shape::Numbers {
             return months;
         }
         // A leap year has every day there is.
@@ -132,7 +150,7 @@ impl Days {
     /// The day, if the rule is for one day of the month and nothing else.
     pub(super) fn single_day_of_month(&self) -> Option<u32> {
         let days = self.of_month.days;
-        (self.is_plain() && days.count_ones() == 1).then(|| days.trailing_zeros())
+        (self.shape == Shape::Numbers && days.count_ones() == 1).then(|| days.trailing_zeros())
     }
 
     /// The parts, for putting the rule into words.

@@ -127,10 +127,17 @@ impl Cron {
                     return Some(civil::day_number(year, month, days.trailing_zeros()));
                 }
             }
-            year = self.years.at_or_after(year + 1)?;
+            year = self.years.at_or_after(year + self.years_to_skip(year))?;
             from = (1, 1);
         }
         None
+    }
+
+    /// To the next year that can match: a rule for 29 February alone needs leap years.
+    fn years_to_skip(&self, year: i32) -> i32 {
+        const FEBRUARY: u16 = 1 << 2;
+        let leap_day_only = self.reachable == FEBRUARY && self.days.in_month(2001, 2) == 0;
+        if leap_day_only { 4 - (year & 3) } else { 1 }
     }
 
     /// The last matching day before the date.
@@ -158,6 +165,15 @@ impl Cron {
             from = (12, 31);
         }
         None
+    }
+
+    fn first_time(&self) -> u32 {
+        let first_hour = self.hours.trailing_zeros();
+        first_hour * 3600 + self.minutes.trailing_zeros() * 60 + self.seconds.trailing_zeros()
+    }
+
+    fn last_time(&self) -> u32 {
+        self.hours.ilog2() * 3600 + self.minutes.ilog2() * 60 + self.seconds.ilog2()
     }
 
     /// The first matching second of a day at or after `second`.
@@ -203,7 +219,7 @@ impl WallTimes for Cron {
         if self.is_every_day() {
             return Some(match self.time_at_or_after(second) {
                 Some(second) => civil::local(day, second),
-                None => civil::local(day + 1, self.time_at_or_after(0)?),
+                None => civil::local(day + 1, self.first_time()),
             });
         }
         let date = civil::ymd(day);
@@ -212,16 +228,15 @@ impl WallTimes for Cron {
         {
             return Some(civil::local(day, second));
         }
-        Some(civil::local(self.day_after(date)?, self.time_at_or_after(0)?))
+        Some(civil::local(self.day_after(date)?, self.first_time()))
     }
 
     fn at_or_before(&self, from: Local) -> Option<Local> {
-        const LAST_SECOND: u32 = civil::DAY_SECONDS as u32 - 1;
         let (day, second) = (civil::day_of(from), civil::second_of_day(from));
         if self.is_every_day() {
             return Some(match self.time_at_or_before(second) {
                 Some(second) => civil::local(day, second),
-                None => civil::local(day - 1, self.time_at_or_before(LAST_SECOND)?),
+                None => civil::local(day - 1, self.last_time()),
             });
         }
         let date = civil::ymd(day);
@@ -230,7 +245,7 @@ impl WallTimes for Cron {
         {
             return Some(civil::local(day, second));
         }
-        Some(civil::local(self.day_before(date)?, self.time_at_or_before(LAST_SECOND)?))
+        Some(civil::local(self.day_before(date)?, self.last_time()))
     }
 }
 

@@ -76,6 +76,7 @@ impl Parser<'_> {
         let months = self.bits(Field::Month, month)? as u16;
         self.days_of_week(weekday, &mut days)?;
         let years = if year.is_empty() { Years::Every } else { self.years(year)? };
+        let days = days.complete();
         let reachable = days.reachable(months);
         let text = self.text.into();
         Ok(Cron { text, seconds, minutes, hours, days, months, reachable, years, wildcard })
