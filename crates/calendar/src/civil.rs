@@ -32,28 +32,46 @@ pub(crate) struct Ymd {
     pub(crate) day: u32,
 }
 
-/// The day number of a date. `month` must be 1–12; `day` may run past the month's end.
+/// Whole cycles that make every year and day in range positive.
+const CYCLES: i32 = 82;
+/// Days from the shifted calendar's beginning, 1 March of year -32,800, to 1970-01-01.
+const SHIFT: i32 = 719_468 + CYCLES * 146_097;
+
+/// `clamp`, which is not const yet.
+const fn within(value: i32, limit: i32) -> i32 {
+    if value > limit {
+        limit
+    } else if value < -limit {
+        -limit
+    } else {
+        value
+    }
+}
+
+/// The day number of a date. `month` must be 1–12; `day` may run past the month's end. A year
+/// outside of -32,000 to 32,000 counts as the last one inside: beyond every horizon.
 pub(crate) const fn day_number(year: i32, month: u32, day: u32) -> Day {
-    // March-based years put the leap day last, so that a month's start is a linear expression.
-    let y = if month <= 2 { year - 1 } else { year };
-    let era = y.div_euclid(400);
-    let year_of_era = y.rem_euclid(400);
-    let month_from_march = (month as i32 + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day as i32 - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+    let year = within(year, 32_000);
+    // Years begin in March here, so that the leap day is the last one.
+    let (before_march, month) = if month <= 2 { (1, month + 12) } else { (0, month) };
+    let year = (year + 400 * CYCLES - before_march) as u32;
+    let century = year / 100;
+    let days_of_years = 1461 * year / 4 - century + century / 4;
+    let days_of_months = (979 * month - 2919) / 32;
+    (days_of_years + days_of_months + day - 1) as i32 - SHIFT
 }
 
 /// The date of a day number, by Neri and Schneider's way ("Euclidean affine functions and their
 /// application to calendar algorithms"): multiplications where others divide.
+///
+/// A day outside of the years -32,000 to 32,000 gives the last date inside: beyond every horizon.
 pub(crate) const fn ymd(day: Day) -> Ymd {
-    // Enough whole cycles to make every day that an instant can have positive.
-    const CYCLES: i32 = 82;
-    let shifted = (day + 719_468 + CYCLES * 146_097) as u32;
+    let day = within(day, 80 * 146_097);
+    let shifted = (day + SHIFT) as u32;
     let by_century = 4 * shifted + 3;
     let (century, day_of_century) = (by_century / 146_097, by_century % 146_097 / 4);
     let by_year = 2_939_745 * (4 * day_of_century + 3) as u64;
     let (year_of_century, day_of_year) = ((by_year >> 32) as u32, by_year as u32 / 2_939_745 / 4);
-    // Years begin in March here, so that the leap day is the last one.
     let by_month = 2_141 * day_of_year + 197_913;
     let (month, day) = (by_month >> 16, (by_month & 0xffff) / 2_141 + 1);
     let next_year = day_of_year >= 306;
@@ -92,6 +110,12 @@ pub(crate) const fn day_of(local: Local) -> Day {
 
 pub(crate) const fn second_of_day(local: Local) -> u32 {
     local.rem_euclid(DAY_SECONDS) as u32
+}
+
+/// The day and the second of it.
+pub(crate) const fn split(local: Local) -> (Day, u32) {
+    let day = local.div_euclid(DAY_SECONDS);
+    (day as Day, (local - day * DAY_SECONDS) as u32)
 }
 
 pub(crate) const fn local(day: Day, second_of_day: u32) -> Local {
@@ -167,6 +191,7 @@ mod tests {
 
     #[test]
     fn agrees_with_jiff_at_the_ends() {
+        assert!(ymd(i32::MAX).year > 30_000 && ymd(i32::MIN).year < -30_000);
         for year in [-9999, -9998, -401, -1, 0, 1, 9998, 9999] {
             for (month, day) in [(1, 1), (2, 28), (3, 1), (12, 31)] {
                 let date = Date::constant(year, month, day);

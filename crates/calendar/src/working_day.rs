@@ -81,7 +81,7 @@ impl WorkingDay {
 
 impl WallTimes for WorkingDay {
     fn at_or_after(&self, from: Local) -> Option<Local> {
-        let (today, now) = (civil::day_of(from), civil::second_of_day(from));
+        let (today, now) = civil::split(from);
         let period = self.period_of(today.max(PLANNED.start));
         (period..period + SEARCH_PERIODS).find_map(|period| {
             let day = self.day_in(period)?;
@@ -95,7 +95,7 @@ impl WallTimes for WorkingDay {
     }
 
     fn at_or_before(&self, from: Local) -> Option<Local> {
-        let (today, now) = (civil::day_of(from), civil::second_of_day(from));
+        let (today, now) = civil::split(from);
         let period = self.period_of(today.min(PLANNED.end));
         (period - SEARCH_PERIODS..=period).rev().find_map(|period| {
             let day = self.day_in(period)?;

@@ -215,7 +215,7 @@ impl Cron {
 
 impl WallTimes for Cron {
     fn at_or_after(&self, from: Local) -> Option<Local> {
-        let (day, second) = (civil::day_of(from), civil::second_of_day(from));
+        let (day, second) = civil::split(from);
         if self.is_every_day() {
             return Some(match self.time_at_or_after(second) {
                 Some(second) => civil::local(day, second),
@@ -232,7 +232,7 @@ impl WallTimes for Cron {
     }
 
     fn at_or_before(&self, from: Local) -> Option<Local> {
-        let (day, second) = (civil::day_of(from), civil::second_of_day(from));
+        let (day, second) = civil::split(from);
         if self.is_every_day() {
             return Some(match self.time_at_or_before(second) {
                 Some(second) => civil::local(day, second),
