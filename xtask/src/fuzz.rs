@@ -15,6 +15,7 @@ const LONGEST_INPUT: u32 = 4096;
 
 /// Runs one target or all. What is found in the way of new inputs stays in `fuzz/corpus`.
 pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u32) -> Outcome {
+    has_compiler()?;
     let cargo_fuzz = installed_cargo_fuzz(root)?;
     let targets = TARGETS.iter().filter(|name| target.is_none_or(|wanted| wanted == **name));
     for target in targets {
@@ -23,16 +24,14 @@ pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u32) -> Outcome {
     Ok(())
 }
 
-/// The same, except that a machine without a C++ compiler, which libFuzzer needs, is told so and
-/// passes.
-pub(crate) fn run_where_possible(root: &Path, seconds: u32) -> Outcome {
+/// libFuzzer is C++.
+fn has_compiler() -> Outcome {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     let version = Command::new(&compiler).arg("--version").stdout(Stdio::null()).status();
-    if !version.is_ok_and(|status| status.success()) {
-        println!("SKIPPED: libFuzzer needs a C++ compiler, and `{compiler}` is not there");
+    if version.is_ok_and(|status| status.success()) {
         return Ok(());
     }
-    run(root, None, seconds)
+    Err(format!("libFuzzer needs a C++ compiler, and `{compiler}` is not there; install g++"))
 }
 
 fn run_target(root: &Path, cargo_fuzz: &Path, target: &str, seconds: u32) -> Outcome {

