@@ -431,14 +431,19 @@ impl Years {
         day: Day,
         look: impl FnOnce(&DayPlan) -> T,
     ) -> T {
+        if !PLANNED.contains(&day) {
+            return look(&DayPlan {
+                shifts: Arc::from([]),
+                reason: Reason::Exception("not planned, outside of 1900 to 2299".into()),
+            });
+        }
         self.with_year(source, day, |year| look(&year.plans[(day - year.first) as usize]))
     }
 
+    /// `day` must be planned.
     fn with_year<T>(&self, source: &Source, day: Day, look: impl FnOnce(&YearPlan) -> T) -> T {
         let Ymd { year, .. } = civil::ymd(day);
-        match usize::try_from(year - FIRST_KEPT).ok().and_then(|at| self.0.get(at)) {
-            Some(kept) => look(kept.get_or_init(|| Box::new(source.year(year)))),
-            None => look(&source.year(year)),
-        }
+        let kept = &self.0[(year - FIRST_KEPT) as usize];
+        look(kept.get_or_init(|| Box::new(source.year(year))))
     }
 }

@@ -111,6 +111,11 @@ impl Days {
         self.shape == Shape::Every
     }
 
+    /// Numbered days only: a month's days depend on its length alone.
+    pub(super) fn are_numbers(&self) -> bool {
+        self.shape == Shape::Numbers
+    }
+
     /// The matching days of a month, as bits 1 to 31.
     pub(super) fn in_month(&self, year: i32, month: u32) -> u32 {
         let length = civil::month_length(year, month);

@@ -136,8 +136,8 @@ impl Cron {
     /// To the next year that can match: a rule for 29 February alone needs leap years.
     fn years_to_skip(&self, year: i32) -> i32 {
         const FEBRUARY: u16 = 1 << 2;
-        let leap_day_only = self.reachable == FEBRUARY && self.days.in_month(2001, 2) == 0;
-        if leap_day_only { 4 - (year & 3) } else { 1 }
+        let leap_day_only = self.reachable == FEBRUARY && self.days.are_numbers();
+        if leap_day_only && self.days.in_month(2001, 2) == 0 { 4 - (year & 3) } else { 1 }
     }
 
     /// The last matching day before the date.
@@ -269,4 +269,27 @@ fn highest_below(bits: u64, below: u32) -> Option<u32> {
 /// Bits 0 to `last`, of at most 31.
 fn up_to(last: u32) -> u32 {
     u32::MAX >> (31 - last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_29th_of_february_waits_for_leap_years() {
+        let year_after_2017 = |text: &str| {
+            let cron = Cron::parse(text).unwrap();
+            let from = civil::local(civil::day_number(2017, 12, 31), 0);
+            civil::ymd(civil::day_of(cron.at_or_after(from).unwrap())).year
+        };
+        for (expression, year) in [
+            ("0 0 29 2 *", 2020),
+            ("0 0 28,29 2 *", 2018),
+            ("0 0 8W 2 +THU", 2018),
+            ("0 0 29 2 +MON", 2044),
+            ("0 0 29 2,3 *", 2018),
+        ] {
+            assert_eq!(year_after_2017(expression), year, "{expression}");
+        }
+    }
 }

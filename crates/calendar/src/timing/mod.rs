@@ -92,6 +92,9 @@ impl Timing {
         let after = after.checked_sub(self.moved_by).unwrap_or(Timestamp::MIN);
         let found = match &self.calendar {
             None => self.nominal_after(after).map(|at| Occurrence { nominal: at, effective: at }),
+            Some(calendar) if matches!(self.rule, Rule::AfterCompletion(_)) => {
+                self.after_completion(calendar, after)
+            }
             Some(calendar) => self.on_calendar(calendar, after, Timestamp::MAX),
         }?;
         let effective = found.effective.checked_add(self.moved_by).ok()?;
@@ -101,6 +104,9 @@ impl Timing {
     /// The last occurrence that is due strictly before the instant.
     pub fn previous_before(&self, before: Timestamp) -> Option<Occurrence> {
         let limit = before.checked_sub(self.moved_by).ok()?;
+        if matches!(self.rule, Rule::AfterCompletion(_)) {
+            return None;
+        }
         let found = match &self.calendar {
             None => self.nominal_before(limit).map(|at| Occurrence { nominal: at, effective: at }),
             Some(calendar) => self.on_calendar_before(calendar, limit),
@@ -109,14 +115,32 @@ impl Timing {
         Some(Occurrence { effective, ..found })
     }
 
+    /// `after` is when the run before has ended. Skipping would end the schedule for good, and going
+    /// back would come before that run: both go on to the next working day instead.
+    fn after_completion(&self, calendar: &Calendar, after: Timestamp) -> Option<Occurrence> {
+        let nominal = self.nominal_after(after)?;
+        let chosen = self.landing(calendar, nominal, self.roll).filter(|at| *at > after);
+        let effective = chosen.or_else(|| self.landing(calendar, nominal, Roll::Next))?;
+        Some(Occurrence { nominal, effective })
+    }
+
+    /// Where a nominal time lands, rolled and fitted; `None` if it is skipped.
+    fn landing(&self, calendar: &Calendar, nominal: Timestamp, roll: Roll) -> Option<Timestamp> {
+        let day = calendar_day(calendar, nominal);
+        let target = roll.target(day, calendar)?;
+        let rolled =
+            if target == day { nominal } else { moved(calendar, nominal, target, Fold::First)? };
+        if self.fit { calendar.fit(rolled) } else { Some(rolled) }
+    }
+
     /// Going back through a calendar is looking for the latest instant whose next occurrence is
     /// still before: one question a bit, and it mirrors `next_after` by construction.
     fn on_calendar_before(&self, calendar: &Calendar, before: Timestamp) -> Option<Occurrence> {
-        let next = |from: i64| {
-            let from = Timestamp::from_millisecond(from).ok()?;
+        let next_from = |from: Timestamp| {
             let found = self.on_calendar(calendar, from, before);
             found.filter(|occurrence| occurrence.effective < before)
         };
+        let next = |from: i64| next_from(Timestamp::from_millisecond(from).ok()?);
         // Nothing happens beyond the planned years.
         let end = civil::timestamp(civil::local(PLANNED.end + 1, 0)).unwrap_or(before);
         let top = before.min(end).as_millisecond();
@@ -138,6 +162,10 @@ impl Timing {
                 }
                 None => high = middle,
             }
+        }
+        // Inside the last millisecond.
+        while let Some(later) = next_from(found.effective) {
+            found = later;
         }
         Some(found)
     }
@@ -337,4 +365,31 @@ fn just_before(at: Timestamp) -> Timestamp {
 
 fn just_after(at: Timestamp) -> Timestamp {
     at.checked_add(SignedDuration::from_nanos(1)).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Zones;
+
+    #[test]
+    fn an_interval_from_completion_goes_on_after_days_off() {
+        let zones = Zones::bundled();
+        let at = |text: &str| -> Timestamp { text.parse().unwrap() };
+        let next = |options: &str, ended: &str| {
+            let text =
+                format!(r#"{{"interval": "2h", "from": "completion", "calendar": "US"{options}}}"#);
+            let spec: TimingSpec = serde_json::from_str(&text).unwrap();
+            let timing = spec.build(&TimingContext::new(&zones, at(ended))).unwrap();
+            timing.next_after(at(ended)).unwrap().effective
+        };
+        for (options, ended, expected) in [
+            ("", "2026-03-06T10:00:00Z", "2026-03-06T12:00:00Z"),
+            ("", "2026-03-07T10:00:00Z", "2026-03-09T12:00:00Z"),
+            (r#", "roll": "previous""#, "2026-03-07T10:00:00Z", "2026-03-09T12:00:00Z"),
+            (r#", "roll": "next", "fit": "hours""#, "2026-03-06T16:00:00Z", "2026-03-09T09:00:00Z"),
+        ] {
+            assert_eq!(next(options, ended), at(expected), "{options} {ended}");
+        }
+    }
 }

@@ -2,10 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::{Timing, calendar_day, day_start, just_before, moved};
-use crate::calendars::Reason;
+use super::{Timing, calendar_day, day_start, just_before};
+use crate::calendars::{PLANNED, Reason};
 use crate::civil;
-use crate::dst::Fold;
 
 /// What becomes of a nominal time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +46,10 @@ impl Timing {
                 break;
             }
             let Some(nominal) = self.nominal_after(at) else { break };
+            let planned = |calendar| PLANNED.contains(&calendar_day(calendar, nominal));
+            if !self.calendar.as_ref().is_none_or(planned) {
+                break;
+            }
             let fate = self.fate(nominal);
             at = match (&fate, &self.calendar) {
                 (Fate::Skipped { .. }, Some(calendar)) => {
@@ -66,18 +69,9 @@ impl Timing {
         let Some(calendar) = &self.calendar else { return Fate::Kept };
         let day = calendar_day(calendar, nominal);
         let reason = || calendar.plan(day).reason;
-        let Some(target) = self.roll.target(day, calendar) else {
-            return Fate::Skipped { reason: reason() };
-        };
-        let rolled = if target == day {
-            Some(nominal)
-        } else {
-            moved(calendar, nominal, target, Fold::First)
-        };
-        let fitted = rolled.and_then(|at| if self.fit { calendar.fit(at) } else { Some(at) });
-        match fitted {
+        match self.landing(calendar, nominal, self.roll) {
             Some(at) if at == nominal => Fate::Kept,
-            Some(to) if target != day => Fate::Moved { to, reason: reason() },
+            Some(to) if !calendar.is_working(day) => Fate::Moved { to, reason: reason() },
             Some(to) => Fate::Moved { to, reason: outside_hours(nominal, calendar) },
             None => Fate::Skipped { reason: reason() },
         }
