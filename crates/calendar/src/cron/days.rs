@@ -1,5 +1,7 @@
 //! Which days of a month match: the day-of-month and day-of-week fields together.
 
+use std::ops::Range;
+
 use crate::civil;
 
 /// The n of `5L` and `FRI#L`.
@@ -141,15 +143,16 @@ impl Days {
         matching & whole
     }
 
-    /// The months that have, in some year, one of the days: the others need not be searched.
+    /// The months that have, in some year, one of the days: the others need not be searched, and a
+    /// rule without any is known to be impossible.
     pub(super) fn reachable(&self, months: u16) -> u16 {
-        if self.shape != Shape::Numbers {
-            return months;
-        }
-        // A leap year has every day there is.
-        let has_day = |month: &u32| self.in_month(2000, *month) != 0;
-        let bits = (1..=12u32).filter(has_day).fold(0, |bits, month| bits | 1 << month);
-        months & bits
+        // These begin on every weekday, as leap years and as common ones.
+        const EVERY_KIND: Range<i32> = 2000..2028;
+        let has_day = |month: &u32| {
+            months >> month & 1 == 1
+                && EVERY_KIND.into_iter().any(|year| self.in_month(year, *month) != 0)
+        };
+        (1..=12).filter(has_day).fold(0, |bits, month| bits | 1 << month)
     }
 
     /// The day, if the rule is for one day of the month and nothing else.

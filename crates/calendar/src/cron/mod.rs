@@ -276,6 +276,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn impossible_rules_are_known_when_they_are_read() {
+        for expression in
+            ["0 0 30 2 *", "0 0 31 4,6 *", "0 0 1W * +SUN", "0 0 L-30 2,4 *", "0 0 8-14 * +MON#1"]
+        {
+            assert_eq!(Cron::parse(expression).unwrap().reachable, 0, "{expression}");
+        }
+        for expression in ["0 0 29 2 +MON", "0 0 * 2 SUN#5", "0 0 L-28 2 *", "0 0 31W 1 *"] {
+            assert_ne!(Cron::parse(expression).unwrap().reachable, 0, "{expression}");
+        }
+    }
+
+    #[test]
     fn only_the_29th_of_february_waits_for_leap_years() {
         let year_after_2017 = |text: &str| {
             let cron = Cron::parse(text).unwrap();

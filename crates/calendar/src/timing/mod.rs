@@ -7,6 +7,8 @@ mod preview;
 mod spec;
 mod warnings;
 
+use std::cmp::Ordering;
+
 use jiff::{SignedDuration, Timestamp};
 
 pub use build::parse_instant;
@@ -270,6 +272,8 @@ impl Timing {
                 match next.filter(|next| next <= sources.end()) {
                     None => break next,
                     Some(on) => {
+                        // After a fold over midnight the date before is shown once more.
+                        let on = on.max(source);
                         let found = self.first_on(calendar, (on, day), from, after);
                         best = best.into_iter().chain(found).min();
                         source = on + 1;
@@ -320,8 +324,13 @@ impl Timing {
     ) -> Option<Occurrence> {
         for _ in 0..SEARCH_STEPS {
             let nominal = self.nominal_after(at)?;
-            if calendar_day(calendar, nominal) != source {
-                return None;
+            match calendar_day(calendar, nominal).cmp(&source) {
+                Ordering::Less => {
+                    at = nominal;
+                    continue;
+                }
+                Ordering::Equal => {}
+                Ordering::Greater => return None,
             }
             let rolled = if source == to {
                 Some(nominal)
