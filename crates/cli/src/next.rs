@@ -56,7 +56,7 @@ pub(crate) fn run(args: &NextArgs, zones: &Zones, out: &mut dyn Write) -> Result
 
 /// The rule that was given, with the options beside it; and the document, if it was one.
 fn read_rule(args: &NextArgs) -> Result<(TimingSpec, Option<Document>), Failure> {
-    let text = args.rule.trim();
+    let text = args.rule.trim_ascii();
     let is_document = text.starts_with('{') || text.contains(": ") || text.contains('\n');
     let (mut spec, document) = if is_document {
         let document = Document { name: "rule".into(), text: text.to_owned() };

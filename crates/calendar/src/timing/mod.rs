@@ -268,12 +268,12 @@ impl Timing {
             let mut source = *sources.start();
             let next_day = loop {
                 let begin = just_before(day_start(calendar, source)?);
-                let next = self.nominal_after(begin).map(|next| calendar_day(calendar, next));
+                // After a fold over midnight the date before is shown once more.
+                let on_or_after = |next| calendar_day(calendar, next).max(source);
+                let next = self.nominal_after(begin).map(on_or_after);
                 match next.filter(|next| next <= sources.end()) {
                     None => break next,
                     Some(on) => {
-                        // After a fold over midnight the date before is shown once more.
-                        let on = on.max(source);
                         let found = self.first_on(calendar, (on, day), from, after);
                         best = best.into_iter().chain(found).min();
                         source = on + 1;

@@ -219,6 +219,24 @@ fn the_ends_of_time_are_answered() {
 }
 
 #[test]
+fn a_date_that_is_shown_twice_stops_no_search() {
+    let zones = Zones::bundled();
+    let from = super::at("2010-03-13T00:00:00Z");
+    let spec = json!({
+        "cron": "38 * * OCT *", "timezone": "America/New_York", "calendar": "cal", "roll": "next",
+    });
+    let walk = walked_clock::minutes().iter().find(|walk| walk.zone == "America/St_Johns");
+    let every_day = json!({"hours": {"mon-sun": "09:00-17:00"}});
+    let calendar = some_calendar::build(&zones, walk.unwrap(), "cal", &every_day);
+    let timing = some_timing::build(&zones, from, Some(&calendar), &spec);
+    let last = timing.previous_before(from).unwrap().effective;
+    assert_eq!(last, super::at("2009-11-01T03:38:00Z"));
+    let early = super::at("2009-11-01T02:00:00Z");
+    let found: Vec<Timestamp> = timing.after(early).take(2).map(|o| o.effective).collect();
+    assert_eq!(found, [super::at("2009-11-01T02:38:00Z"), last]);
+}
+
+#[test]
 fn searches_from_the_ends_of_time_reach_the_present() {
     let zones = Zones::bundled();
     let created = super::at("2026-01-01T00:00:00Z");

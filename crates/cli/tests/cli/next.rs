@@ -198,6 +198,36 @@ fn all_mistakes_of_a_rule_are_told_at_once() {
 }
 
 #[test]
+fn hostile_rules_are_refused() {
+    let many_fields = "0 ".repeat(20_000);
+    let long_list = format!("{} * * * *", vec!["1"; 20_000].join(","));
+    for rule in [
+        many_fields.as_str(),
+        &long_list,
+        "CRON_TZ=UTC",
+        "0 0 * * *\u{1}",
+        "\u{a0}0 0 * * *",
+        "１ * * * *",
+        "*/18446744073709551616 * * * *",
+        "0s",
+        "99999999999999999999d",
+        "FREQ=DAILY;COUNT=9223372036854775808",
+        "{cron: \"0 0 * * *\", timezone: localtime}",
+        "{cron: \"0 0 * * *\", timezone: posixrules}",
+        "{cron: \"0 0 * * *\", timezone: \"EST5EDT4,M3.2.0\"}",
+        "{cron: \"0 0 * * *\", timezone: \"../../etc/passwd\"}",
+        "{rules: [{rules: [{cron: \"@daily\"}]}]}",
+        "{rules: [{interval: 5m, from: completion}]}",
+        "{rules: []}",
+        "{}",
+    ] {
+        let (code, out, err) = run(&["next", rule]);
+        assert_eq!((code, out.as_str()), (1, ""), "{rule:.40}");
+        assert!(err.len() < 2000, "{rule:.40}: {err}");
+    }
+}
+
+#[test]
 fn impossible_dates_are_answered_at_once() {
     let out = shown(&["next", "0 0 31 2 *"]);
     assert!(out.contains("! never fires"), "{out}");
