@@ -19,10 +19,11 @@ pub use spec::{
 pub(crate) use year::PLANNED;
 pub use year::{DayPlan, Reason};
 
-use crate::civil::{self, Day};
+use crate::civil::{self, DAY_SECONDS, Day};
 use crate::holidays::Region;
 use crate::zone::Zone;
-use year::{Source, Years};
+use hours::Dates;
+use year::{Entry, Source, Years};
 
 /// How far a search for a working day or an opening goes before it answers "none": a calendar in
 /// which nobody works for ten years has no next working day that anyone is waiting for.
@@ -52,7 +53,15 @@ struct Inner {
 }
 
 impl Calendar {
-    pub(crate) fn new(id: &str, zone: Zone, day_seconds: Option<i64>, source: Source) -> Calendar {
+    pub(crate) fn new(
+        id: &str,
+        zone: Zone,
+        day_seconds: Option<i64>,
+        mut source: Source,
+    ) -> Calendar {
+        if let Source::Own(own) = &mut source {
+            own.entries.extend(missing_dates(&zone));
+        }
         let day_seconds = day_seconds.unwrap_or_else(|| source.longest_day());
         let years = Years::default();
         Calendar(Arc::new(Inner { id: id.into(), zone, day_seconds, source, years }))
@@ -178,8 +187,44 @@ pub(crate) fn planned(days: Range<Day>) -> Range<Day> {
     days.start.max(PLANNED.start)..days.end.min(PLANNED.end)
 }
 
+/// Dates that the zone's clock jumps over, such as 2011-12-30 in Apia: nobody works on them.
+fn missing_dates(zone: &Zone) -> impl Iterator<Item = Entry> {
+    let mut missing = Vec::new();
+    let mut segment = zone.segment(i64::from(PLANNED.start) * DAY_SECONDS);
+    while segment.end < i64::from(PLANNED.end) * DAY_SECONDS {
+        if i64::from(segment.after - segment.offset) >= DAY_SECONDS {
+            missing.push(civil::day_of(segment.end + i64::from(segment.offset)));
+        }
+        segment = zone.segment(segment.end);
+    }
+    let reason = Reason::Exception(format!("no such date in {}", zone.name()).into());
+    missing.into_iter().map(move |day| Entry {
+        dates: Dates::Span(day, day),
+        reason: reason.clone(),
+        shifts: Some(Arc::from([])),
+    })
+}
+
 impl fmt::Debug for Calendar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Calendar({})", self.id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zones::Zones;
+
+    #[test]
+    fn a_date_that_does_not_exist_is_not_worked() {
+        let region = Region::parse("NZ").unwrap();
+        let apia = Calendar::for_region(&region, Zones::bundled().get("Pacific/Apia").unwrap());
+        let friday = apia.day("2011-12-30".parse().unwrap());
+        assert!(!friday.is_working());
+        assert_eq!(friday.reason.to_string(), "exception: no such date in Pacific/Apia");
+        assert!(apia.day("2011-12-29".parse().unwrap()).is_working());
+        let day = apia.day("9999-01-01".parse().unwrap());
+        assert_eq!(day.reason.to_string(), "exception: not planned, outside of 1900 to 2299");
     }
 }
