@@ -1,6 +1,7 @@
 //! Calendars: which days and hours are worked, and why a day is not.
 
 mod build;
+mod compose;
 pub(crate) mod hours;
 mod spec;
 mod year;

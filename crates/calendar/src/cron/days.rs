@@ -146,6 +146,9 @@ impl Days {
     /// The months that have, in some year, one of the days: the others need not be searched, and a
     /// rule without any is known to be impossible.
     pub(super) fn reachable(&self, months: u16) -> u16 {
+        if self.is_every() {
+            return months;
+        }
         // These begin on every weekday, as leap years and as common ones.
         const EVERY_KIND: Range<i32> = 2000..2028;
         let has_day = |month: &u32| {
