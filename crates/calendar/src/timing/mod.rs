@@ -24,7 +24,7 @@ use crate::duration::format_duration;
 use crate::roll::Roll;
 use crate::rule::{Interval, Rule};
 use crate::spread::spread;
-use crate::zone::Zone;
+use crate::zone::{Resolved, Zone};
 
 /// How many days off in a row, or occurrences on days off, are looked at before the answer is
 /// "never". `0 9 * * SUN` on a Monday-to-Friday calendar is such a rule.
@@ -347,11 +347,18 @@ impl Timing {
     }
 }
 
-/// The same time of day on another day, in the calendar's zone.
+/// The same time of day on another day, in the calendar's zone, to the nanosecond. What falls into a
+/// gap there comes at its end; `None` on a date that does not exist.
 fn moved(calendar: &Calendar, nominal: Timestamp, to: Day, fold: Fold) -> Option<Timestamp> {
-    let time = civil::second_of_day(civil::local_from_datetime(calendar.zone().wall(nominal)));
+    let zone = calendar.zone();
+    let time = civil::second_of_day(civil::local_from_datetime(zone.wall(nominal)));
     let local = civil::local(to, time);
-    dst::instant_of(local, calendar.zone(), Dst { fold, ..Dst::FIXED }).and_then(civil::timestamp)
+    let at = dst::instant_of(local, zone, Dst { fold, ..Dst::FIXED }).and_then(civil::timestamp)?;
+    if matches!(zone.resolve(local), Resolved::Gap { .. }) {
+        return Some(at);
+    }
+    let whole = civil::timestamp(civil::floor_second(nominal))?;
+    at.checked_add(nominal.duration_since(whole)).ok()
 }
 
 fn calendar_day(calendar: &Calendar, at: Timestamp) -> Day {
@@ -360,7 +367,6 @@ fn calendar_day(calendar: &Calendar, at: Timestamp) -> Day {
 
 /// The first instant of a date. A date that does not exist begins where the next one does.
 fn day_start(calendar: &Calendar, day: Day) -> Option<Timestamp> {
-    use crate::zone::Resolved;
     civil::timestamp(match calendar.zone().resolve(civil::local(day, 0)) {
         Resolved::Once(at) => at,
         Resolved::Fold { first, .. } => first,
@@ -380,6 +386,24 @@ fn just_after(at: Timestamp) -> Timestamp {
 mod tests {
     use super::*;
     use crate::Zones;
+
+    #[test]
+    fn rolling_keeps_the_time_of_day_to_the_millisecond() {
+        let zones = Zones::bundled();
+        let spec: TimingSpec = serde_json::from_str(
+            r#"{"interval": "1ms", "anchor": "2026-01-01T00:00:00Z", "calendar": "US", "roll": "next"}"#,
+        )
+        .unwrap();
+        let monday: Timestamp = "2026-03-09T12:00:00.0005Z".parse().unwrap();
+        let timing = spec.build(&TimingContext::new(&zones, monday)).unwrap();
+        let next = timing.next_after(monday).unwrap();
+        assert_eq!(next.effective.to_string(), "2026-03-09T12:00:00.001Z");
+        assert_eq!(next.nominal.to_string(), "2026-03-07T12:00:00.001Z");
+        assert_eq!(
+            timing.previous_before(next.effective).unwrap().effective.to_string(),
+            "2026-03-09T12:00:00Z"
+        );
+    }
 
     #[test]
     fn an_interval_from_completion_goes_on_after_days_off() {
