@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::{Timing, calendar_day, day_start, just_before};
+use super::search::{calendar_day, day_start};
+use super::{Timing, just_before};
 use crate::calendars::{PLANNED, Reason};
 use crate::civil;
 
