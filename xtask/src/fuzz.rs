@@ -15,11 +15,20 @@ const LONGEST_INPUT: u32 = 4096;
 
 /// Runs one target or all. What is found in the way of new inputs stays in `fuzz/corpus`.
 pub(crate) fn run(root: &Path, target: Option<&str>, seconds: u32) -> Outcome {
+    search(root, target, seconds, None)
+}
+
+/// The same inputs in every run, so that what fails on one machine fails on all.
+pub(crate) fn replay(root: &Path, seconds: u32) -> Outcome {
+    search(root, None, seconds, Some(1))
+}
+
+fn search(root: &Path, target: Option<&str>, seconds: u32, seed: Option<u32>) -> Outcome {
     has_compiler()?;
     let cargo_fuzz = installed_cargo_fuzz(root)?;
     let targets = TARGETS.iter().filter(|name| target.is_none_or(|wanted| wanted == **name));
     for target in targets {
-        run_target(root, &cargo_fuzz, target, seconds)?;
+        run_target(root, &cargo_fuzz, target, seconds, seed)?;
     }
     Ok(())
 }
@@ -34,9 +43,22 @@ fn has_compiler() -> Outcome {
     Err(format!("libFuzzer needs a C++ compiler, and `{compiler}` is not there; install g++"))
 }
 
-fn run_target(root: &Path, cargo_fuzz: &Path, target: &str, seconds: u32) -> Outcome {
+fn run_target(
+    root: &Path,
+    cargo_fuzz: &Path,
+    target: &str,
+    seconds: u32,
+    seed: Option<u32>,
+) -> Outcome {
     let fuzz = root.join("fuzz");
-    let corpus = fuzz.join("corpus").join(target);
+    // A replay begins with the seeds alone: what other runs have found is not the same everywhere.
+    let corpus = match seed {
+        None => fuzz.join("corpus").join(target),
+        Some(_) => root.join("target").join("fuzz-replay").join(target),
+    };
+    if seed.is_some() && corpus.exists() {
+        fs::remove_dir_all(&corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
+    }
     fs::create_dir_all(&corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
     println!("{target}: {seconds} s");
     let mut command = Command::new(cargo_fuzz);
@@ -47,6 +69,7 @@ fn run_target(root: &Path, cargo_fuzz: &Path, target: &str, seconds: u32) -> Out
     }
     command.args(["--", "-print_final_stats=1", "-verbosity=0"]);
     command.arg(format!("-max_total_time={seconds}"));
+    command.args(seed.map(|seed| format!("-seed={seed}")));
     command.arg(format!("-max_len={LONGEST_INPUT}"));
     let dictionary = fuzz.join("dictionaries").join(format!("{target}.dict"));
     if dictionary.is_file() {

@@ -20,7 +20,7 @@ const STEPS: [Step; 7] = [
     ("tidy", tidy::run),
     ("tests", tests),
     ("documentation", documentation),
-    ("fuzzing", |root| fuzz::run(root, None, FUZZ_SECONDS)),
+    ("fuzzing", |root| fuzz::replay(root, FUZZ_SECONDS)),
     ("benchmark answers", bench::check_answers),
 ];
 
