@@ -204,7 +204,7 @@ impl Calendar {
     }
 
     /// The first instant of a date; of one that does not exist, that of the next.
-    fn begin_of(&self, day: Day) -> Unix {
+    pub(crate) fn begin_of(&self, day: Day) -> Unix {
         match self.zone().resolve(civil::local(day, 0)) {
             Resolved::Once(at) | Resolved::Fold { first: at, .. } => at,
             Resolved::Gap { end, .. } => end,

@@ -203,11 +203,6 @@ pub(super) fn calendar_day(calendar: &Calendar, at: Timestamp) -> Day {
     civil::day_from_date(calendar.date_of(at))
 }
 
-/// The first instant of a date. A date that does not exist begins where the next one does.
 pub(super) fn day_start(calendar: &Calendar, day: Day) -> Option<Timestamp> {
-    civil::timestamp(match calendar.zone().resolve(civil::local(day, 0)) {
-        Resolved::Once(at) => at,
-        Resolved::Fold { first, .. } => first,
-        Resolved::Gap { end, .. } => end,
-    })
+    civil::timestamp(calendar.begin_of(day))
 }
