@@ -7,14 +7,6 @@ use jiff::Timestamp;
 
 use crate::world;
 
-const ROLLS: [Roll; 6] = [
-    Roll::Skip,
-    Roll::Next,
-    Roll::Previous,
-    Roll::Nearest,
-    Roll::ModifiedNext,
-    Roll::ModifiedPrevious,
-];
 const WEEKDAYS: [&str; 7] = ["SU", "MO", "TU", "WE", "TH", "FR", "SA"];
 const FREQUENCIES: [&str; 7] =
     ["SECONDLY", "MINUTELY", "HOURLY", "DAILY", "WEEKLY", "MONTHLY", "YEARLY"];
@@ -145,7 +137,7 @@ impl Plan {
         spec.timezone = Some(world::zone_name(self.zone).to_owned());
         if self.calendar.is_some() {
             spec.calendar = Some("plan".to_owned());
-            spec.roll = self.roll.map(|roll| ROLLS[usize::from(roll) % ROLLS.len()]);
+            spec.roll = self.roll.map(|roll| Roll::ALL[usize::from(roll) % Roll::ALL.len()]);
             spec.fit = self.fit.then_some(Fit::Hours);
         }
         let start = self.start.map(|start| world::instant_from(start, 0));

@@ -30,6 +30,16 @@ pub enum Roll {
 }
 
 impl Roll {
+    /// All there are.
+    pub const ALL: [Roll; 6] = [
+        Roll::Skip,
+        Roll::Next,
+        Roll::Previous,
+        Roll::Nearest,
+        Roll::ModifiedNext,
+        Roll::ModifiedPrevious,
+    ];
+
     /// The working day that an occurrence on `day` moves to; `None` if it is skipped.
     pub(crate) fn target(self, day: Day, calendar: &Calendar) -> Option<Day> {
         if calendar.is_working(day) {
@@ -110,14 +120,7 @@ mod tests {
     fn sources_are_the_inverse_of_target() {
         let calendar = Calendar::for_region(&Region::parse("GB-ENG").unwrap(), Zone::utc());
         let first = civil::day_number(2025, 12, 1);
-        for roll in [
-            Roll::Skip,
-            Roll::Next,
-            Roll::Previous,
-            Roll::Nearest,
-            Roll::ModifiedNext,
-            Roll::ModifiedPrevious,
-        ] {
+        for roll in Roll::ALL {
             for target in (first..first + 120).filter(|day| calendar.is_working(*day)) {
                 let expected: Vec<Day> = (target - 20..target + 20)
                     .filter(|day| roll.target(*day, &calendar) == Some(target))

@@ -68,6 +68,14 @@ impl Document {
         Failure::Mistake(format!("{}:{}:{}: {problem}", self.name, at.line(), at.column()))
     }
 
+    /// Whether it is a mapping with this field.
+    pub(crate) fn has_field(&self, name: &str) -> bool {
+        match serde_saphyr::from_str::<Node>(&self.text) {
+            Ok(Node::Map(entries)) => entries.iter().any(|(key, _)| key == name),
+            _ => false,
+        }
+    }
+
     /// `calendars.yaml:4:10: …`, for every mistake.
     pub(crate) fn explain(&self, mistakes: &[Mistake]) -> Failure {
         let tree = serde_saphyr::from_str::<Spanned<Node>>(&self.text).ok();
@@ -186,5 +194,6 @@ mod tests {
             let explained = document.explain(&[mistake]).to_string();
             assert!(explained.starts_with(expected), "{path}: {explained}");
         }
+        assert!(document.has_field("hours") && !document.has_field("calendars"));
     }
 }

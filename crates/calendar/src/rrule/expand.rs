@@ -19,7 +19,7 @@ use crate::civil::{self, Day, Local};
 pub(super) const SEARCH_LEAPS: u32 = 15_000;
 /// Leaps for finding where COUNT ends, once per recurrence: ten for each of the occurrences that
 /// COUNT may ask for, of which ordinary rules need two. A rule that needs more ends where they do.
-pub(super) const COUNT_LEAPS: u32 = 100_000;
+pub(super) const COUNT_LEAPS: u32 = 30_000;
 /// Counting the set of a period takes the time of a few leaps.
 const PICK_LEAPS: u32 = 3;
 

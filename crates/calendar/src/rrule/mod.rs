@@ -146,7 +146,7 @@ struct Addition {
 
 impl Recurrence {
     /// Fractions of a second in `dtstart` are dropped. Finding the end that COUNT means takes time
-    /// in proportion to it, some milliseconds at most; without it this takes some microseconds.
+    /// in proportion to it, less than a millisecond; without it this takes some microseconds.
     pub fn new(rrule: Rrule, dtstart: DateTime, zone: Zone) -> Recurrence {
         let start = civil::local_from_datetime(dtstart);
         let plan = Arc::new(Plan::new(&rrule, start));

@@ -17,7 +17,7 @@ const TEXT_LIMIT: usize = 1024;
 /// Longest interval: a million seconds is eleven days, and a million days is past every horizon.
 const INTERVAL_LIMIT: u32 = 1_000_000;
 /// Most occurrences: COUNT is counted out when a rule is put to use.
-const COUNT_LIMIT: u32 = 10_000;
+const COUNT_LIMIT: u32 = 3_000;
 
 const KEYS: [&str; 14] = [
     "FREQ",

@@ -198,7 +198,6 @@ struct MisfireAnswer {
 
 /// Which occurrences run after a downtime, by each policy.
 fn misfire(zones: &Zones, question: &Misfire<'_>, into: &mut Vec<u8>) -> Answered {
-    interval(&question.every, &question.anchor)?;
     let spec = TimingSpec {
         interval: Some(question.every.as_ref().into()),
         anchor: Some(question.anchor.as_ref().into()),

@@ -69,8 +69,7 @@ pub(crate) fn calendars(
     zone: Option<&Zone>,
 ) -> Result<Vec<Calendar>, Failure> {
     let document = Document::read(path)?;
-    let listed = document.text.lines().any(|line| line.trim_start().starts_with("calendars"))
-        || document.text.trim_start().starts_with("{\"calendars\"");
+    let listed = document.has_field("calendars");
     let specs = if listed {
         document.parse::<Listed>()?.calendars
     } else {
