@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration::parse_duration;
 use crate::problem::{Mistake, Problem};
+use crate::rule::Rule;
 use crate::timing::{Occurrence, Timing};
 
 /// How many missed occurrences are counted one by one. What is beyond is told as "more than".
@@ -146,6 +147,9 @@ impl CatchUp {
     /// ```
     pub fn decide(&self, timing: &Timing, mark: Timestamp, now: Timestamp) -> CaughtUp {
         let oldest = self.window.and_then(|window| now.checked_sub(window).ok());
+        if matches!(timing.rule(), Rule::AfterCompletion(_)) {
+            return self.decide_one(timing.next_after(mark), oldest, now);
+        }
         // An occurrence as old as the window is still inside.
         let edge = oldest.and_then(|at| at.checked_sub(SignedDuration::from_nanos(1)).ok());
         let edge = edge.map_or(mark, |edge| edge.max(mark).min(now.max(mark)));
@@ -157,13 +161,32 @@ impl CatchUp {
             Policy::All => u64::from(self.limit),
         };
         let run = latest(timing, edge, now, wanted);
-        let rest = Count { counted: inside.counted - run.len() as u64, more: inside.more };
+        let rest =
+            Count { counted: inside.counted.saturating_sub(run.len() as u64), more: inside.more };
         match self.policy {
             Policy::None => {
                 CaughtUp { run, coalesced: Count::default(), missed: missed.plus(rest) }
             }
             _ => CaughtUp { run, coalesced: rest, missed },
         }
+    }
+}
+
+impl CatchUp {
+    /// What follows the end of a run is due once, however long ago: no run, no further occurrence.
+    fn decide_one(
+        &self,
+        due: Option<Occurrence>,
+        oldest: Option<Timestamp>,
+        now: Timestamp,
+    ) -> CaughtUp {
+        let Some(due) = due.filter(|due| due.effective <= now) else { return CaughtUp::default() };
+        let too_old = oldest.is_some_and(|oldest| due.effective < oldest);
+        if self.policy == Policy::None || too_old {
+            let missed = Count { counted: 1, more: false };
+            return CaughtUp { missed, ..CaughtUp::default() };
+        }
+        CaughtUp { run: vec![due], ..CaughtUp::default() }
     }
 }
 
@@ -179,8 +202,8 @@ fn count(timing: &Timing, after: Timestamp, until: Timestamp) -> Count {
         return Count { counted: interval.count(after, until), more: false };
     }
     let due = timing.after(after).take_while(|occurrence| occurrence.effective <= until);
-    let counted = due.take(COUNT_LIMIT as usize).count() as u64;
-    Count { counted, more: counted == COUNT_LIMIT }
+    let counted = due.take(COUNT_LIMIT as usize + 1).count() as u64;
+    Count { counted: counted.min(COUNT_LIMIT), more: counted > COUNT_LIMIT }
 }
 
 /// The latest ones due in `(after, until]`, oldest first.
@@ -254,6 +277,27 @@ mod tests {
         let timing = TimingSpec::from_cron("@hourly").build(&context).unwrap();
         let (mark, earlier) = (at("2026-01-01T10:00:00Z"), at("2026-01-01T07:00:00Z"));
         assert_eq!(CatchUp::default().decide(&timing, mark, earlier), CaughtUp::default());
+    }
+
+    #[test]
+    fn what_follows_a_completion_is_due_once() {
+        let zones = Zones::bundled();
+        let ended = at("2026-01-01T00:00:00Z");
+        let spec = r#"{"interval": "5m", "from": "completion"}"#;
+        let spec: TimingSpec = serde_json::from_str(spec).unwrap();
+        let timing = spec.build(&TimingContext::new(&zones, ended)).unwrap();
+        let decided = |policy: Policy, window: Option<SignedDuration>, now: &str| {
+            let catch_up = CatchUp { policy, window, ..CatchUp::default() };
+            let caught_up = catch_up.decide(&timing, ended, at(now));
+            assert_eq!(caught_up.coalesced, Count::default());
+            (caught_up.run.len(), caught_up.missed.counted)
+        };
+        let hour = Some(SignedDuration::from_hours(1));
+        assert_eq!(decided(Policy::Last, None, "2026-01-01T00:04:59Z"), (0, 0));
+        assert_eq!(decided(Policy::Last, None, "2026-02-01T00:00:00Z"), (1, 0));
+        assert_eq!(decided(Policy::All, None, "2026-02-01T00:00:00Z"), (1, 0));
+        assert_eq!(decided(Policy::None, None, "2026-02-01T00:00:00Z"), (0, 1));
+        assert_eq!(decided(Policy::Last, hour, "2026-02-01T00:00:00Z"), (0, 1));
     }
 
     #[test]
