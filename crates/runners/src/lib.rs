@@ -1,0 +1,2 @@
+//! Does the work of an attempt: an HTTP request, a command.
+#![forbid(unsafe_code)]

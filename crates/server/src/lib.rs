@@ -1,0 +1,2 @@
+//! The edges: driver, API, metrics, and the clock.
+#![forbid(unsafe_code)]
