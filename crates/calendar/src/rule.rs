@@ -69,6 +69,11 @@ impl Interval {
         Some(Interval { every_ms, anchor })
     }
 
+    /// The time between two.
+    pub fn every(self) -> SignedDuration {
+        SignedDuration::from_millis(self.every_ms)
+    }
+
     /// The smallest `anchor + k · every` that is strictly greater.
     pub fn next_after(self, after: Timestamp) -> Option<Timestamp> {
         if after < self.anchor {

@@ -1,4 +1,27 @@
 //! **What now?** Pure decisions: state, input and the moment in; writes, effects and reasons out.
+//!
+//! | for | see |
+//! |---|---|
+//! | schedules: occurrences, overlap, retries, pause and resume | [`schedule`] |
+//! | runs: steps, attempts, cancel, timeout | [`run`] |
+//! | one transaction: from inputs to everything that is written | [`turn`] |
+//! | what a workflow is | [`definition`] |
+//! | why something ran or did not | [`ledger`], [`explain`] |
+//!
+//! No clock, IO, SQL, async or randomness: `now` is in the [`Moment`], ids of runs are given by the
+//! store, what has to be done outside is returned as [`turn::Effect`]s.
 #![forbid(unsafe_code)]
 
 pub mod definition;
+mod ids;
+pub mod ledger;
+mod moment;
+pub mod policy;
+mod rules;
+pub mod run;
+pub mod schedule;
+pub mod turn;
+
+pub use ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+pub use moment::Moment;
+pub use rules::Rules;

@@ -1,2 +1,103 @@
-//! The truth: what is stored, and the one transaction that changes it.
+//! **The truth.** What is stored, and the transactions that change it.
+//!
+//! [`Store`] is the interface: claim what is due, load it, let the engine decide, commit; and views.
+//! [`Sqlite`] is the embedded store. The conformance suite in `tests/` holds for every store.
+//!
+//! Acknowledged means committed and synced: a method that returns `Ok` has done so.
 #![forbid(unsafe_code)]
+
+mod failure;
+mod migrations;
+mod request;
+mod sqlite;
+mod view;
+
+use futures_util::future::BoxFuture;
+
+pub use failure::Failure;
+pub use request::{
+    Commanded, CommandRequest, Idempotency, Joined, Report, TurnRequest, Turned,
+};
+pub use sqlite::{Sqlite, SqliteOptions};
+pub use view::{
+    CalendarView, Cursor, Finding, LedgerQuery, LedgerRow, Page, RunDetail, RunQuery, RunView,
+    ScheduleQuery, ScheduleView, StepView, Stats, Total, WorkflowQuery, WorkflowView,
+};
+
+use engine::{Moment, NodeId, RunId, ScheduleId};
+use jiff::Timestamp;
+
+/// What a store answers with, some time.
+pub type Answered<'a, T> = BoxFuture<'a, Result<T, Failure>>;
+
+/// A store. Each method says what is true when it has returned.
+pub trait Store: Send + Sync + 'static {
+    /// A new life of a node has an id of its own. On an embedded store every earlier life is known to
+    /// be over, and what it was doing will be taken over with the next turn.
+    fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined>;
+
+    /// The node's lease lasts until then. Nothing to do on an embedded store.
+    fn renew(&self, node: NodeId, until: Timestamp) -> Answered<'_, ()>;
+
+    /// The node has handed back everything and is gone.
+    fn leave(&self, node: NodeId) -> Answered<'_, ()>;
+
+    /// One turn of the driver: reports are settled, then wakeups due by now are claimed in order of
+    /// their time and decided, then free places are filled. All of it is one transaction.
+    fn turn(&self, request: TurnRequest) -> Answered<'_, Turned>;
+
+    /// A command was carried out, or nothing was changed ([`Failure::Refused`]). With an idempotency
+    /// key, the same command again has the same answer and is not carried out.
+    fn command(&self, request: CommandRequest) -> Answered<'_, Commanded>;
+
+    /// The calendar is known from now on; the schedules that use it are returned, to be recomputed.
+    fn put_calendar(&self, id: &str, spec: &str, moment: Moment) -> Answered<'_, Vec<ScheduleId>>;
+
+    /// The calendar is forgotten, unless a schedule uses it ([`Failure::Refused`]).
+    fn delete_calendar(&self, id: &str) -> Answered<'_, bool>;
+
+    /// Up to `limit` schedules with an id after `after`, to be recomputed, if they were last computed
+    /// with another zone database than this one; none when all are done, which is then remembered.
+    fn outdated(
+        &self,
+        zones: &str,
+        after: ScheduleId,
+        limit: usize,
+    ) -> Answered<'_, Vec<ScheduleId>>;
+
+    /// Ended runs, their steps and ledger rows from before `before` are removed, at most `limit` of
+    /// each; how many were.
+    fn expire(&self, before: Timestamp, limit: usize) -> Answered<'_, u64>;
+
+    /// A page of schedules, by id.
+    fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>>;
+    /// One schedule.
+    fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>>;
+    /// Several schedules, in the order asked for; unknown ones are left out.
+    fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>>;
+    /// The schedules that are due next, soonest first.
+    fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>>;
+    /// A page of a schedule's ledger, latest first.
+    fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>>;
+    /// What is overridden of a schedule.
+    fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<engine::schedule::Override>>;
+    /// A page of runs, latest first.
+    fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>>;
+    /// One run with its steps.
+    fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>>;
+    /// A page of workflows, by name.
+    fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>>;
+    /// The workflow with this id or name, with one of its revisions (the live one, or else the newest,
+    /// if none is named).
+    fn workflow(&self, id_or_name: &str, revision: Option<u32>) -> Answered<'_, Option<WorkflowView>>;
+    /// Calendars that were declared.
+    fn calendars(&self) -> Answered<'_, Vec<CalendarView>>;
+    /// What declarations are read with: the zone database, and the calendars as of now.
+    fn rules(&self) -> std::sync::Arc<engine::Rules>;
+    /// Figures for people and metrics. `now` tells what is late.
+    fn stats(&self, now: Timestamp) -> Answered<'_, Stats>;
+    /// What is wrong with what is stored; repaired if asked.
+    fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>>;
+    /// A copy of everything as of one instant, in a new file.
+    fn backup(&self, to: std::path::PathBuf) -> Answered<'_, u64>;
+}

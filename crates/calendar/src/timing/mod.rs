@@ -27,6 +27,8 @@ use crate::zone::Zone;
 #[derive(Clone, Debug)]
 pub struct Timing {
     rule: Rule,
+    /// Whether an interval counts from the schedule's creation, and not from an anchor of its own.
+    follows_creation: bool,
     zone: Zone,
     calendar: Option<Calendar>,
     roll: Roll,
@@ -73,6 +75,18 @@ impl Timing {
     pub fn for_schedule(mut self, key: &str) -> Timing {
         self.moved_by = spread(key, self.spread);
         self
+    }
+
+    /// The same with its interval counted from `anchor`; `None` if it is no interval, or one with an
+    /// anchor of its own.
+    pub fn reanchored(&self, anchor: Timestamp) -> Option<Timing> {
+        match &self.rule {
+            Rule::Interval(interval) if self.follows_creation => {
+                let rule = Rule::Interval(Interval::new(interval.every(), anchor)?);
+                Some(Timing { rule, ..self.clone() })
+            }
+            _ => None,
+        }
     }
 
     /// How far the schedule's key moves every occurrence inside the spread window.

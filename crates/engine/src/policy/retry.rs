@@ -1,0 +1,125 @@
+//! Retry: how long a failed run waits until it is tried again, and when it is not.
+
+use calendar::{Mistake, Problem, parse_duration};
+use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
+
+/// The base of the delay for rules that are no interval.
+const DEFAULT_DELAY: SignedDuration = SignedDuration::from_secs(60);
+/// The delay grows up to so many times the base.
+const CAP: i32 = 10;
+
+/// `retry: {delay: 60s, jitter: 0.1}`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetrySpec {
+    /// The base of the delay; the interval, or 60 s, if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<String>,
+    /// Up to this part of the delay is added, by a stable hash of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<f64>,
+}
+
+/// How long a retry waits, checked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Retry {
+    base: SignedDuration,
+    jitter: f64,
+}
+
+impl RetrySpec {
+    /// `interval` is the schedule's own, if its rule is one.
+    pub fn build(&self, interval: Option<SignedDuration>) -> Result<Retry, Vec<Mistake>> {
+        let mut mistakes = Vec::new();
+        let base = match self.delay.as_deref().map(parse_duration) {
+            None => interval.unwrap_or(DEFAULT_DELAY),
+            Some(Ok(delay)) => delay,
+            Some(Err(problem)) => {
+                mistakes.push(Mistake::new("delay", problem));
+                DEFAULT_DELAY
+            }
+        };
+        let jitter = self.jitter.unwrap_or(0.0);
+        if !(0.0..=1.0).contains(&jitter) {
+            let problem = Problem::whole("range", &jitter.to_string(), "not a part of the delay");
+            mistakes.push(Mistake::new("jitter", problem.allow("0 to 1")));
+        }
+        if mistakes.is_empty() { Ok(Retry { base, jitter }) } else { Err(mistakes) }
+    }
+}
+
+impl Retry {
+    /// The delay before retry number `retry` (1 is the first). `salt` decides the jitter.
+    pub fn delay(&self, retry: u32, salt: u64) -> SignedDuration {
+        let cap = self.base.saturating_mul(CAP);
+        let doubled = match retry.saturating_sub(1) {
+            exponent @ 0..=3 => self.base.saturating_mul(1 << exponent),
+            _ => cap,
+        };
+        let delay = doubled.min(cap);
+        let part = self.jitter * (mixed(salt ^ u64::from(retry)) as f64 / u64::MAX as f64);
+        let jitter = SignedDuration::from_millis((delay.as_millis() as f64 * part) as i64);
+        delay.saturating_add(jitter)
+    }
+}
+
+/// Whether a failed run is tried again: 3 retries means four attempts.
+pub fn is_exhausted(retry: u32, max_retries: u32) -> bool {
+    retry.saturating_add(1) > max_retries
+}
+
+/// splitmix64: neighbouring salts give unrelated values.
+fn mixed(salt: u64) -> u64 {
+    let mut z = salt.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delays(spec: &RetrySpec, interval: Option<SignedDuration>) -> Vec<i64> {
+        let retry = spec.build(interval).unwrap();
+        (1..=6).map(|n| retry.delay(n, 7).as_secs()).collect()
+    }
+
+    #[test]
+    fn backoff_60_120_240_capped_at_ten_times() {
+        let minute = SignedDuration::from_secs(60);
+        let spec = RetrySpec::default();
+        assert_eq!(delays(&spec, Some(minute)), [60, 120, 240, 480, 600, 600]);
+        assert_eq!(delays(&spec, None), [60, 120, 240, 480, 600, 600]);
+        let hour = SignedDuration::from_secs(3600);
+        assert_eq!(delays(&spec, Some(hour))[..3], [3600, 7200, 14400]);
+        let own = RetrySpec { delay: Some("5s".into()), jitter: None };
+        assert_eq!(delays(&own, Some(hour)), [5, 10, 20, 40, 50, 50]);
+    }
+
+    #[test]
+    fn jitter_adds_a_part_and_is_always_the_same() {
+        let spec = RetrySpec { delay: Some("100s".into()), jitter: Some(0.5) };
+        let retry = spec.build(None).unwrap();
+        for salt in 0..100 {
+            let delay = retry.delay(1, salt);
+            assert!((100..=150).contains(&delay.as_secs()), "{delay}");
+            assert_eq!(delay, retry.delay(1, salt));
+        }
+        assert!((0..100).any(|salt| retry.delay(1, salt).as_secs() > 120));
+    }
+
+    #[test]
+    fn mistakes_are_told_all_at_once() {
+        let spec = RetrySpec { delay: Some("soon".into()), jitter: Some(2.0) };
+        assert_eq!(spec.build(None).unwrap_err().len(), 2);
+    }
+
+    #[test]
+    fn dead_on_the_fourth_failure_with_max_retries_3() {
+        let exhausted: Vec<bool> = (0..4).map(|retry| is_exhausted(retry, 3)).collect();
+        assert_eq!(exhausted, [false, false, false, true]);
+        assert!(is_exhausted(0, 0));
+    }
+}

@@ -1,0 +1,83 @@
+//! What declarations are read with: the zone database and the calendars that are known.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use calendar::holidays::Region;
+use calendar::{
+    Calendar, CalendarSpec, Context, Mistake, Timing, TimingContext, TimingSpec, Zone, Zones,
+};
+use jiff::Timestamp;
+
+/// Zones and calendars. A new value is made when either changes.
+pub struct Rules {
+    zones: Zones,
+    calendars: HashMap<String, Calendar>,
+    /// Regions as calendars, by name and zone: their years are worked out once.
+    regions: Mutex<HashMap<(String, String), Calendar>>,
+}
+
+impl Rules {
+    /// With the calendars of regions alone.
+    pub fn new(zones: Zones) -> Rules {
+        Rules { zones, calendars: HashMap::new(), regions: Mutex::default() }
+    }
+
+    /// The zone database.
+    pub fn zones(&self) -> &Zones {
+        &self.zones
+    }
+
+    /// The calendar with this id, if it was declared.
+    pub fn calendar(&self, id: &str) -> Option<&Calendar> {
+        self.calendars.get(id)
+    }
+
+    /// Builds a calendar that may be composed of known ones.
+    pub fn build_calendar(&self, spec: &CalendarSpec) -> Result<Calendar, Vec<Mistake>> {
+        let find = |id: &str| self.calendars.get(id).cloned();
+        let utc = Zone::utc();
+        let context = Context {
+            zones: &self.zones,
+            default_zone: Some(&utc),
+            read_ics: &|_| Err("files are not read here; list the dates".to_owned()),
+            find: &find,
+        };
+        spec.build(&context)
+    }
+
+    /// Knows this calendar from now on.
+    pub fn declare(&mut self, calendar: Calendar) {
+        self.calendars.insert(calendar.id().to_owned(), calendar);
+    }
+
+    /// Forgets a calendar.
+    pub fn withdraw(&mut self, id: &str) {
+        self.calendars.remove(id);
+    }
+
+    /// Builds a timing whose intervals begin at `anchor`.
+    pub fn timing(&self, spec: &TimingSpec, anchor: Timestamp) -> Result<Timing, Vec<Mistake>> {
+        let zone = spec.timezone.as_deref().unwrap_or("UTC");
+        let find = |id: &str| self.calendars.get(id).cloned().or_else(|| self.region(id, zone));
+        let context = TimingContext {
+            zones: &self.zones,
+            created: anchor,
+            default_zone: Zone::utc(),
+            find_calendar: &find,
+        };
+        spec.build(&context)
+    }
+
+    fn region(&self, id: &str, zone: &str) -> Option<Calendar> {
+        let key = (id.to_owned(), zone.to_owned());
+        let mut regions = self.regions.lock().ok()?;
+        if let Some(calendar) = regions.get(&key) {
+            return Some(calendar.clone());
+        }
+        let region = Region::parse(id).ok()?;
+        let calendar = Calendar::for_region(&region, self.zones.get(zone).ok()?);
+        regions.insert(key, calendar.clone());
+        Some(calendar)
+    }
+}

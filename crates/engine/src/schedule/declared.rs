@@ -1,0 +1,210 @@
+//! A schedule as it is declared and stored, and what it means once checked.
+
+use calendar::{
+    CatchUp, CatchUpSpec, Mistake, Problem, Rule, Timing, TimingSpec, format_duration,
+    parse_duration,
+};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::policy::overlap::Overlap;
+use crate::policy::retry::{Retry, RetrySpec};
+use crate::rules::Rules;
+
+/// Runs that fail are tried again so many times when nothing is said.
+pub const DEFAULT_MAX_RETRIES: u32 = 3;
+/// A run may take so long when nothing is said.
+pub const DEFAULT_TIMEOUT_SECONDS: u64 = 600;
+/// `queue_all` keeps so many when nothing is said.
+pub const DEFAULT_QUEUE_LIMIT: u32 = 100;
+/// Ten years: a run that takes longer is a mistake in the unit.
+pub(crate) const LONGEST_TIMEOUT_SECONDS: u64 = 10 * 366 * 86_400;
+/// More in a queue is a flood, not a queue: each is part of the schedule's own row.
+pub(crate) const LARGEST_QUEUE: u32 = 1_000;
+/// More retries than that are a loop.
+pub(crate) const LARGEST_MAX_RETRIES: u32 = 1_000;
+/// Names are shown in tables and searched.
+pub(crate) const LONGEST_NAME: usize = 200;
+/// A payload is copied into each run.
+pub const LARGEST_PAYLOAD: usize = 256 * 1024;
+
+/// What someone declared, in the form that is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Declared {
+    /// What people call it.
+    pub name: String,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whose it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// When it is due.
+    pub timing: TimingSpec,
+    /// What happens when it is due while it is still active.
+    #[serde(skip_serializing_if = "is_default")]
+    pub overlap: Overlap,
+    /// How many `queue_all` keeps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_limit: Option<u32>,
+    /// What happens to missed occurrences.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catch_up: Option<CatchUpSpec>,
+    /// It ends after so many; 0 for no end.
+    #[serde(skip_serializing_if = "is_default")]
+    pub total_repeats: u64,
+    /// Failed runs are tried again so many times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_retries: Option<u32>,
+    /// How long a retry waits.
+    #[serde(skip_serializing_if = "is_default")]
+    pub retry: RetrySpec,
+    /// How long a run may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u64>,
+    /// What each run gets, exactly as it was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Box<RawValue>>,
+    /// Paused instead of dead when retries are exhausted.
+    #[serde(skip_serializing_if = "is_default")]
+    pub pause_on_failure: bool,
+    /// How long its history is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<String>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Default for Declared {
+    fn default() -> Declared {
+        Declared {
+            name: String::new(),
+            description: None,
+            owner: None,
+            timing: TimingSpec::default(),
+            overlap: Overlap::default(),
+            queue_limit: None,
+            catch_up: None,
+            total_repeats: 0,
+            max_retries: None,
+            retry: RetrySpec::default(),
+            timeout_seconds: None,
+            payload: None,
+            pause_on_failure: false,
+            retention: None,
+        }
+    }
+}
+
+impl PartialEq for Declared {
+    fn eq(&self, other: &Declared) -> bool {
+        let text = |declared: &Declared| serde_json::to_string(declared).ok();
+        text(self) == text(other)
+    }
+}
+
+/// A declaration that was checked, ready for decisions.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// When it is due, with the place in its spread window.
+    pub timing: Timing,
+    /// What happens to missed occurrences.
+    pub catch_up: CatchUp,
+    /// How long a retry waits.
+    pub retry: Retry,
+}
+
+impl Declared {
+    /// How many `queue_all` keeps.
+    pub fn queue_limit(&self) -> u32 {
+        self.queue_limit.unwrap_or(DEFAULT_QUEUE_LIMIT)
+    }
+
+    /// Failed runs are tried again so many times.
+    pub fn max_retries(&self) -> u32 {
+        self.max_retries.unwrap_or(DEFAULT_MAX_RETRIES)
+    }
+
+    /// How long a run may take.
+    pub fn timeout(&self) -> SignedDuration {
+        let seconds = self.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
+        SignedDuration::from_secs(seconds.min(LONGEST_TIMEOUT_SECONDS) as i64)
+    }
+
+    /// Builds the plan, or says everything that is wrong. `anchor` is where intervals begin; `key` gives
+    /// the place inside a spread window.
+    pub fn plan(&self, rules: &Rules, anchor: Timestamp, key: &str) -> Result<Plan, Vec<Mistake>> {
+        let timing = rules.timing(&self.timing, anchor)?;
+        let timing = if self.timing.spread.is_some() { timing.for_schedule(key) } else { timing };
+        let catch_up = match &self.catch_up {
+            None => CatchUp::default(),
+            Some(spec) => spec.build().map_err(|all| under("catch_up", all))?,
+        };
+        let base = match timing.rule() {
+            Rule::Interval(interval) => Some(interval.every()),
+            Rule::AfterCompletion(every) => Some(*every),
+            _ => None,
+        };
+        let retry = self.retry.build(base).map_err(|all| under("retry", all))?;
+        Ok(Plan { timing, catch_up, retry })
+    }
+
+    /// Everything that is wrong with it.
+    pub fn check(&self, rules: &Rules, anchor: Timestamp) -> Result<Plan, Vec<Mistake>> {
+        let mut mistakes = self.limits();
+        match self.plan(rules, anchor, "") {
+            Ok(plan) if mistakes.is_empty() => Ok(plan),
+            Ok(_) => Err(mistakes),
+            Err(more) => {
+                mistakes.extend(more);
+                Err(mistakes)
+            }
+        }
+    }
+
+    fn limits(&self) -> Vec<Mistake> {
+        let mut mistakes = Vec::new();
+        let mut bound = |path: &str, value: u64, allowed: std::ops::RangeInclusive<u64>| {
+            if !allowed.contains(&value) {
+                let problem = Problem::whole("range", &value.to_string(), "out of range")
+                    .allow(format!("{} to {}", allowed.start(), allowed.end()));
+                mistakes.push(Mistake::new(path, problem));
+            }
+        };
+        bound("max_retries", self.max_retries().into(), 0..=LARGEST_MAX_RETRIES.into());
+        bound("queue_limit", self.queue_limit().into(), 1..=LARGEST_QUEUE.into());
+        let timeout = self.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
+        bound("timeout_seconds", timeout, 1..=LONGEST_TIMEOUT_SECONDS);
+        bound("total_repeats", self.total_repeats, 0..=i64::MAX as u64);
+        let name = self.name.trim();
+        if name.is_empty() || name.chars().count() > LONGEST_NAME || name.contains(char::is_control)
+        {
+            let problem = Problem::whole("name", &self.name, "not a name")
+                .allow(format!("1 to {LONGEST_NAME} characters on one line"));
+            mistakes.push(Mistake::new("name", problem));
+        }
+        if self.payload.as_ref().is_some_and(|payload| payload.get().len() > LARGEST_PAYLOAD) {
+            let problem = Problem::whole("size", "", "the payload is too large")
+                .allow(format!("up to {} KiB", LARGEST_PAYLOAD / 1024));
+            mistakes.push(Mistake::new("payload", problem));
+        }
+        if let Some(problem) = self.retention.as_deref().and_then(|text| parse_duration(text).err())
+        {
+            mistakes.push(Mistake::new("retention", problem));
+        }
+        mistakes
+    }
+
+    /// `60 s`, for sentences.
+    pub fn timeout_in_words(&self) -> String {
+        format_duration(self.timeout())
+    }
+}
+
+fn under(parent: &str, mistakes: Vec<Mistake>) -> Vec<Mistake> {
+    mistakes.into_iter().map(|mistake| mistake.under(parent)).collect()
+}

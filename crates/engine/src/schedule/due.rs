@@ -1,0 +1,435 @@
+//! The wakeup of a schedule has come: what is due in (mark, now], and what becomes of it.
+
+use calendar::{CatchUp, Count, Fate, Policy, Roll, Rule};
+use jiff::{SignedDuration, Timestamp};
+
+use super::upcoming::{Due, OverrideAction, Upcoming};
+use super::{Active, Decider, Numbered, Queued, Status};
+use crate::ledger::{Entry, Outcome};
+use crate::moment::whole_millisecond;
+use crate::policy::overlap::{self, Verdict};
+
+/// Up to so many missed occurrences get a ledger row each; more share one.
+const ROWS: usize = 100;
+/// Up to so many due occurrences are looked at one by one; of more, only the latest.
+const LISTED: usize = 1_000;
+/// With a repeat limit it matters which ones they are, so more are looked at.
+const LISTED_WITH_LIMIT: usize = 100_000;
+/// Days off in a row that are recorded one by one.
+const DAYS_OFF: usize = 32;
+
+impl<'b> Decider<'_, 'b> {
+    pub(super) fn due(&mut self) {
+        self.retry_due();
+        if self.schedule.status == Status::Active {
+            self.occurrences_due();
+        }
+        self.start_queued();
+        self.finish_if_exhausted();
+    }
+
+    /// Starts the retries whose time has come.
+    fn retry_due(&mut self) {
+        let now = self.now();
+        let active = std::mem::take(&mut self.schedule.progress.active);
+        let (due, rest): (Vec<Active>, Vec<Active>) = active
+            .into_iter()
+            .partition(|active| matches!(active, Active::Retrying { at, .. } if *at <= now));
+        self.schedule.progress.active = rest;
+        for active in due {
+            if let Active::Retrying { occurrence, retry, .. } = active {
+                self.start(occurrence, retry);
+            }
+        }
+    }
+
+    fn occurrences_due(&mut self) {
+        let now = self.now();
+        let Some(next) = self.schedule.progress.next.filter(|due| due.effective <= now) else {
+            return;
+        };
+        let following = self.following(next);
+        if following.is_some_and(|due| due.effective <= now) {
+            self.several_due();
+        } else {
+            self.one_due(next);
+            self.advance(next, following);
+        }
+    }
+
+    /// What comes after this one; nothing if its end is what the next one counts from.
+    fn following(&self, due: Due) -> Option<Due> {
+        match self.situation.plan.timing.rule() {
+            Rule::AfterCompletion(_) => None,
+            _ => self.upcoming().after(due.effective),
+        }
+    }
+
+    fn upcoming(&self) -> Upcoming<'b> {
+        Upcoming { plan: self.situation.plan, overrides: self.situation.overrides }
+    }
+
+    fn one_due(&mut self, due: Due) {
+        self.record_days_off(due);
+        let occurrence = self.number(due, 0);
+        let missed = self.was_missed(due);
+        if missed && !self.is_caught_up(due) {
+            self.record(&occurrence, Outcome::Missed, self.missed_reason(), None);
+        } else {
+            self.offer(occurrence);
+        }
+        self.record_landing_with(due);
+    }
+
+    /// Whether it was due while nobody was awake.
+    fn was_missed(&self, due: Due) -> bool {
+        due.effective < self.situation.moment.awake_since
+    }
+
+    /// Whether the catch-up policy makes up for a single missed occurrence.
+    fn is_caught_up(&self, due: Due) -> bool {
+        let CatchUp { policy, window, .. } = self.situation.plan.catch_up;
+        let inside = |window: SignedDuration| self.now().duration_since(due.effective) <= window;
+        policy != Policy::None && window.is_none_or(inside)
+    }
+
+    fn missed_reason(&self) -> &'static str {
+        match self.situation.plan.catch_up.policy {
+            Policy::None => "due while nobody was awake, and catch_up is none",
+            _ => "due while nobody was awake, longer ago than the catch-up window",
+        }
+    }
+
+    /// Several are due at once: the catch-up policy says which of them run.
+    fn several_due(&mut self) {
+        let limit = match self.remaining() {
+            Some(remaining) => {
+                LISTED_WITH_LIMIT.min(usize::try_from(remaining).unwrap_or(usize::MAX))
+            }
+            None => LISTED + 1,
+        };
+        let now = self.now();
+        let mut listed = Vec::new();
+        let mut at = self.schedule.progress.next;
+        while let Some(due) = at.filter(|due| due.effective <= now && listed.len() < limit) {
+            listed.push(due);
+            at = self.upcoming().after(due.effective);
+        }
+        if listed.len() > LISTED && self.remaining().is_none() {
+            self.too_many_due();
+        } else {
+            self.listed_due(&listed);
+            let last = listed[listed.len() - 1];
+            self.advance(last, self.following(last));
+        }
+    }
+
+    fn listed_due(&mut self, listed: &[Due]) {
+        let (missed, coalesced) = self.split(listed);
+        let runs = &listed[missed + coalesced..];
+        if missed + coalesced <= ROWS {
+            for due in &listed[..missed] {
+                let occurrence = self.number(*due, 0);
+                self.record(&occurrence, Outcome::Missed, self.missed_reason(), None);
+            }
+            for due in &listed[missed..missed + coalesced] {
+                let occurrence = self.number(*due, 0);
+                self.record(&occurrence, Outcome::Coalesced, COALESCED, None);
+            }
+        } else {
+            let count = |counted: usize| Count { counted: counted as u64, more: false };
+            let ends = |part: &[Due]| part.first().copied().zip(part.last().copied());
+            self.record_many(ends(&listed[..missed]), count(missed), Outcome::Missed);
+            let part = &listed[missed..missed + coalesced];
+            self.record_many(ends(part), count(coalesced), Outcome::Coalesced);
+        }
+        self.catch_up(runs, coalesced as u64);
+    }
+
+    /// How many of the first are missed, and how many of the next are coalesced; the rest runs.
+    fn split(&self, listed: &[Due]) -> (usize, usize) {
+        let CatchUp { policy, window, limit, .. } = self.situation.plan.catch_up;
+        let awake = self.situation.moment.awake_since;
+        let on_time = listed.iter().rev().take_while(|due| due.effective >= awake).count();
+        let wanted = match policy {
+            Policy::None => on_time.min(1),
+            Policy::Last => 1,
+            Policy::All => limit as usize,
+        };
+        let oldest = window.and_then(|window| self.now().checked_sub(window).ok());
+        let too_old = |due: &&Due| oldest.is_some_and(|oldest| due.effective < oldest);
+        let too_old = listed.iter().take_while(too_old).count().min(listed.len() - on_time);
+        let not_run = listed.len() - wanted.min(listed.len() - too_old);
+        match policy {
+            Policy::None => (not_run, 0),
+            _ => (too_old, not_run - too_old),
+        }
+    }
+
+    /// More than are looked at one by one: they are counted, and the latest are found from behind.
+    fn too_many_due(&mut self) {
+        let (mark, now) = (self.schedule.progress.mark, self.now());
+        let plan = self.situation.plan;
+        let caught_up = plan.catch_up.decide(&plan.timing, mark, now);
+        let first = self.schedule.progress.next;
+        let last = plan.timing.previous_before(just_after(now)).map(Due::from).or(first);
+        self.record_many(first.zip(last), caught_up.missed, Outcome::Missed);
+        self.record_many(first.zip(last), caught_up.coalesced, Outcome::Coalesced);
+        let runs: Vec<Due> = caught_up.run.into_iter().map(Due::from).collect();
+        self.catch_up(&runs, caught_up.coalesced.counted);
+        if let Some(last) = last {
+            self.advance(last, self.following(last));
+        }
+    }
+
+    /// One row for many.
+    fn record_many(&mut self, ends: Option<(Due, Due)>, count: Count, outcome: Outcome) {
+        let Some((first, last)) = ends.filter(|_| count.counted > 0) else { return };
+        let n = self.schedule.progress.n;
+        self.schedule.progress.n += count.counted;
+        self.schedule.progress.repeats += count.counted;
+        let more = if count.more { "more than " } else { "" };
+        let why = if outcome == Outcome::Missed { self.missed_reason() } else { COALESCED };
+        self.decision.ledger.push(Entry {
+            schedule: self.schedule.id,
+            n,
+            count: count.counted,
+            nominal: first.nominal,
+            last_nominal: last.nominal,
+            effective: first.effective,
+            decided_at: self.now(),
+            outcome,
+            reason: format!("{more}{} occurrences: {why}", count.counted).into(),
+            run: None,
+        });
+    }
+
+    /// The occurrences that run although others were due after them, oldest first.
+    fn catch_up(&mut self, runs: &[Due], merged: u64) {
+        if let [only] = runs {
+            let occurrence = self.number(*only, merged);
+            return self.offer(occurrence);
+        }
+        let pace = self.situation.plan.catch_up.pace;
+        for (place, due) in runs.iter().enumerate() {
+            let occurrence = self.number(*due, if place == 0 { merged } else { 0 });
+            self.enqueue_paced(occurrence, place, pace);
+        }
+    }
+
+    /// Puts an occurrence behind the others, not to start before the pace allows.
+    pub(super) fn enqueue_paced(
+        &mut self,
+        occurrence: Numbered,
+        place: usize,
+        pace: Option<SignedDuration>,
+    ) {
+        let wait = pace.map(|pace| pace.saturating_mul(i32::try_from(place).unwrap_or(i32::MAX)));
+        let not_before = wait.and_then(|wait| self.now().checked_add(wait).ok());
+        self.schedule.progress.queued.push(Queued { occurrence, not_before });
+        self.record(&occurrence, Outcome::Queued, "waits for its turn to be made up for", None);
+    }
+
+    /// Gives the occurrence its number.
+    pub(super) fn number(&mut self, due: Due, merged: u64) -> Numbered {
+        let progress = &mut self.schedule.progress;
+        let occurrence = Numbered { n: progress.n, repeat: progress.repeats, due, merged };
+        progress.n += 1;
+        progress.repeats += 1;
+        occurrence
+    }
+
+    /// How many occurrences the repeat limit still allows.
+    pub(super) fn remaining(&self) -> Option<u64> {
+        let total = self.schedule.declared.total_repeats;
+        (total > 0).then(|| total.saturating_sub(self.schedule.progress.repeats))
+    }
+
+    /// One occurrence meets the override for it and the overlap policy.
+    fn offer(&mut self, occurrence: Numbered) {
+        if let Some(reason) = self.situation.hold {
+            return self.record(&occurrence, Outcome::Skipped, reason, None);
+        }
+        let skip = self.upcoming().of(occurrence.due.nominal).and_then(|over| match over.action {
+            OverrideAction::Skip => Some(format!("skipped by {}", over.by)),
+            _ => None,
+        });
+        if let Some(reason) = skip {
+            self.schedule.progress.repeats -= 1;
+            return self.record(&occurrence, Outcome::Skipped, reason, None);
+        }
+        let progress = &self.schedule.progress;
+        let declared = &self.schedule.declared;
+        let (active, queued) = (progress.active.len(), progress.queued.len());
+        match overlap::decide(declared.overlap, active, queued, declared.queue_limit()) {
+            Verdict::Start => self.start_now(occurrence),
+            Verdict::Skip => self.record(&occurrence, Outcome::Skipped, self.busy_reason(), None),
+            Verdict::Queue => self.enqueue(occurrence),
+            Verdict::Coalesce => {
+                self.record(&occurrence, Outcome::Coalesced, "one is already waiting", None);
+            }
+            Verdict::Replace => self.replace(occurrence),
+            Verdict::Fail => self.fail(occurrence),
+        }
+    }
+
+    fn start_now(&mut self, occurrence: Numbered) {
+        let run = self.start(occurrence, 0);
+        let (outcome, reason) = self.started_reason(&occurrence);
+        self.record(&occurrence, outcome, reason, Some(run));
+    }
+
+    /// `started` if it happens when the rule says, `moved` if not; the spread is no move.
+    fn started_reason(&self, occurrence: &Numbered) -> (Outcome, String) {
+        let due = occurrence.due;
+        let plan = self.situation.plan;
+        let plain = due.effective.checked_sub(plan.timing.moved_by()).unwrap_or(due.effective);
+        let merged = match occurrence.merged {
+            0 => String::new(),
+            n => format!("; stands for {n} more that were missed"),
+        };
+        let over = self.upcoming().of(due.nominal);
+        match over.map(|over| (&over.action, &over.by)) {
+            Some((OverrideAction::Move(_), by)) => {
+                return (Outcome::Moved, format!("moved by {by}{merged}"));
+            }
+            Some((OverrideAction::Payload(_), by)) => {
+                return (Outcome::Started, format!("due, with a payload given by {by}{merged}"));
+            }
+            _ if whole_millisecond(plain) == due.nominal => {}
+            _ => {
+                let why = match plan.timing.fate(due.nominal) {
+                    Fate::Moved { reason, .. } => reason.to_string(),
+                    _ => "off".to_owned(),
+                };
+                return (Outcome::Moved, format!("moved by the calendar ({why}){merged}"));
+            }
+        }
+        let late =
+            if self.was_missed(due) { "made up for: due while nobody was awake" } else { "due" };
+        (Outcome::Started, format!("{late}{merged}"))
+    }
+
+    fn enqueue(&mut self, occurrence: Numbered) {
+        self.schedule.progress.queued.push(Queued { occurrence, not_before: None });
+        self.record(&occurrence, Outcome::Queued, self.busy_reason(), None);
+    }
+
+    fn replace(&mut self, occurrence: Numbered) {
+        self.drop_queued("a later one took its place");
+        let runs = self.schedule.progress.active.iter().filter_map(Active::run);
+        self.decision.cancels.extend(runs);
+        // One that waits to be retried has no run to end: it is over now.
+        self.schedule.progress.active.retain(|active| active.run().is_some());
+        self.enqueue(occurrence);
+    }
+
+    fn fail(&mut self, occurrence: Numbered) {
+        let reason = format!("{}, and overlap is error", self.busy_reason());
+        self.schedule.progress.last_error = Some(reason.clone());
+        self.schedule.progress.error_count += 1;
+        self.record(&occurrence, Outcome::Failed, reason, None);
+        self.drop_queued("the schedule died");
+        self.schedule.progress.next = None;
+        self.set_status(Status::Dead);
+    }
+
+    /// Who is in the way.
+    fn busy_reason(&self) -> String {
+        match self.schedule.progress.active.first() {
+            Some(Active::Running { occurrence, .. }) => {
+                format!("occurrence {} has not ended", occurrence.n)
+            }
+            Some(Active::Retrying { occurrence, at, .. }) => {
+                format!("occurrence {} failed and is tried again at {at}", occurrence.n)
+            }
+            Some(Active::ByHand { .. }) => "a run started by hand has not ended".to_owned(),
+            None => "others are waiting to be made up for".to_owned(),
+        }
+    }
+
+    /// Everything up to this one is decided.
+    fn advance(&mut self, decided: Due, following: Option<Due>) {
+        let exhausted = self.remaining() == Some(0);
+        let progress = &mut self.schedule.progress;
+        progress.mark = progress.mark.max(decided.effective);
+        if self.schedule.status != Status::Active {
+            return;
+        }
+        let after_completion =
+            matches!(self.situation.plan.timing.rule(), Rule::AfterCompletion(_));
+        // An interval from completion goes on when the run has ended; if none started, from here.
+        let idle = progress.active.is_empty() && progress.queued.is_empty();
+        let following = match after_completion && idle {
+            true => self.situation.plan.timing.next_after(decided.effective).map(Due::from),
+            false => following,
+        };
+        self.schedule.progress.next = following.filter(|_| !exhausted);
+    }
+
+    /// Starts what waits, if nothing is active any more and its time has come.
+    pub(super) fn start_queued(&mut self) {
+        let now = self.now();
+        while self.schedule.progress.active.is_empty() {
+            let ready = |queued: &&Queued| queued.not_before.is_none_or(|at| at <= now);
+            let Some(queued) = self.schedule.progress.queued.first().filter(ready).copied() else {
+                return;
+            };
+            self.schedule.progress.queued.remove(0);
+            let run = self.start(queued.occurrence, 0);
+            let (outcome, reason) = self.started_reason(&queued.occurrence);
+            let reason = format!("{reason}; it had to wait for its turn");
+            self.record(&queued.occurrence, outcome, reason, Some(run));
+        }
+    }
+
+    /// Rows for the nominal times before `due` that fall on days off, and for those that land with it.
+    fn record_days_off(&mut self, due: Due) {
+        let timing = &self.situation.plan.timing;
+        if timing.calendar().is_none() || matches!(timing.rule(), Rule::WorkingDay(_)) {
+            return;
+        }
+        let from = self.schedule.progress.mark.checked_sub(timing.moved_by());
+        let from = from.unwrap_or(self.schedule.progress.mark);
+        let plain = due.effective.checked_sub(timing.moved_by()).unwrap_or(due.effective);
+        let rows = timing.preview(from, if timing.roll() == Roll::Skip { 1 } else { 8 });
+        for row in rows.into_iter().take(DAYS_OFF) {
+            let nominal = whole_millisecond(row.nominal);
+            let (outcome, reason) = match row.fate {
+                Fate::Skipped { reason } if nominal < plain => {
+                    (Outcome::Skipped, format!("{reason}"))
+                }
+                Fate::Moved { to, reason } if to == plain && nominal != due.nominal => {
+                    (Outcome::Coalesced, format!("{reason}: moved onto the same time as another"))
+                }
+                Fate::Kept if nominal == plain && nominal != due.nominal => {
+                    (Outcome::Coalesced, "another was moved onto the same time".to_owned())
+                }
+                _ => continue,
+            };
+            self.record_uncounted(Due { nominal, effective: due.effective }, outcome, reason);
+        }
+    }
+
+    /// Rows for those that were moved by hand onto the instant of `due`.
+    fn record_landing_with(&mut self, due: Due) {
+        let others: Vec<Due> = self.upcoming().landing_with(due).collect();
+        for other in others {
+            let reason = "moved by hand onto the same time as another".to_owned();
+            self.record_uncounted(other, Outcome::Coalesced, reason);
+        }
+    }
+
+    /// A row that has a number but does not count towards the repeat limit.
+    fn record_uncounted(&mut self, due: Due, outcome: Outcome, reason: String) {
+        let occurrence = self.number(due, 0);
+        self.schedule.progress.repeats -= 1;
+        self.record(&occurrence, outcome, reason, None);
+    }
+}
+
+const COALESCED: &str = "missed: the latest one stands for it";
+
+fn just_after(at: Timestamp) -> Timestamp {
+    at.checked_add(SignedDuration::from_nanos(1)).unwrap_or(at)
+}

@@ -1,0 +1,397 @@
+//! Schedules: what is declared, how far it has come, and the one transition function.
+
+mod control;
+mod declared;
+mod due;
+mod refusal;
+mod settle;
+mod upcoming;
+mod written;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use declared::{
+    DEFAULT_MAX_RETRIES, DEFAULT_QUEUE_LIMIT, DEFAULT_TIMEOUT_SECONDS, Declared, LARGEST_PAYLOAD,
+    Plan,
+};
+pub use refusal::Refusal;
+pub use upcoming::{Due, Override, OverrideAction, Upcoming};
+pub use written::{Written, patch, read_written};
+
+use crate::ids::{RunKey, ScheduleId, WorkflowId};
+use crate::ledger::{Entry, Outcome};
+use crate::moment::Moment;
+use crate::run::Ending;
+
+/// Where a schedule stands. Only [`decide`] changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It has a next time, or waits for its active run. Moved on by `pause`, by its end, by failure.
+    Active,
+    /// Nothing new starts. Moved on by `resume`.
+    Paused,
+    /// The repeat limit or the rule's end is reached. Moved on by `revive`.
+    Done,
+    /// Retries exhausted, or overlap `error`. Moved on by `revive`.
+    Dead,
+}
+
+impl Status {
+    /// Every status, in the order of their stored numbers.
+    pub const ALL: [Status; 4] = [Status::Active, Status::Paused, Status::Done, Status::Dead];
+
+    /// As it is shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Active => "active",
+            Status::Paused => "paused",
+            Status::Done => "done",
+            Status::Dead => "dead",
+        }
+    }
+}
+
+/// A schedule: what was declared and how far it has come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// Its id.
+    pub id: ScheduleId,
+    /// What it starts.
+    pub workflow: WorkflowId,
+    /// The trigger of the definition that declares it, if one does.
+    pub trigger: Option<String>,
+    /// What was declared.
+    pub declared: Declared,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When its declaration or status was last changed.
+    pub updated_at: Timestamp,
+    /// Where it stands.
+    pub status: Status,
+    /// How far it has come.
+    pub progress: Progress,
+}
+
+/// How far a schedule has come: all that changes when it fires.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Where intervals begin: created, edited or resumed.
+    pub anchor: Timestamp,
+    /// Everything due up to here is decided. It only advances.
+    pub mark: Timestamp,
+    /// What is due next.
+    pub next: Option<Due>,
+    /// The number of the next occurrence.
+    pub n: u64,
+    /// How many count towards the repeat limit: all but those on days off or skipped by hand.
+    pub repeats: u64,
+    /// How many were behind it when an occurrence last succeeded.
+    pub current_repeat: u64,
+    /// The retry the active occurrence is at.
+    pub current_retry: u32,
+    /// Successful occurrences.
+    pub run_count: u64,
+    /// Failed runs.
+    pub error_count: u64,
+    /// What went wrong last, until a success.
+    pub last_error: Option<String>,
+    /// When the last run started.
+    pub last_run_at: Option<Timestamp>,
+    /// How the last run ended.
+    pub last_outcome: Option<Ending>,
+    /// Occurrences that have started and not ended, and runs by hand.
+    pub active: Vec<Active>,
+    /// Occurrences that wait, first in first out.
+    pub queued: Vec<Queued>,
+    /// Whether there are overrides to look at.
+    pub has_overrides: bool,
+}
+
+/// An occurrence with its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numbered {
+    /// Its number.
+    pub n: u64,
+    /// How many count towards the limit up to this one.
+    pub repeat: u64,
+    /// When it was and is due.
+    pub due: Due,
+    /// How many missed ones it stands for besides itself.
+    pub merged: u64,
+}
+
+/// What has started and not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Active {
+    /// An occurrence's run.
+    Running {
+        /// Which.
+        occurrence: Numbered,
+        /// Which retry.
+        retry: u32,
+        /// Its run.
+        run: RunKey,
+    },
+    /// An occurrence whose run failed waits to be tried again.
+    Retrying {
+        /// Which.
+        occurrence: Numbered,
+        /// The retry that comes.
+        retry: u32,
+        /// When.
+        at: Timestamp,
+    },
+    /// A run that was started by hand.
+    ByHand {
+        /// Its run.
+        run: RunKey,
+    },
+}
+
+impl Active {
+    /// The run that is going on, if one is.
+    pub fn run(&self) -> Option<RunKey> {
+        match self {
+            Active::Running { run, .. } | Active::ByHand { run } => Some(*run),
+            Active::Retrying { .. } => None,
+        }
+    }
+}
+
+/// What waits to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queued {
+    /// Which.
+    pub occurrence: Numbered,
+    /// The pace of catching up does not let it start earlier.
+    pub not_before: Option<Timestamp>,
+}
+
+/// What can happen to a schedule.
+#[derive(Clone, Debug)]
+pub enum Input<'a> {
+    /// Its wakeup has come.
+    Due,
+    /// A run of it has ended.
+    RunEnded {
+        /// Which run.
+        run: RunKey,
+        /// How.
+        ending: Ending,
+        /// What went wrong, if something did.
+        error: Option<&'a str>,
+        /// Whether trying again can help.
+        retryable: bool,
+    },
+    /// Someone pauses it.
+    Pause,
+    /// Someone resumes it; what was missed meanwhile is caught up only if asked.
+    Resume {
+        /// Whether to catch up.
+        catch_up: bool,
+    },
+    /// Someone gives it a new life.
+    Revive,
+    /// Someone changes the declaration.
+    Edit(Box<Declared>),
+    /// Someone starts it by hand.
+    Start,
+    /// Someone wants past occurrences to run after all.
+    Backfill {
+        /// From here on.
+        from: Timestamp,
+        /// Up to here.
+        to: Timestamp,
+        /// At most so many.
+        limit: u32,
+        /// Time between two starts.
+        pace: Option<jiff::SignedDuration>,
+    },
+    /// The zone database, a calendar or an override has changed.
+    Recompute,
+}
+
+/// What follows from an input.
+#[derive(Debug, Default)]
+pub struct Decision {
+    /// Ledger rows: new ones, or in place of the row with the same number.
+    pub ledger: Vec<Entry>,
+    /// Runs to create.
+    pub starts: Vec<Start>,
+    /// Runs to cancel.
+    pub cancels: Vec<RunKey>,
+}
+
+/// A run to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Its key.
+    pub run: RunKey,
+    /// The occurrence and which retry of it; none for a start by hand.
+    pub occurrence: Option<(Numbered, u32)>,
+}
+
+/// All a decision needs besides the schedule itself.
+pub struct Situation<'a> {
+    /// The declaration, checked. For [`Input::Edit`], the new one.
+    pub plan: &'a Plan,
+    /// What was overridden by hand.
+    pub overrides: &'a [Override],
+    /// Why nothing starts at present, whatever the schedule says: its workflow is paused.
+    pub hold: Option<&'static str>,
+    /// Now.
+    pub moment: Moment,
+    /// Gives the keys of new runs.
+    pub new_key: &'a mut dyn FnMut() -> RunKey,
+}
+
+/// The transition function: total over status and input. A refusal changes nothing.
+pub fn decide(
+    schedule: &mut Schedule,
+    input: Input<'_>,
+    situation: &mut Situation<'_>,
+) -> Result<Decision, Refusal> {
+    let mut decider = Decider { schedule, situation, decision: Decision::default() };
+    match input {
+        Input::Due => decider.due(),
+        Input::RunEnded { run, ending, error, retryable } => {
+            decider.run_ended(run, ending, error, retryable);
+        }
+        Input::Pause => decider.pause()?,
+        Input::Resume { catch_up } => decider.resume(catch_up)?,
+        Input::Revive => decider.revive()?,
+        Input::Edit(declared) => decider.edit(*declared),
+        Input::Start => decider.start_by_hand()?,
+        Input::Backfill { from, to, limit, pace } => decider.backfill(from, to, limit, pace)?,
+        Input::Recompute => decider.recompute(),
+    }
+    Ok(decider.decision)
+}
+
+/// One decision in the making.
+struct Decider<'a, 'b> {
+    schedule: &'a mut Schedule,
+    situation: &'a mut Situation<'b>,
+    decision: Decision,
+}
+
+impl Schedule {
+    /// A new schedule; its next time is computed.
+    pub fn new(
+        id: ScheduleId,
+        workflow: WorkflowId,
+        trigger: Option<String>,
+        declared: Declared,
+        plan: &Plan,
+        now: Timestamp,
+    ) -> Schedule {
+        let progress = Progress {
+            anchor: now,
+            mark: now,
+            next: None,
+            n: 0,
+            repeats: 0,
+            current_repeat: 0,
+            current_retry: 0,
+            run_count: 0,
+            error_count: 0,
+            last_error: None,
+            last_run_at: None,
+            last_outcome: None,
+            active: Vec::new(),
+            queued: Vec::new(),
+            has_overrides: false,
+        };
+        let status = Status::Active;
+        let (created_at, updated_at) = (now, now);
+        let mut schedule =
+            Schedule { id, workflow, trigger, declared, created_at, updated_at, status, progress };
+        schedule.progress.next = upcoming::first(plan, &schedule.progress);
+        // What is due once, and was due before it was declared, is late but still due.
+        if schedule.progress.next.is_none() {
+            schedule.progress.next = upcoming::overdue_once(plan);
+            if let Some(due) = schedule.progress.next {
+                schedule.progress.mark = upcoming::just_before(due.effective).min(now);
+            }
+        }
+        schedule.status = if schedule.progress.next.is_some() { status } else { Status::Done };
+        schedule
+    }
+
+    /// When to look at it again.
+    pub fn wake_at(&self) -> Option<Timestamp> {
+        let progress = &self.progress;
+        let next = progress.next.filter(|_| self.status == Status::Active).map(|due| due.effective);
+        let retries = progress.active.iter().filter_map(|active| match active {
+            Active::Retrying { at, .. } => Some(*at),
+            _ => None,
+        });
+        let free = progress.active.is_empty();
+        let queued = progress.queued.first().filter(|_| free);
+        let queued =
+            queued.map(|queued| queued.not_before.unwrap_or(queued.occurrence.due.effective));
+        next.into_iter().chain(retries).chain(queued).min()
+    }
+}
+
+impl Decider<'_, '_> {
+    fn now(&self) -> Timestamp {
+        self.situation.moment.now
+    }
+
+    /// Writes a ledger row about one occurrence.
+    fn record(
+        &mut self,
+        occurrence: &Numbered,
+        outcome: Outcome,
+        reason: impl Into<std::borrow::Cow<'static, str>>,
+        run: Option<RunKey>,
+    ) {
+        self.decision.ledger.push(Entry {
+            schedule: self.schedule.id,
+            n: occurrence.n,
+            count: 1,
+            nominal: occurrence.due.nominal,
+            last_nominal: occurrence.due.nominal,
+            effective: occurrence.due.effective,
+            decided_at: self.situation.moment.now,
+            outcome,
+            reason: reason.into(),
+            run,
+        });
+    }
+
+    /// Creates the run of an occurrence.
+    fn start(&mut self, occurrence: Numbered, retry: u32) -> RunKey {
+        let run = (self.situation.new_key)();
+        self.decision.starts.push(Start { run, occurrence: Some((occurrence, retry)) });
+        let progress = &mut self.schedule.progress;
+        progress.active.push(Active::Running { occurrence, retry, run });
+        progress.current_retry = retry;
+        progress.last_run_at = Some(self.situation.moment.now);
+        run
+    }
+
+    /// Ends the schedule if nothing can come any more.
+    fn finish_if_exhausted(&mut self) {
+        let progress = &self.schedule.progress;
+        let idle = progress.active.is_empty() && progress.queued.is_empty();
+        if self.schedule.status == Status::Active && progress.next.is_none() && idle {
+            self.set_status(Status::Done);
+        }
+    }
+
+    fn set_status(&mut self, status: Status) {
+        self.schedule.status = status;
+        self.schedule.updated_at = self.situation.moment.now;
+    }
+
+    /// Gives up what waits, with the reason.
+    fn drop_queued(&mut self, reason: &'static str) {
+        for queued in std::mem::take(&mut self.schedule.progress.queued) {
+            self.record(&queued.occurrence, Outcome::Dropped, reason, None);
+        }
+    }
+}

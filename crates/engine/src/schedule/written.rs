@@ -1,0 +1,390 @@
+//! A schedule as programs write it: one flat JSON object with the rule among the other keys.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use calendar::{CatchUpSpec, Mistake, Problem, TimingSpec, nearest};
+use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::declared::Declared;
+
+/// The keys that say when: one of them is given. An edit that gives one replaces them all.
+const RULE_KEYS: [&str; 19] = [
+    "cron",
+    "preset",
+    "interval",
+    "every",
+    "interval_seconds",
+    "from",
+    "anchor",
+    "at",
+    "rrule",
+    "dtstart",
+    "exdate",
+    "rdate",
+    "daily",
+    "weekly",
+    "monthly",
+    "quarterly",
+    "yearly",
+    "rules",
+    "dst",
+];
+/// The other keys of a timing.
+const TIMING_OPTIONS: [&str; 7] = ["timezone", "calendar", "roll", "fit", "start", "end", "spread"];
+/// The keys of a schedule besides its timing.
+const SCHEDULE_KEYS: [&str; 18] = [
+    "name",
+    "description",
+    "owner",
+    "workflow_id",
+    "workflow",
+    "trigger_node_id",
+    "trigger",
+    "overlap",
+    "queue_limit",
+    "catch_up",
+    "total_repeats",
+    "max_retries",
+    "retry",
+    "timeout_seconds",
+    "payload",
+    "trigger_payload",
+    "pause_on_failure",
+    "retention",
+];
+/// Keys that are shown but not written: taken without a word when an object is sent back as it came.
+const READ_ONLY: [&str; 20] = [
+    "id",
+    "status",
+    "rule",
+    "words",
+    "warnings",
+    "next_run_at",
+    "next_nominal_at",
+    "last_run_at",
+    "last_outcome",
+    "last_error",
+    "run_count",
+    "error_count",
+    "current_repeat",
+    "current_retry",
+    "created_at",
+    "updated_at",
+    "active",
+    "queued",
+    "workflow_name",
+    "n",
+];
+
+/// A schedule that someone sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Written {
+    /// The workflow's id or name.
+    pub workflow: Option<String>,
+    /// The trigger it belongs to.
+    pub trigger: Option<String>,
+    /// Everything else.
+    pub declared: Declared,
+}
+
+/// An object's fields in their order, values as they were written.
+struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields<'a>, D::Error> {
+        struct Visit;
+        impl<'de> Visitor<'de> for Visit {
+            type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object with the schedule's fields")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields: Self::Value = Vec::new();
+                while let Some(Key(key)) = map.next_key()? {
+                    if fields.iter().any(|(known, _)| *known == key) {
+                        return Err(de::Error::custom(format!("the field {key} is given twice")));
+                    }
+                    fields.push((key, map.next_value()?));
+                }
+                Ok(fields)
+            }
+        }
+        deserializer.deserialize_map(Visit).map(Fields)
+    }
+}
+
+/// A key that borrows where it can.
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key<'a>, D::Error> {
+        struct Visit;
+        impl<'de> Visitor<'de> for Visit {
+            type Value = Cow<'de, str>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a field's name")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Cow::Borrowed(text))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Cow::Owned(text.to_owned()))
+            }
+        }
+        deserializer.deserialize_str(Visit).map(Key)
+    }
+}
+
+/// Reads a new schedule from a JSON object.
+pub fn read_written(text: &str) -> Result<Written, Vec<Mistake>> {
+    let mut written = Written::default();
+    apply(&mut written, text)?;
+    Ok(written)
+}
+
+/// The schedule after an edit: given fields replace, `null` takes away, a new rule replaces the rule.
+pub fn patch(before: &Written, text: &str) -> Result<Written, Vec<Mistake>> {
+    let mut written = before.clone();
+    apply(&mut written, text)?;
+    Ok(written)
+}
+
+fn apply(written: &mut Written, text: &str) -> Result<(), Vec<Mistake>> {
+    let Fields(fields) = serde_json::from_str(text).map_err(|error| {
+        let problem = Problem::whole("json", "", error.to_string());
+        vec![Mistake::new("", problem)]
+    })?;
+    let mut mistakes = Vec::new();
+    let mut timing = Vec::new();
+    for (key, value) in &fields {
+        if RULE_KEYS.contains(&&**key) || TIMING_OPTIONS.contains(&&**key) {
+            timing.push((&**key, *value));
+        } else if let Err(mistake) = set(written, key, value) {
+            mistakes.push(mistake);
+        }
+    }
+    if !timing.is_empty() {
+        match with_timing(&written.declared.timing, &timing) {
+            Ok(timing) => written.declared.timing = timing,
+            Err(more) => mistakes.extend(more),
+        }
+    }
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+fn set(written: &mut Written, key: &str, value: &RawValue) -> Result<(), Mistake> {
+    let declared = &mut written.declared;
+    match key {
+        "name" => declared.name = read(key, value)?,
+        "description" => declared.description = read(key, value)?,
+        "owner" => declared.owner = read(key, value)?,
+        "workflow_id" | "workflow" => {
+            written.workflow = read::<Option<NameOrNumber>>(key, value)?.map(|name| name.0)
+        }
+        "trigger_node_id" | "trigger" => written.trigger = read(key, value)?,
+        "overlap" => declared.overlap = read::<Option<_>>(key, value)?.unwrap_or_default(),
+        "queue_limit" => declared.queue_limit = read(key, value)?,
+        "catch_up" => declared.catch_up = read::<Option<CatchUpSpec>>(key, value)?,
+        "total_repeats" => declared.total_repeats = read::<Option<_>>(key, value)?.unwrap_or(0),
+        "max_retries" => declared.max_retries = read(key, value)?,
+        "retry" => declared.retry = read::<Option<_>>(key, value)?.unwrap_or_default(),
+        "timeout_seconds" => declared.timeout_seconds = read(key, value)?,
+        "payload" | "trigger_payload" => declared.payload = payload(key, value)?,
+        "pause_on_failure" => {
+            declared.pause_on_failure = read::<Option<_>>(key, value)?.unwrap_or(false);
+        }
+        "retention" => declared.retention = read(key, value)?,
+        known if READ_ONLY.contains(&known) => {}
+        unknown => return Err(unknown_key(unknown)),
+    }
+    Ok(())
+}
+
+/// An id that a program may send as a number.
+struct NameOrNumber(String);
+
+impl<'de> Deserialize<'de> for NameOrNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<NameOrNumber, D::Error> {
+        #[derive(serde::Deserialize)]
+        #[serde(untagged, expecting = "expected a workflow's id or name")]
+        enum Either {
+            Name(String),
+            Number(i64),
+        }
+        Ok(NameOrNumber(match Either::deserialize(deserializer)? {
+            Either::Name(name) => name,
+            Either::Number(number) => number.to_string(),
+        }))
+    }
+}
+
+/// The value as written, white space apart. Numbers that JSON cannot name exactly stay as they are.
+fn payload(key: &str, value: &RawValue) -> Result<Option<Box<RawValue>>, Mistake> {
+    match value.get() {
+        "null" => Ok(None),
+        _ => read::<Box<RawValue>>(key, value).map(Some),
+    }
+}
+
+fn read<T: DeserializeOwned>(key: &str, value: &RawValue) -> Result<T, Mistake> {
+    serde_json::from_str(value.get()).map_err(|error| {
+        let message = error.to_string();
+        let message = message.rsplit_once(" at line ").map_or(&*message, |(text, _)| text);
+        Mistake::new(key, Problem::whole("type", value.get(), message))
+    })
+}
+
+fn unknown_key(key: &str) -> Mistake {
+    let known = SCHEDULE_KEYS.iter().chain(&RULE_KEYS).chain(&TIMING_OPTIONS).copied();
+    let mut problem = Problem::whole("unknown-field", key, "unknown field");
+    if let Some(close) = nearest(key, known).first() {
+        problem = problem.suggest(*close);
+    }
+    Mistake::new(key, problem)
+}
+
+/// The timing with these fields; if one of them is a rule, the old rule goes.
+fn with_timing(
+    before: &TimingSpec,
+    fields: &[(&str, &RawValue)],
+) -> Result<TimingSpec, Vec<Mistake>> {
+    if *before == TimingSpec::default()
+        && let Some(timing) = read_at_once(fields)
+    {
+        return Ok(timing);
+    }
+    let mut object = serde_json::Map::new();
+    if *before != TimingSpec::default()
+        && let Ok(serde_json::Value::Object(known)) = serde_json::to_value(before)
+    {
+        object = known;
+    }
+    if fields.iter().any(|(key, value)| RULE_KEYS.contains(key) && value.get() != "null") {
+        object.retain(|key, _| !RULE_KEYS.contains(&&**key));
+    }
+    let mut mistakes = Vec::new();
+    for (key, value) in fields {
+        match read::<serde_json::Value>(key, value) {
+            Ok(serde_json::Value::Null) => drop(object.remove(*key)),
+            Ok(value) => drop(object.insert((*key).to_owned(), value)),
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    // One by one, so that each mistake is told with its field.
+    for (key, value) in &object {
+        let alone = serde_json::Map::from_iter([(key.clone(), value.clone())]);
+        if let Err(error) = TimingSpec::deserialize(serde_json::Value::Object(alone)) {
+            let problem = Problem::whole("type", &value.to_string(), error.to_string());
+            mistakes.push(Mistake::new(key, problem));
+        }
+    }
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
+    TimingSpec::deserialize(serde_json::Value::Object(object))
+        .map_err(|error| vec![Mistake::new("", Problem::whole("type", "", error.to_string()))])
+}
+
+/// The short way for a new schedule without mistakes, for batches of thousands.
+fn read_at_once(fields: &[(&str, &RawValue)]) -> Option<TimingSpec> {
+    let mut text = String::from("{");
+    for (key, value) in fields {
+        let comma = if text.len() == 1 { "" } else { "," };
+        text.push_str(comma);
+        text.push('"');
+        text.push_str(key);
+        text.push_str("\":");
+        text.push_str(value.get());
+    }
+    text.push('}');
+    serde_json::from_str(&text).ok()
+}
+
+impl Declared {
+    /// The flat form: what is written, with the defaults that apply.
+    pub fn to_written(&self) -> serde_json::Map<String, serde_json::Value> {
+        let mut object = match serde_json::to_value(&self.timing) {
+            Ok(serde_json::Value::Object(timing)) => timing,
+            _ => serde_json::Map::new(),
+        };
+        let mut put =
+            |key: &str, value: serde_json::Value| drop(object.insert(key.to_owned(), value));
+        put("name", self.name.clone().into());
+        put("description", self.description.clone().into());
+        put("owner", self.owner.clone().into());
+        put("overlap", self.overlap.name().into());
+        put("queue_limit", self.queue_limit().into());
+        put(
+            "catch_up",
+            serde_json::to_value(
+                self.catch_up.clone().unwrap_or(CatchUpSpec::Policy(calendar::Policy::Last)),
+            )
+            .unwrap_or_default(),
+        );
+        put("total_repeats", self.total_repeats.into());
+        put("max_retries", self.max_retries().into());
+        put("timeout_seconds", self.timeout().as_secs().into());
+        put("retry", serde_json::to_value(&self.retry).unwrap_or_default());
+        put("pause_on_failure", self.pause_on_failure.into());
+        put("retention", self.retention.clone().into());
+        object
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistakes(text: &str) -> Vec<String> {
+        let mistakes = read_written(text).unwrap_err();
+        mistakes.iter().map(|m| format!("{}: {}", m.path, m.problem.message)).collect()
+    }
+
+    #[test]
+    fn fields_find_their_places() {
+        let text = r#"{"name": "n", "workflow_id": 7, "interval_seconds": 300, "overlap": "queue",
+            "payload": {"c": 9007199254740993, "a": 1e400}, "timezone": "Europe/Berlin"}"#;
+        let written = read_written(text).unwrap();
+        assert_eq!(written.workflow.as_deref(), Some("7"));
+        assert_eq!(written.declared.timing.interval_seconds, Some(300));
+        let payload = written.declared.payload.as_ref().unwrap();
+        assert_eq!(payload.get(), r#"{"c": 9007199254740993, "a": 1e400}"#);
+    }
+
+    #[test]
+    fn all_mistakes_are_told() {
+        assert_eq!(
+            mistakes(r#"{"name": 5, "overlpa": "skip", "overlap": "sometimes", "cron": 5}"#),
+            [
+                "name: invalid type: integer `5`, expected a string",
+                "overlpa: unknown field",
+                "overlap: unknown variant `sometimes`, expected one of `skip`, `queue`, \
+                 `queue_all`, `cancel`, `allow`, `error`",
+                "cron: invalid type: integer `5`, expected a string",
+            ]
+        );
+        assert_eq!(mistakes("[]").len(), 1);
+        assert_eq!(mistakes(r#"{"name": "a", "name": "b"}"#).len(), 1);
+    }
+
+    #[test]
+    fn an_edit_replaces_the_rule_and_keeps_the_rest() {
+        let before =
+            read_written(r#"{"name": "n", "cron": "@daily", "timezone": "Europe/Berlin"}"#)
+                .unwrap();
+        let after = patch(&before, r#"{"interval": "5m", "description": "d"}"#).unwrap();
+        assert_eq!(after.declared.timing.cron, None);
+        assert_eq!(after.declared.timing.interval.as_deref(), Some("5m"));
+        assert_eq!(after.declared.timing.timezone.as_deref(), Some("Europe/Berlin"));
+        let after = patch(&after, r#"{"description": null, "timezone": null}"#).unwrap();
+        assert_eq!(after.declared.description, None);
+        assert_eq!(after.declared.timing.timezone, None);
+    }
+}

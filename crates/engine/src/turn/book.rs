@@ -1,0 +1,118 @@
+//! What the engine may ask of the truth while it decides.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::definition::Definition;
+use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use crate::run::Run;
+use crate::schedule::{Override, Schedule};
+
+/// Reads inside of the transaction that will hold the writes. Each answer is as of the transaction's
+/// beginning; the turn remembers what it has changed since.
+pub trait Book {
+    /// Why something cannot be read.
+    type Error;
+
+    /// A schedule.
+    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Schedule>, Self::Error>;
+    /// What was overridden of a schedule.
+    fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Self::Error>;
+    /// The schedules that a workflow's triggers declare.
+    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Schedule>, Self::Error>;
+    /// All schedules of a workflow, ids only.
+    fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Self::Error>;
+    /// A workflow.
+    fn workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Self::Error>;
+    /// The workflow with this name.
+    fn workflow_named(&mut self, name: &str) -> Result<Option<WorkflowId>, Self::Error>;
+    /// One version of a workflow.
+    fn definition(
+        &mut self,
+        id: WorkflowId,
+        revision: u32,
+    ) -> Result<Option<Arc<Definition>>, Self::Error>;
+    /// A run.
+    fn run(&mut self, key: RunKey) -> Result<Option<Run>, Self::Error>;
+    /// The run with this id.
+    fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Self::Error>;
+    /// The oldest pending run of each workflow that has one, by workflow id, beginning after `after`.
+    fn pending(
+        &mut self,
+        after: Option<WorkflowId>,
+        limit: usize,
+    ) -> Result<Vec<(WorkflowId, RunKey)>, Self::Error>;
+    /// The pending runs of one workflow that come after this one, oldest first.
+    fn pending_after(
+        &mut self,
+        workflow: WorkflowId,
+        after: RunKey,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Self::Error>;
+    /// The workflow's runs that have begun and not ended.
+    fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
+    /// The runs with an attempt of this node.
+    fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
+    /// A key that was never given before, greater than all before.
+    fn new_run_key(&mut self) -> RunKey;
+    /// An id that was never given before.
+    fn new_schedule_id(&mut self) -> ScheduleId;
+    /// An id that was never given before.
+    fn new_workflow_id(&mut self) -> WorkflowId;
+}
+
+/// Where a workflow stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkflowStatus {
+    /// No version was published yet.
+    Draft,
+    /// A version is live.
+    Published,
+    /// Out of use: its schedules are gone, its history stays.
+    Archived,
+}
+
+impl WorkflowStatus {
+    /// Every status, in the order of their stored numbers.
+    pub const ALL: [WorkflowStatus; 3] =
+        [WorkflowStatus::Draft, WorkflowStatus::Published, WorkflowStatus::Archived];
+
+    /// As it is shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            WorkflowStatus::Draft => "draft",
+            WorkflowStatus::Published => "published",
+            WorkflowStatus::Archived => "archived",
+        }
+    }
+}
+
+/// A workflow over all its versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workflow {
+    /// Its id.
+    pub id: WorkflowId,
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub status: WorkflowStatus,
+    /// Someone has paused it: nothing starts but by hand.
+    pub paused: bool,
+    /// The newest revision, counted from 1.
+    pub newest: u32,
+    /// The revision that new runs use.
+    pub live: Option<u32>,
+    /// How many of its runs may be active at a time.
+    pub concurrency: Option<u32>,
+    /// How many are, where that is limited.
+    pub active: u32,
+    /// The run that was started by hand and is active, where nothing is limited.
+    pub by_hand: Option<RunKey>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}

@@ -1,0 +1,522 @@
+//! What people and programs ask for, each in one transaction.
+
+use std::fmt;
+use std::sync::Arc;
+
+use calendar::Mistake;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::runs::Origin;
+use super::{Book, Change, OverrideWrite, Turn, WorkflowStatus};
+use crate::definition::Definition;
+use crate::ids::{RunId, ScheduleId, WorkflowId};
+use crate::run::{self, Resolution};
+use crate::schedule::{
+    self, Declared, Input, Override, OverrideAction, Schedule, Status, Upcoming, Written,
+};
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// New schedules: all of them or none.
+    CreateSchedules(Vec<NewSchedule>),
+    /// Changes to a schedule's declaration, as a JSON object of fields.
+    EditSchedule {
+        /// Which.
+        id: ScheduleId,
+        /// The fields.
+        patch: String,
+    },
+    /// Schedules go; unknown ids are no mistake unless there is only one.
+    DeleteSchedules(Vec<ScheduleId>),
+    /// Pause, resume, …
+    ControlSchedule {
+        /// Which.
+        id: ScheduleId,
+        /// What.
+        verb: Verb,
+    },
+    /// A run of a schedule by hand.
+    StartSchedule {
+        /// Which.
+        id: ScheduleId,
+        /// The run.
+        run: NewRun,
+    },
+    /// Past occurrences run after all.
+    Backfill {
+        /// Of which schedule.
+        id: ScheduleId,
+        /// From.
+        from: Timestamp,
+        /// To.
+        to: Timestamp,
+        /// At most so many.
+        limit: u32,
+        /// Time between two starts.
+        pace: Option<SignedDuration>,
+    },
+    /// What is to become of one occurrence; nothing special if there is no action.
+    Override {
+        /// Of which schedule.
+        id: ScheduleId,
+        /// Which occurrence.
+        nominal: Timestamp,
+        /// What.
+        action: Option<OverrideAction>,
+        /// Who says so.
+        by: String,
+    },
+    /// A definition: a new version of the workflow of its name, or a new workflow.
+    SaveWorkflow {
+        /// The text.
+        source: String,
+        /// What it means.
+        definition: Arc<Definition>,
+        /// Whether it goes live at once.
+        publish: bool,
+    },
+    /// The newest version goes live.
+    PublishWorkflow(WorkflowId),
+    /// Out of use.
+    ArchiveWorkflow(WorkflowId),
+    /// Nothing starts but by hand, or everything starts again.
+    PauseWorkflow {
+        /// Which.
+        id: WorkflowId,
+        /// Whether it is to be paused.
+        paused: bool,
+    },
+    /// A run of a workflow by hand.
+    StartWorkflow {
+        /// Which.
+        id: WorkflowId,
+        /// The run.
+        run: NewRun,
+    },
+    /// A run is to end.
+    CancelRun {
+        /// Which.
+        id: RunId,
+        /// Why, in words.
+        reason: String,
+    },
+    /// A run that ended is tried again, as a new run.
+    RetryRun {
+        /// Which.
+        id: RunId,
+        /// From the first step, or from the one that failed.
+        from_start: bool,
+        /// The new run.
+        run: NewRun,
+    },
+    /// A person says what became of an attempt.
+    ResolveRun {
+        /// Of which run.
+        id: RunId,
+        /// What.
+        resolution: Resolution,
+    },
+    /// Next times are computed again: the zone database or a calendar has changed.
+    Recompute(Vec<ScheduleId>),
+}
+
+/// What is done with a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Nothing new starts.
+    Pause,
+    /// It goes on.
+    Resume {
+        /// Whether what was missed is caught up.
+        catch_up: bool,
+    },
+    /// A new life after done or dead.
+    Revive,
+    /// Resume, of a trigger.
+    Enable,
+    /// Pause, of a trigger.
+    Disable,
+}
+
+/// A schedule to create.
+#[derive(Clone, Debug)]
+pub struct NewSchedule {
+    /// What it starts.
+    pub workflow: WorkflowId,
+    /// The trigger it belongs to.
+    pub trigger: Option<String>,
+    /// What is declared.
+    pub declared: Declared,
+}
+
+/// A run to create by hand.
+#[derive(Clone, Debug)]
+pub struct NewRun {
+    /// A time-ordered UUID, made by the edge.
+    pub id: u128,
+    /// What it works on.
+    pub payload: Option<Box<RawValue>>,
+    /// Who starts it.
+    pub by: String,
+}
+
+/// What became of a command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// These schedules were created, in the order given.
+    Created(Vec<ScheduleId>),
+    /// This schedule was changed.
+    Schedule(ScheduleId),
+    /// So many were deleted or computed again.
+    Count(u64),
+    /// This run was created or changed.
+    Run(String),
+    /// This revision of the workflow is the newest.
+    Workflow {
+        /// Which.
+        id: WorkflowId,
+        /// Its newest revision.
+        revision: u32,
+        /// Whether it is new.
+        is_new: bool,
+    },
+}
+
+/// Nothing was changed, for this reason.
+#[derive(Clone, Debug)]
+pub enum Refused {
+    /// There is no such thing.
+    NotFound {
+        /// What.
+        what: &'static str,
+        /// Which.
+        id: String,
+    },
+    /// The schedule does not.
+    Schedule(schedule::Refusal),
+    /// The run does not.
+    Run(run::Refusal),
+    /// What is given is wrong, by place in the list.
+    Invalid(Vec<(usize, Vec<Mistake>)>),
+    /// A limit of active runs is reached.
+    Busy {
+        /// In words.
+        message: String,
+        /// The run in the way.
+        run: Option<RunId>,
+    },
+    /// It does not fit what is there.
+    Conflict(String),
+}
+
+impl Refused {
+    pub(super) fn unknown_schedule(id: ScheduleId) -> Refused {
+        Refused::NotFound { what: "schedule", id: id.to_string() }
+    }
+
+    pub(super) fn busy(what: String, run: Option<RunId>) -> Refused {
+        let message = match &run {
+            Some(run) => format!("{what}: run {run} has not ended."),
+            None => format!("{what}."),
+        };
+        Refused::Busy { message, run }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::NotFound { what, id } => write!(f, "There is no {what} {id}."),
+            Refused::Schedule(refusal) => refusal.fmt(f),
+            Refused::Run(refusal) => refusal.fmt(f),
+            Refused::Invalid(all) => {
+                let mistakes: usize = all.iter().map(|(_, mistakes)| mistakes.len()).sum();
+                write!(f, "{mistakes} mistakes in what was given.")
+            }
+            Refused::Busy { message, .. } | Refused::Conflict(message) => f.write_str(message),
+        }
+    }
+}
+
+type Asked<E> = Result<Result<Answer, Refused>, E>;
+
+impl<B: Book> Turn<'_, B> {
+    /// Carries out a command. A refusal changes nothing.
+    pub fn command(&mut self, command: Command) -> Asked<B::Error> {
+        match command {
+            Command::CreateSchedules(new) => self.create_schedules(new),
+            Command::EditSchedule { id, patch } => self.edit_schedule(id, &patch),
+            Command::DeleteSchedules(ids) => self.delete_schedules(&ids),
+            Command::ControlSchedule { id, verb } => self.control_schedule(id, verb),
+            Command::StartSchedule { id, run } => {
+                let started = self.decide_schedule(id, Input::Start, Some(&run))?;
+                Ok(started.map(|()| Answer::Run(RunId::Other(run.id).to_string())))
+            }
+            Command::Backfill { id, from, to, limit, pace } => {
+                let input = Input::Backfill { from, to, limit, pace };
+                Ok(self.decide_schedule(id, input, None)?.map(|()| Answer::Schedule(id)))
+            }
+            Command::Override { id, nominal, action, by } => {
+                self.override_occurrence(id, nominal, action, by)
+            }
+            Command::SaveWorkflow { source, definition, publish } => {
+                self.save_workflow(source, &definition, publish)
+            }
+            Command::PublishWorkflow(id) => self.publish_newest(id),
+            Command::ArchiveWorkflow(id) => self.archive_workflow(id),
+            Command::PauseWorkflow { id, paused } => self.pause_workflow(id, paused),
+            Command::StartWorkflow { id, run } => self.start_workflow(id, &run),
+            Command::CancelRun { id, reason } => {
+                self.change_run(&id, run::Input::Cancel { reason })
+            }
+            Command::RetryRun { id, from_start, run } => self.retry_run(&id, from_start, &run),
+            Command::ResolveRun { id, resolution } => {
+                let input = run::Input::Resolve { resolution, node: self.node };
+                self.change_run(&id, input)
+            }
+            Command::Recompute(ids) => self.recompute(&ids),
+        }
+    }
+
+    fn create_schedules(&mut self, new: Vec<NewSchedule>) -> Asked<B::Error> {
+        let now = self.moment.now;
+        let mut plans = Vec::with_capacity(new.len());
+        let mut invalid = Vec::new();
+        for (index, schedule) in new.iter().enumerate() {
+            match schedule.declared.check(self.rules, now) {
+                Ok(plan) => plans.push(plan),
+                Err(mistakes) => invalid.push((index, mistakes)),
+            }
+        }
+        for schedule in &new {
+            let known = self.load_workflow(schedule.workflow)?.map(|slot| slot.workflow.live);
+            if known.flatten().is_none() {
+                let message = format!("Workflow {} has no published version.", schedule.workflow);
+                return Ok(Err(Refused::Conflict(message)));
+            }
+        }
+        if !invalid.is_empty() {
+            return Ok(Err(Refused::Invalid(invalid)));
+        }
+        let mut ids = Vec::with_capacity(new.len());
+        for (schedule, plan) in new.into_iter().zip(plans) {
+            ids.push(self.create_schedule(schedule, plan));
+        }
+        Ok(Ok(Answer::Created(ids)))
+    }
+
+    pub(super) fn create_schedule(
+        &mut self,
+        new: NewSchedule,
+        mut plan: schedule::Plan,
+    ) -> ScheduleId {
+        let id = self.book.new_schedule_id();
+        if new.declared.timing.spread.is_some() {
+            plan.timing = plan.timing.for_schedule(&id.to_string());
+        }
+        let NewSchedule { workflow, trigger, declared } = new;
+        let schedule = Schedule::new(id, workflow, trigger, declared, &plan, self.moment.now);
+        self.keep_schedule(schedule, true);
+        id
+    }
+
+    fn edit_schedule(&mut self, id: ScheduleId, patch: &str) -> Asked<B::Error> {
+        if !self.load_schedule(id)? {
+            return Ok(Err(Refused::unknown_schedule(id)));
+        }
+        let Some(slot) = self.schedules.get(&id) else {
+            return Ok(Err(Refused::unknown_schedule(id)));
+        };
+        if let Some(trigger) = &slot.schedule.trigger {
+            let message = format!(
+                "Schedule {id} is declared by trigger {trigger} of its workflow. Change it there."
+            );
+            return Ok(Err(Refused::Conflict(message)));
+        }
+        let before = Written { declared: slot.schedule.declared.clone(), ..Written::default() };
+        let invalid = |mistakes| Ok(Err(Refused::Invalid(vec![(0, mistakes)])));
+        let after = match schedule::patch(&before, patch) {
+            Ok(after) => after,
+            Err(mistakes) => return invalid(mistakes),
+        };
+        if let Err(mistakes) = after.declared.check(self.rules, self.moment.now) {
+            return invalid(mistakes);
+        }
+        let input = Input::Edit(Box::new(after.declared));
+        Ok(self.decide_schedule(id, input, None)?.map(|()| Answer::Schedule(id)))
+    }
+
+    fn delete_schedules(&mut self, ids: &[ScheduleId]) -> Asked<B::Error> {
+        let mut deleted = 0;
+        for id in ids {
+            if self.load_schedule(*id)?
+                && let Some(slot) = self.schedules.get_mut(id)
+            {
+                slot.change = Change::Deleted;
+                deleted += 1;
+            }
+        }
+        Ok(Ok(Answer::Count(deleted)))
+    }
+
+    fn control_schedule(&mut self, id: ScheduleId, verb: Verb) -> Asked<B::Error> {
+        let (input, name) = match verb {
+            Verb::Pause => (Input::Pause, None),
+            Verb::Resume { catch_up } => (Input::Resume { catch_up }, None),
+            Verb::Revive => (Input::Revive, None),
+            Verb::Enable => (Input::Resume { catch_up: false }, Some("enable")),
+            Verb::Disable => (Input::Pause, Some("disable")),
+        };
+        let decided = self.decide_schedule(id, input, None)?;
+        Ok(decided.map(|()| Answer::Schedule(id)).map_err(|refused| match (refused, name) {
+            (Refused::Schedule(schedule::Refusal::WrongStatus { status, .. }), Some(verb)) => {
+                Refused::Schedule(schedule::Refusal::WrongStatus { verb, status })
+            }
+            (other, _) => other,
+        }))
+    }
+
+    fn override_occurrence(
+        &mut self,
+        id: ScheduleId,
+        nominal: Timestamp,
+        action: Option<OverrideAction>,
+        by: String,
+    ) -> Asked<B::Error> {
+        if !self.load_schedule(id)? {
+            return Ok(Err(Refused::unknown_schedule(id)));
+        }
+        if let Some(action) = &action
+            && let Some(refused) = self.check_override(id, nominal, action)
+        {
+            return Ok(Err(refused));
+        }
+        self.writes.overrides.push(match action.clone() {
+            Some(action) => OverrideWrite::Put(id, Override { nominal, action, by: by.clone() }),
+            None => OverrideWrite::Delete(id, nominal),
+        });
+        let mut overrides = self.book.overrides(id)?;
+        overrides.retain(|over| over.nominal != nominal);
+        overrides.extend(action.map(|action| Override { nominal, action, by }));
+        let Some(slot) = self.schedules.get_mut(&id) else { return Ok(Ok(Answer::Schedule(id))) };
+        let schedule = &mut slot.schedule;
+        schedule.progress.has_overrides = !overrides.is_empty();
+        slot.change = slot.change.max(Change::Progress);
+        let plan = schedule.declared.plan(self.rules, schedule.progress.anchor, &id.to_string());
+        if let Ok(plan) = plan
+            && schedule.status == Status::Active
+            && schedule.progress.next.is_some()
+        {
+            let upcoming = Upcoming { plan: &plan, overrides: &overrides };
+            schedule.progress.next = upcoming.after(schedule.progress.mark);
+        }
+        Ok(Ok(Answer::Schedule(id)))
+    }
+
+    /// Only what is still to come can be overridden, and only into the future.
+    fn check_override(
+        &self,
+        id: ScheduleId,
+        nominal: Timestamp,
+        action: &OverrideAction,
+    ) -> Option<Refused> {
+        let schedule = &self.schedules.get(&id)?.schedule;
+        let plan = schedule.declared.plan(self.rules, schedule.progress.anchor, &id.to_string());
+        let Ok(plan) = plan else {
+            return Some(Refused::Conflict("The rule cannot be read any more.".to_owned()));
+        };
+        let mark = schedule.progress.mark;
+        // Rolling moves an occurrence by days, not by years: the search is short.
+        let after = mark.min(nominal.checked_sub(SignedDuration::from_hours(24 * 31)).ok()?);
+        let mut coming = plan.timing.after(after).take(100_000);
+        let found = coming.find(|due| due.nominal >= nominal);
+        let known = found.is_some_and(|due| due.nominal == nominal && due.effective > mark);
+        if !known {
+            let message = format!("Schedule {id} has no occurrence to come at {nominal}.");
+            return Some(Refused::Conflict(message));
+        }
+        match action {
+            OverrideAction::Move(to) if *to <= self.moment.now.max(mark) => {
+                Some(Refused::Conflict(format!("{to} is not in the future.")))
+            }
+            _ => None,
+        }
+    }
+
+    fn start_workflow(&mut self, id: WorkflowId, new: &NewRun) -> Asked<B::Error> {
+        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let workflow = slot.workflow.clone();
+        let Some(live) = workflow.live.filter(|_| workflow.status == WorkflowStatus::Published)
+        else {
+            let message = format!("Workflow {} has no published version.", workflow.name);
+            return Ok(Err(Refused::Conflict(message)));
+        };
+        let in_the_way = match workflow.concurrency {
+            None => workflow.by_hand,
+            Some(limit) if workflow.active >= limit => {
+                self.book.active_runs(id, 1)?.first().copied()
+            }
+            Some(_) => None,
+        };
+        if in_the_way.is_some()
+            || workflow.concurrency.is_some_and(|limit| workflow.active >= limit)
+        {
+            let limit = workflow.concurrency.unwrap_or(1);
+            let what = format!("Workflow {} runs at most {limit} at a time", workflow.name);
+            let run = self.run_id(in_the_way)?;
+            return Ok(Err(Refused::busy(what, run)));
+        }
+        let key = self.create_run(new, id, live, Origin::ByHand)?;
+        let has_ended = self.runs.get(&key).is_some_and(|slot| slot.run.status.has_ended());
+        if workflow.concurrency.is_none()
+            && !has_ended
+            && let Some(slot) = self.workflows.get_mut(&id)
+        {
+            slot.workflow.by_hand = Some(key);
+            slot.is_changed = true;
+        }
+        Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
+    }
+
+    fn change_run(&mut self, id: &RunId, input: run::Input) -> Asked<B::Error> {
+        let Some(key) = self.book.run_key(id)? else { return Ok(Err(unknown_run(id))) };
+        let decided = self.decide_run(key, input)?;
+        Ok(decided.map(|()| Answer::Run(id.to_string())).map_err(Refused::Run))
+    }
+
+    fn retry_run(&mut self, id: &RunId, from_start: bool, new: &NewRun) -> Asked<B::Error> {
+        let Some(key) = self.book.run_key(id)? else { return Ok(Err(unknown_run(id))) };
+        self.load_run(key)?;
+        let Some(slot) = self.runs.get(&key) else { return Ok(Err(unknown_run(id))) };
+        let run = slot.run.clone();
+        if !run.status.has_ended() || (!from_start && run.status == run::RunStatus::Succeeded) {
+            let refusal = run::Refusal::WrongStatus { verb: "retry", status: run.status };
+            return Ok(Err(Refused::Run(refusal)));
+        }
+        let step = if from_start { 0 } else { run.position.step };
+        let origin =
+            Origin::Retry { of: id.clone(), schedule: run.schedule, input: run.input, step };
+        self.create_run(new, run.workflow, run.version, origin)?;
+        Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
+    }
+
+    fn recompute(&mut self, ids: &[ScheduleId]) -> Asked<B::Error> {
+        let mut count = 0;
+        for id in ids {
+            count += u64::from(self.decide_schedule(*id, Input::Recompute, None)?.is_ok());
+        }
+        Ok(Ok(Answer::Count(count)))
+    }
+}
+
+pub(super) fn unknown_workflow(id: WorkflowId) -> Refused {
+    Refused::NotFound { what: "workflow", id: id.to_string() }
+}
+
+fn unknown_run(id: &RunId) -> Refused {
+    Refused::NotFound { what: "run", id: id.to_string() }
+}

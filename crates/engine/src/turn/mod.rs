@@ -1,0 +1,290 @@
+//! One turn: inputs in; everything that is written, done and told out. The store gives it a
+//! [`Book`] to read in, writes [`Writes`] in the same transaction, and hands back the rest.
+
+mod book;
+mod command;
+mod places;
+mod publish;
+mod runs;
+mod schedules;
+mod writes;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+pub use book::{Book, Workflow, WorkflowStatus};
+pub use command::{Answer, Command, NewRun, NewSchedule, Refused, Verb};
+pub use places::Places;
+pub use writes::{
+    Effect, Notice, OverrideWrite, Perform, Revision, RunWrite, ScheduleWrite, Writes,
+};
+
+use crate::definition::Definition;
+use crate::ids::{NodeId, RunKey, ScheduleId, WorkflowId};
+use crate::ledger::Entry;
+use crate::moment::Moment;
+use crate::rules::Rules;
+use crate::run::{Run, RunStatus};
+use crate::schedule::{Schedule, Status};
+
+/// A turn in the making.
+pub struct Turn<'a, B: Book> {
+    book: &'a mut B,
+    rules: &'a Rules,
+    moment: Moment,
+    node: NodeId,
+    places: Places,
+    schedules: HashMap<ScheduleId, ScheduleSlot>,
+    runs: HashMap<RunKey, RunSlot>,
+    workflows: HashMap<WorkflowId, WorkflowSlot>,
+    definitions: HashMap<(WorkflowId, u32), Arc<Definition>>,
+    /// In the order in which they were touched, so that the same inputs give the same writes.
+    schedule_order: Vec<ScheduleId>,
+    run_order: Vec<RunKey>,
+    workflow_order: Vec<WorkflowId>,
+    writes: Writes,
+    effects: Vec<Effect>,
+    notices: Vec<Notice>,
+}
+
+/// What a turn gives.
+#[derive(Debug)]
+pub struct Turned {
+    /// To be written.
+    pub writes: Writes,
+    /// To be done after the commit.
+    pub effects: Vec<Effect>,
+    /// To be told after the commit.
+    pub notices: Vec<Notice>,
+    /// Where the next one goes on to look for pending runs, and how many places are left.
+    pub places: Places,
+}
+
+struct ScheduleSlot {
+    schedule: Schedule,
+    old_wake: Option<Timestamp>,
+    old_status: Status,
+    is_new: bool,
+    change: Change,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    None,
+    Progress,
+    Declaration,
+    Deleted,
+}
+
+struct RunSlot {
+    run: Run,
+    old_wake: Option<Timestamp>,
+    old_status: RunStatus,
+    is_new: bool,
+    is_changed: bool,
+}
+
+struct WorkflowSlot {
+    workflow: Workflow,
+    is_changed: bool,
+}
+
+/// What is stored as waiting for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Wakeup {
+    /// A run: its timeout, its backoff, the end of its cancel grace. Before schedules, so that a run
+    /// that ends at an instant is settled before an occurrence due at it.
+    Run(RunKey),
+    /// A schedule.
+    Schedule(ScheduleId),
+    /// A node's lease has run out.
+    Node(NodeId),
+}
+
+impl<'a, B: Book> Turn<'a, B> {
+    /// Begins a turn on behalf of `node`.
+    pub fn new(
+        book: &'a mut B,
+        rules: &'a Rules,
+        moment: Moment,
+        node: NodeId,
+        places: Places,
+    ) -> Turn<'a, B> {
+        Turn {
+            book,
+            rules,
+            moment,
+            node,
+            places,
+            schedules: HashMap::new(),
+            runs: HashMap::new(),
+            workflows: HashMap::new(),
+            definitions: HashMap::new(),
+            schedule_order: Vec::new(),
+            run_order: Vec::new(),
+            workflow_order: Vec::new(),
+            writes: Writes::default(),
+            effects: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    /// A wakeup has come.
+    pub fn wake(&mut self, wakeup: Wakeup) -> Result<(), B::Error> {
+        match wakeup {
+            Wakeup::Schedule(id) => self.schedule_due(id),
+            Wakeup::Run(key) => self.wake_run(key),
+            Wakeup::Node(node) => self.node_gone(node),
+        }
+    }
+
+    /// Everything that follows.
+    pub fn finish(mut self) -> Turned {
+        for id in std::mem::take(&mut self.schedule_order) {
+            let Some(slot) = self.schedules.remove(&id) else { continue };
+            self.write_schedule(slot);
+        }
+        for key in std::mem::take(&mut self.run_order) {
+            let Some(slot) = self.runs.remove(&key) else { continue };
+            self.write_run(slot);
+        }
+        for id in std::mem::take(&mut self.workflow_order) {
+            let slot = self.workflows.remove(&id).filter(|slot| slot.is_changed);
+            self.writes.workflows.extend(slot.map(|slot| slot.workflow));
+        }
+        Turned {
+            writes: self.writes,
+            effects: self.effects,
+            notices: self.notices,
+            places: self.places,
+        }
+    }
+
+    fn write_schedule(&mut self, slot: ScheduleSlot) {
+        let ScheduleSlot { schedule, old_wake, old_status, is_new, change } = slot;
+        let (id, status) = (schedule.id, schedule.status);
+        let schedule = Box::new(schedule);
+        match (change, is_new) {
+            (Change::None, _) | (Change::Deleted, true) => return,
+            (Change::Deleted, false) => {
+                self.notices.push(Notice::Schedule { id, status: None });
+                let mut before = schedule;
+                before.status = old_status;
+                return self.writes.schedules.push(ScheduleWrite::Delete { before });
+            }
+            (_, true) => self.writes.schedules.push(ScheduleWrite::Insert(schedule)),
+            (_, false) => {
+                let declared = change == Change::Declaration || status != old_status;
+                let old_status = declared.then_some(old_status);
+                let write = ScheduleWrite::Update { after: schedule, old_wake, old_status };
+                self.writes.schedules.push(write);
+            }
+        }
+        if is_new || change == Change::Declaration || status != old_status {
+            self.notices.push(Notice::Schedule { id, status: Some(status) });
+        }
+    }
+
+    fn write_run(&mut self, slot: RunSlot) {
+        if !slot.is_changed {
+            return;
+        }
+        let run = Box::new(slot.run);
+        if slot.is_new || run.status != slot.old_status {
+            self.notices.push(Notice::Run {
+                id: run.id.clone(),
+                workflow: run.workflow,
+                schedule: run.schedule,
+                status: run.status,
+            });
+        }
+        self.writes.runs.push(match slot.is_new {
+            true => RunWrite::Insert(run),
+            false => RunWrite::Update {
+                after: run,
+                old_wake: slot.old_wake,
+                old_status: slot.old_status,
+            },
+        });
+    }
+
+    fn record(&mut self, entry: Entry) {
+        self.notices.push(Notice::Occurrence {
+            schedule: entry.schedule,
+            n: entry.n,
+            count: entry.count,
+            outcome: entry.outcome,
+        });
+        self.writes.ledger.push(entry);
+    }
+
+    fn load_schedule(&mut self, id: ScheduleId) -> Result<bool, B::Error> {
+        if let Some(slot) = self.schedules.get(&id) {
+            return Ok(slot.change != Change::Deleted);
+        }
+        let Some(schedule) = self.book.schedule(id)? else { return Ok(false) };
+        self.keep_schedule(schedule, false);
+        Ok(true)
+    }
+
+    fn keep_schedule(&mut self, schedule: Schedule, is_new: bool) {
+        self.schedule_order.push(schedule.id);
+        let slot = ScheduleSlot {
+            old_wake: schedule.wake_at(),
+            old_status: schedule.status,
+            is_new,
+            change: if is_new { Change::Declaration } else { Change::None },
+            schedule,
+        };
+        self.schedules.insert(slot.schedule.id, slot);
+    }
+
+    fn load_run(&mut self, key: RunKey) -> Result<bool, B::Error> {
+        if self.runs.contains_key(&key) {
+            return Ok(true);
+        }
+        let Some(run) = self.book.run(key)? else { return Ok(false) };
+        self.keep_run(run, false);
+        Ok(true)
+    }
+
+    fn keep_run(&mut self, run: Run, is_new: bool) {
+        self.run_order.push(run.key);
+        let slot = RunSlot {
+            old_wake: run.wake_at(),
+            old_status: run.status,
+            is_new,
+            is_changed: is_new,
+            run,
+        };
+        self.runs.insert(slot.run.key, slot);
+    }
+
+    fn load_workflow(&mut self, id: WorkflowId) -> Result<Option<&mut WorkflowSlot>, B::Error> {
+        if !self.workflows.contains_key(&id) {
+            let Some(workflow) = self.book.workflow(id)? else { return Ok(None) };
+            self.keep_workflow(workflow, false);
+        }
+        Ok(self.workflows.get_mut(&id))
+    }
+
+    fn keep_workflow(&mut self, workflow: Workflow, is_changed: bool) {
+        self.workflow_order.push(workflow.id);
+        self.workflows.insert(workflow.id, WorkflowSlot { workflow, is_changed });
+    }
+
+    fn definition(
+        &mut self,
+        id: WorkflowId,
+        revision: u32,
+    ) -> Result<Option<Arc<Definition>>, B::Error> {
+        if let Some(definition) = self.definitions.get(&(id, revision)) {
+            return Ok(Some(definition.clone()));
+        }
+        let Some(definition) = self.book.definition(id, revision)? else { return Ok(None) };
+        self.definitions.insert((id, revision), definition.clone());
+        Ok(Some(definition))
+    }
+}

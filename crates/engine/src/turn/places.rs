@@ -1,0 +1,105 @@
+//! Places: how many attempts a node may still take on, and whose turn it is when they are scarce.
+
+use std::collections::HashSet;
+
+use super::{Book, Turn};
+use crate::ids::WorkflowId;
+
+/// Workflows whose oldest pending run is looked at in one go.
+const LOOKED_AT: usize = 128;
+
+/// What a node can take on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Attempts that may still be started.
+    pub free: usize,
+    /// The workflow that was served last: the one after it is next.
+    pub served: Option<WorkflowId>,
+    /// Whether runs may be waiting for a place: something ended, or was created and could not begin.
+    pub look: bool,
+}
+
+impl Places {
+    /// So many places, nobody served yet, to be looked at.
+    pub fn new(free: usize) -> Places {
+        Places { free, served: None, look: true }
+    }
+}
+
+impl<B: Book> Turn<'_, B> {
+    /// Begins pending runs while there are places: oldest first in each workflow, and workflow by
+    /// workflow in turn, so that a busy one cannot starve the others.
+    pub fn fill_places(&mut self) -> Result<(), B::Error> {
+        if !self.places.look {
+            return Ok(());
+        }
+        // What has ended meanwhile sets it again.
+        self.places.look = false;
+        let mut full = HashSet::new();
+        while self.places.free > 0 {
+            if !self.serve_each(&mut full)? {
+                return Ok(());
+            }
+        }
+        self.places.look = true;
+        Ok(())
+    }
+
+    /// One run for each workflow that has a pending one; whether any began.
+    fn serve_each(&mut self, full: &mut HashSet<WorkflowId>) -> Result<bool, B::Error> {
+        let mut begun = false;
+        let first = self.places.served;
+        let mut after = first;
+        let mut wrapped = first.is_none();
+        loop {
+            let found = self.book.pending(after, LOOKED_AT)?;
+            let last = found.last().map(|(workflow, _)| *workflow);
+            let is_whole = found.len() < LOOKED_AT;
+            for (workflow, oldest) in found {
+                if wrapped && first.is_some_and(|first| workflow > first) {
+                    return Ok(begun);
+                }
+                if self.places.free == 0 {
+                    return Ok(begun);
+                }
+                if !full.contains(&workflow) {
+                    begun |= self.serve(workflow, oldest, full)?;
+                }
+            }
+            match (is_whole, wrapped) {
+                (true, true) => return Ok(begun),
+                (true, false) => (after, wrapped) = (None, true),
+                (false, _) => after = last,
+            }
+        }
+    }
+
+    /// Begins the workflow's oldest run that is still pending in this turn.
+    fn serve(
+        &mut self,
+        workflow: WorkflowId,
+        oldest: crate::ids::RunKey,
+        full: &mut HashSet<WorkflowId>,
+    ) -> Result<bool, B::Error> {
+        let mut key = oldest;
+        loop {
+            if self.load_run(key)? && self.is_pending(key) {
+                let begun = self.try_begin(key)?;
+                if begun {
+                    self.places.served = Some(workflow);
+                } else {
+                    full.insert(workflow);
+                }
+                return Ok(begun);
+            }
+            // Begun earlier in this turn: the book does not know yet.
+            match self.book.pending_after(workflow, key, 1)?.first() {
+                Some(next) => key = *next,
+                None => {
+                    full.insert(workflow);
+                    return Ok(false);
+                }
+            }
+        }
+    }
+}

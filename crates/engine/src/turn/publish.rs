@@ -1,0 +1,254 @@
+//! Workflows within a turn: versions, and the schedules that their triggers declare.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use calendar::Mistake;
+
+use super::command::{Answer, NewSchedule, Refused, unknown_workflow};
+use super::{Book, Change, Notice, Revision, Turn, Workflow, WorkflowStatus};
+use crate::definition::{Definition, Trigger, TriggerKind};
+use crate::ids::WorkflowId;
+use crate::schedule::{Declared, Input, Schedule, Status, read_written};
+
+type Asked<E> = Result<Result<Answer, Refused>, E>;
+
+impl<B: Book> Turn<'_, B> {
+    pub(super) fn save_workflow(
+        &mut self,
+        source: String,
+        definition: &Arc<Definition>,
+        publish: bool,
+    ) -> Asked<B::Error> {
+        let now = self.moment.now;
+        let known = self.book.workflow_named(&definition.name)?;
+        let (id, is_new) = match known {
+            Some(id) => (id, false),
+            None => (self.book.new_workflow_id(), true),
+        };
+        if is_new {
+            self.keep_workflow(
+                Workflow {
+                    id,
+                    name: definition.name.clone(),
+                    status: WorkflowStatus::Draft,
+                    paused: false,
+                    newest: 0,
+                    live: None,
+                    concurrency: None,
+                    active: 0,
+                    by_hand: None,
+                    created_at: now,
+                    updated_at: now,
+                },
+                true,
+            );
+        }
+        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let newest = slot.workflow.newest;
+        let same = match newest {
+            0 => false,
+            newest => self.definition(id, newest)?.is_some_and(|known| known == *definition),
+        };
+        let revision = if same { newest } else { newest + 1 };
+        if !same {
+            self.definitions.insert((id, revision), definition.clone());
+            let definition = definition.clone();
+            self.writes.revisions.push(Revision {
+                workflow: id,
+                revision,
+                source,
+                definition,
+                created_at: now,
+            });
+            if let Some(slot) = self.workflows.get_mut(&id) {
+                slot.workflow.newest = revision;
+                slot.workflow.updated_at = now;
+                slot.is_changed = true;
+            }
+        }
+        if publish && let Err(refused) = self.publish(id, revision)? {
+            return Ok(Err(refused));
+        }
+        self.notices.push(Notice::Workflow { id });
+        Ok(Ok(Answer::Workflow { id, revision, is_new }))
+    }
+
+    pub(super) fn publish_newest(&mut self, id: WorkflowId) -> Asked<B::Error> {
+        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let revision = slot.workflow.newest;
+        let published = self.publish(id, revision)?;
+        self.notices.push(Notice::Workflow { id });
+        Ok(published.map(|()| Answer::Workflow { id, revision, is_new: false }))
+    }
+
+    /// Makes a revision live, and moves the schedules of its triggers with it.
+    fn publish(&mut self, id: WorkflowId, revision: u32) -> Result<Result<(), Refused>, B::Error> {
+        let Some(definition) = self.definition(id, revision)? else {
+            return Ok(Err(unknown_workflow(id)));
+        };
+        let declared = match self.declared_triggers(&definition) {
+            Ok(declared) => declared,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let before = match self.load_workflow(id)?.and_then(|slot| slot.workflow.live) {
+            Some(live) => self.definition(id, live)?,
+            None => None,
+        };
+        let limited = definition.concurrency.is_some();
+        let active = if limited { self.book.active_runs(id, usize::MAX)?.len() } else { 0 };
+        let now = self.moment.now;
+        if let Some(slot) = self.workflows.get_mut(&id) {
+            if limited && slot.workflow.concurrency.is_none() {
+                slot.workflow.active = u32::try_from(active).unwrap_or(u32::MAX);
+            }
+            slot.workflow.concurrency = definition.concurrency;
+            slot.workflow.live = Some(revision);
+            slot.workflow.status = WorkflowStatus::Published;
+            slot.workflow.updated_at = now;
+            slot.is_changed = true;
+        }
+        self.places.look = true;
+        self.move_schedules(id, declared, before.as_deref())?;
+        Ok(Ok(()))
+    }
+
+    fn declared_triggers(
+        &self,
+        definition: &Definition,
+    ) -> Result<Vec<(Trigger, Declared)>, Refused> {
+        let mut declared = Vec::new();
+        let mut invalid = Vec::new();
+        for (index, trigger) in definition.triggers.iter().enumerate() {
+            let TriggerKind::Schedule { .. } = &trigger.kind else { continue };
+            match self.declared_trigger(definition, trigger) {
+                Ok(schedule) => declared.push((trigger.clone(), schedule)),
+                Err(mistakes) => invalid.push((index, mistakes)),
+            }
+        }
+        if invalid.is_empty() { Ok(declared) } else { Err(Refused::Invalid(invalid)) }
+    }
+
+    fn declared_trigger(
+        &self,
+        definition: &Definition,
+        trigger: &Trigger,
+    ) -> Result<Declared, Vec<Mistake>> {
+        let fields = definition.declaration(trigger);
+        let text = serde_json::to_string(&fields).unwrap_or_default();
+        let mut declared = read_written(&text)?.declared;
+        if declared.name.is_empty() {
+            declared.name = format!("{}/{}", definition.name, trigger.id);
+        }
+        if declared.description.is_none() {
+            declared.description.clone_from(&trigger.description);
+        }
+        declared.check(self.rules, self.moment.now)?;
+        Ok(declared)
+    }
+
+    /// An unchanged trigger keeps its next time and counters, a changed one is computed again, a
+    /// removed one goes, a new one starts.
+    fn move_schedules(
+        &mut self,
+        id: WorkflowId,
+        declared: Vec<(Trigger, Declared)>,
+        before: Option<&Definition>,
+    ) -> Result<(), B::Error> {
+        let known = self.book.triggered_schedules(id)?;
+        let mut known: HashMap<String, Schedule> = known
+            .into_iter()
+            .filter_map(|schedule| Some((schedule.trigger.clone()?, schedule)))
+            .collect();
+        for (trigger, declared) in declared {
+            match known.remove(&trigger.id) {
+                None => self.new_trigger(id, trigger, declared),
+                Some(schedule) => self.known_trigger(schedule, &trigger, declared, before)?,
+            }
+        }
+        for schedule in known.into_values() {
+            if self.load_schedule(schedule.id)?
+                && let Some(slot) = self.schedules.get_mut(&schedule.id)
+            {
+                slot.change = Change::Deleted;
+            }
+        }
+        Ok(())
+    }
+
+    fn new_trigger(&mut self, workflow: WorkflowId, trigger: Trigger, declared: Declared) {
+        // It was checked a moment ago, with the same rules.
+        let Ok(plan) = declared.plan(self.rules, self.moment.now, "") else { return };
+        let new = NewSchedule { workflow, trigger: Some(trigger.id), declared };
+        let id = self.create_schedule(new, plan);
+        if !trigger.enabled
+            && let Some(slot) = self.schedules.get_mut(&id)
+        {
+            slot.schedule.status = Status::Paused;
+            slot.schedule.progress.next = None;
+        }
+    }
+
+    fn known_trigger(
+        &mut self,
+        schedule: Schedule,
+        trigger: &Trigger,
+        declared: Declared,
+        before: Option<&Definition>,
+    ) -> Result<(), B::Error> {
+        let id = schedule.id;
+        if declared != schedule.declared {
+            let _ = self.decide_schedule(id, Input::Edit(Box::new(declared)), None)?;
+        }
+        // What someone paused by hand stays paused unless the definition itself has changed its mind.
+        let old = before.and_then(|b| b.triggers.iter().find(|known| known.id == trigger.id));
+        if old.is_none_or(|old| old.enabled != trigger.enabled) {
+            let input = match trigger.enabled {
+                true => Input::Resume { catch_up: false },
+                false => Input::Pause,
+            };
+            // Already so: nothing to do.
+            let _ = self.decide_schedule(id, input, None)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn archive_workflow(&mut self, id: WorkflowId) -> Asked<B::Error> {
+        let now = self.moment.now;
+        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let (revision, status) = (slot.workflow.newest, slot.workflow.status);
+        if status == WorkflowStatus::Archived {
+            let message = format!("Workflow {} is archived already.", slot.workflow.name);
+            return Ok(Err(Refused::Conflict(message)));
+        }
+        slot.workflow.status = WorkflowStatus::Archived;
+        slot.workflow.live = None;
+        slot.workflow.updated_at = now;
+        slot.is_changed = true;
+        for schedule in self.book.schedules_of(id)? {
+            if self.load_schedule(schedule)?
+                && let Some(slot) = self.schedules.get_mut(&schedule)
+            {
+                slot.change = Change::Deleted;
+            }
+        }
+        self.notices.push(Notice::Workflow { id });
+        Ok(Ok(Answer::Workflow { id, revision, is_new: false }))
+    }
+
+    pub(super) fn pause_workflow(&mut self, id: WorkflowId, paused: bool) -> Asked<B::Error> {
+        let now = self.moment.now;
+        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        if slot.workflow.paused == paused {
+            let (verb, state) = if paused { ("pause", "paused") } else { ("resume", "not paused") };
+            let message = format!("Cannot {verb} workflow that is {state}.");
+            return Ok(Err(Refused::Conflict(message)));
+        }
+        slot.workflow.paused = paused;
+        slot.workflow.updated_at = now;
+        slot.is_changed = true;
+        let revision = slot.workflow.newest;
+        self.notices.push(Notice::Workflow { id });
+        Ok(Ok(Answer::Workflow { id, revision, is_new: false }))
+    }
+}

@@ -1,0 +1,400 @@
+//! Runs within a turn.
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use serde_json::value::RawValue;
+
+use super::command::{NewRun, Refused};
+use super::{Book, Effect, Perform, Turn};
+use crate::ids::{NodeId, RunId, RunKey, ScheduleId};
+use crate::ledger::{Entry, Outcome};
+use crate::run::{self, AttemptEnd, Input, Position, Run, RunError, RunStatus, TriggeredBy};
+use crate::schedule::{
+    DEFAULT_TIMEOUT_SECONDS, Numbered, Override, OverrideAction, Schedule, Start,
+};
+
+/// A run that nobody gave a limit.
+const LONGEST_UNLIMITED: SignedDuration = SignedDuration::from_hours(24);
+/// Attempts of a dead node that are taken over in one transaction.
+const TAKEN_OVER: usize = 1_000;
+
+impl<B: Book> Turn<'_, B> {
+    /// The attempt with this token has ended. A report that comes too late is refused.
+    pub fn report(
+        &mut self,
+        key: RunKey,
+        token: u32,
+        end: AttemptEnd,
+    ) -> Result<Result<(), run::Refusal>, B::Error> {
+        self.decide_run(key, Input::Reported { token, end })
+    }
+
+    pub(super) fn wake_run(&mut self, key: RunKey) -> Result<(), B::Error> {
+        let _ = self.decide_run(key, Input::Wake(self.node))?;
+        Ok(())
+    }
+
+    /// Another life of a node is over: what it was doing is taken over.
+    pub(super) fn node_gone(&mut self, node: NodeId) -> Result<(), B::Error> {
+        if node == self.node {
+            return Ok(());
+        }
+        let owned = self.book.owned_by(node, TAKEN_OVER)?;
+        if owned.len() < TAKEN_OVER {
+            self.writes.nodes_gone.push(node);
+        }
+        for key in owned {
+            let _ = self.decide_run(key, Input::OwnerGone(self.node))?;
+            self.writes.taken_over += 1;
+        }
+        Ok(())
+    }
+
+    /// Hands out the attempts again that are this node's and that it is not performing: their effects
+    /// were lost with the answer to a commit.
+    pub fn perform_lost(&mut self, performed: &[(RunKey, u32)]) -> Result<(), B::Error> {
+        for key in self.book.owned_by(self.node, usize::MAX)? {
+            self.load_run(key)?;
+            let Some(slot) = self.runs.get(&key) else { continue };
+            let run = &slot.run;
+            let is_lost = run.position.owner == Some(self.node)
+                && !performed.contains(&(key, run.position.token))
+                && !self.effects.iter().any(|effect| effect.run() == key);
+            if !is_lost {
+                continue;
+            }
+            let (workflow, version, step) = (run.workflow, run.version, run.position.step);
+            if let Some(definition) = self.definition(workflow, version)?
+                && let Some(slot) = self.runs.get(&key)
+            {
+                let effect = perform(&slot.run, definition, step);
+                self.effects.push(effect);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn cancel_run(
+        &mut self,
+        key: RunKey,
+        reason: String,
+    ) -> Result<Result<(), run::Refusal>, B::Error> {
+        self.decide_run(key, Input::Cancel { reason })
+    }
+
+    pub(super) fn is_pending(&self, key: RunKey) -> bool {
+        self.runs.get(&key).is_some_and(|slot| slot.run.status == RunStatus::Pending)
+    }
+
+    /// Begins a pending run if there is a place for it.
+    pub(super) fn try_begin(&mut self, key: RunKey) -> Result<bool, B::Error> {
+        let Some(workflow) = self.runs.get(&key).map(|slot| slot.run.workflow) else {
+            return Ok(false);
+        };
+        let free = self.places.free > 0;
+        let Some(slot) = self.load_workflow(workflow)? else { return Ok(false) };
+        let limit = slot.workflow.concurrency;
+        if limit.is_some_and(|limit| slot.workflow.active >= limit) {
+            return Ok(false);
+        }
+        if !free {
+            self.places.look = true;
+            return Ok(false);
+        }
+        if limit.is_some() {
+            slot.workflow.active += 1;
+            slot.is_changed = true;
+        }
+        let _ = self.decide_run(key, Input::Begin(self.node))?;
+        self.note_begun(key);
+        Ok(true)
+    }
+
+    /// The ledger says that an occurrence which had to wait for a place has started.
+    fn note_begun(&mut self, key: RunKey) {
+        let Some(slot) = self.runs.get(&key).filter(|slot| !slot.is_new) else { return };
+        let run = &slot.run;
+        let (RunId::Occurrence { schedule, n, retry: 0 }, Some(nominal), Some(effective)) =
+            (&run.id, run.nominal, run.effective)
+        else {
+            return;
+        };
+        self.record(Entry {
+            schedule: *schedule,
+            n: *n,
+            count: 1,
+            nominal,
+            last_nominal: nominal,
+            effective,
+            decided_at: self.moment.now,
+            outcome: Outcome::Started,
+            reason: "due; it had to wait for a free place".into(),
+            run: Some(key),
+        });
+    }
+
+    /// Creates the run of an occurrence or of a start by hand, and begins it if it can.
+    pub(super) fn create_scheduled_run(
+        &mut self,
+        id: ScheduleId,
+        start: &Start,
+        by_hand: Option<&NewRun>,
+        overrides: &[Override],
+    ) -> Result<(), B::Error> {
+        let Some(slot) = self.schedules.get(&id) else { return Ok(()) };
+        let schedule = &slot.schedule;
+        let workflow_id = schedule.workflow;
+        let payload = match by_hand.and_then(|new| new.payload.as_deref()) {
+            Some(payload) => Some(payload),
+            None => payload_of(schedule, start, overrides),
+        };
+        let mut run = Run {
+            key: start.run,
+            id: run_id(id, start, by_hand),
+            workflow: workflow_id,
+            version: 0,
+            schedule: Some(id),
+            triggered_by: if start.occurrence.is_some() {
+                TriggeredBy::Schedule
+            } else {
+                TriggeredBy::Manual
+            },
+            by: by_hand.map(|new| new.by.clone()),
+            nominal: start.occurrence.map(|(occurrence, _)| occurrence.due.nominal),
+            effective: start.occurrence.map(|(occurrence, _)| occurrence.due.effective),
+            status: RunStatus::Pending,
+            created_at: self.moment.now,
+            started_at: None,
+            ended_at: None,
+            timeout: schedule.declared.timeout(),
+            input: input_of_schedule(schedule, start, payload),
+            output: None,
+            error: None,
+            retry_of: None,
+            position: Position::default(),
+        };
+        let unlimited = schedule.declared.timeout_seconds.is_none();
+        let Some(live) = self.load_workflow(workflow_id)?.and_then(|slot| slot.workflow.live)
+        else {
+            return Ok(());
+        };
+        run.version = live;
+        if unlimited && let Some(definition) = self.definition(workflow_id, live)? {
+            run.timeout = definition
+                .timeout
+                .unwrap_or(SignedDuration::from_secs(DEFAULT_TIMEOUT_SECONDS as i64));
+        }
+        let key = run.key;
+        self.keep_run(run, true);
+        if !self.try_begin(key)? {
+            self.note_waiting(id, start);
+        }
+        Ok(())
+    }
+
+    /// The ledger says that an occurrence has its run, but no place yet.
+    fn note_waiting(&mut self, id: ScheduleId, start: &Start) {
+        let Some((occurrence, 0)) = start.occurrence else { return };
+        if let Some(entry) = self.ledger_entry(id, occurrence.n) {
+            entry.outcome = Outcome::Queued;
+            entry.reason = "due; it waits for a free place".into();
+        }
+    }
+
+    /// Creates a run that no schedule asked for; it begins when the driver finds a place.
+    pub(super) fn create_run(
+        &mut self,
+        new: &NewRun,
+        workflow: crate::ids::WorkflowId,
+        live: u32,
+        origin: Origin,
+    ) -> Result<RunKey, B::Error> {
+        let key = self.book.new_run_key();
+        let definition = self.definition(workflow, live)?;
+        let timeout = definition.and_then(|definition| definition.timeout);
+        let (triggered_by, retry_of, schedule, input, step) = match origin {
+            Origin::ByHand => {
+                let input = input_by_hand(new);
+                (TriggeredBy::Manual, None, None, input, 0)
+            }
+            Origin::Retry { of, schedule, input, step } => {
+                (TriggeredBy::Retry, Some(of), schedule, input, step)
+            }
+        };
+        let run = Run {
+            key,
+            id: RunId::Other(new.id),
+            workflow,
+            version: live,
+            schedule,
+            triggered_by,
+            by: Some(new.by.clone()),
+            nominal: None,
+            effective: None,
+            status: RunStatus::Pending,
+            created_at: self.moment.now,
+            started_at: None,
+            ended_at: None,
+            timeout: timeout.unwrap_or(LONGEST_UNLIMITED),
+            input,
+            output: None,
+            error: None,
+            retry_of,
+            position: Position { step, ..Position::default() },
+        };
+        self.keep_run(run, true);
+        self.try_begin(key)?;
+        Ok(key)
+    }
+
+    /// Decides over one input to a run, and over everything that follows from its end.
+    pub(super) fn decide_run(
+        &mut self,
+        key: RunKey,
+        input: Input,
+    ) -> Result<Result<(), run::Refusal>, B::Error> {
+        if !self.load_run(key)? {
+            let refusal = run::Refusal::WrongStatus { verb: "find", status: RunStatus::Cancelled };
+            return Ok(Err(refusal));
+        }
+        let Some((workflow, version)) =
+            self.runs.get(&key).map(|slot| (slot.run.workflow, slot.run.version))
+        else {
+            return Ok(Ok(()));
+        };
+        let Some(definition) = self.definition(workflow, version)? else { return Ok(Ok(())) };
+        let Some(slot) = self.runs.get_mut(&key) else { return Ok(Ok(())) };
+        let had_ended = slot.run.status.has_ended();
+        let decision = match run::decide(&mut slot.run, &definition, input, self.moment.now) {
+            Ok(decision) => decision,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        slot.is_changed = true;
+        if let Some(step) = decision.perform {
+            let effect = perform(&slot.run, definition, step);
+            self.effects.push(effect);
+            self.places.free = self.places.free.saturating_sub(1);
+        }
+        if let Some(token) = decision.cancel {
+            self.effects.push(Effect::Cancel { run: key, token });
+        }
+        let has_ended = slot.run.status.has_ended() && !had_ended;
+        self.writes.steps.extend(decision.step.map(|step| (key, step)));
+        if has_ended {
+            self.run_has_ended(key, decision.retryable)?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Gives back the run's place in its workflow, and settles its schedule.
+    fn run_has_ended(&mut self, key: RunKey, retryable: bool) -> Result<(), B::Error> {
+        let Some(slot) = self.runs.get(&key) else { return Ok(()) };
+        let run = &slot.run;
+        let (workflow, schedule, begun) = (run.workflow, run.schedule, run.started_at.is_some());
+        let Some(ending) = run.ending() else { return Ok(()) };
+        let error = run.error.as_ref().map(said);
+        self.places.look = true;
+        if let Some(slot) = self.load_workflow(workflow)? {
+            if slot.workflow.by_hand == Some(key) {
+                slot.workflow.by_hand = None;
+                slot.is_changed = true;
+            }
+            if begun && slot.workflow.concurrency.is_some() {
+                slot.workflow.active = slot.workflow.active.saturating_sub(1);
+                slot.is_changed = true;
+            }
+        }
+        if let Some(schedule) = schedule {
+            let error = error.as_deref();
+            let input = crate::schedule::Input::RunEnded { run: key, ending, error, retryable };
+            // A schedule that was deleted meanwhile does not need to know.
+            let _: Result<(), Refused> = self.decide_schedule(schedule, input, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a run comes from that no schedule asked for.
+pub(super) enum Origin {
+    ByHand,
+    Retry { of: RunId, schedule: Option<ScheduleId>, input: Box<RawValue>, step: u32 },
+}
+
+fn said(error: &RunError) -> String {
+    match &error.step {
+        Some(step) => format!("step {step}: {}", error.message),
+        None => error.message.clone(),
+    }
+}
+
+fn perform(run: &Run, definition: Arc<crate::definition::Definition>, step: u32) -> Effect {
+    let first = run.position.token == 1;
+    Effect::Perform(Box::new(Perform {
+        run: run.key,
+        run_id: run.id.clone(),
+        definition,
+        step,
+        token: run.position.token,
+        input: run.input.get().into(),
+        due: run
+            .effective
+            .filter(|_| first && matches!(run.id, RunId::Occurrence { retry: 0, .. })),
+    }))
+}
+
+fn run_id(id: ScheduleId, start: &Start, by_hand: Option<&NewRun>) -> RunId {
+    match (start.occurrence, by_hand) {
+        (Some((Numbered { n, .. }, retry)), _) => RunId::Occurrence { schedule: id, n, retry },
+        (None, Some(new)) => RunId::Other(new.id),
+        (None, None) => RunId::Other(start.run.0 as u128),
+    }
+}
+
+/// What the occurrence works on: what was given for it, or else for the schedule.
+fn payload_of<'a>(
+    schedule: &'a Schedule,
+    start: &Start,
+    overrides: &'a [Override],
+) -> Option<&'a RawValue> {
+    let nominal = start.occurrence.map(|(occurrence, _)| occurrence.due.nominal);
+    let given = overrides.iter().find(|over| Some(over.nominal) == nominal);
+    match given.map(|over| &over.action) {
+        Some(OverrideAction::Payload(payload)) => Some(payload),
+        _ => schedule.declared.payload.as_deref(),
+    }
+}
+
+fn input_of_schedule(
+    schedule: &Schedule,
+    start: &Start,
+    payload: Option<&RawValue>,
+) -> Box<RawValue> {
+    use std::fmt::Write as _;
+    let payload = payload.map_or("null", RawValue::get);
+    let mut text = String::with_capacity(payload.len() + 160);
+    // Writing into a string cannot fail.
+    let _ = write!(text, r#"{{"payload":{payload},"schedule_id":"{}""#, schedule.id);
+    if let Some((occurrence, retry)) = start.occurrence {
+        let Numbered { n, due, merged, .. } = occurrence;
+        let _ = write!(
+            text,
+            r#","n":{n},"retry":{retry},"nominal_at":"{}","effective_at":"{}""#,
+            due.nominal, due.effective
+        );
+        if merged > 0 {
+            let _ = write!(text, r#","coalesced":{merged}"#);
+        }
+    }
+    text.push('}');
+    json(text)
+}
+
+fn input_by_hand(new: &NewRun) -> Box<RawValue> {
+    let payload = new.payload.as_deref().map_or("null", RawValue::get);
+    json(format!(r#"{{"payload":{payload}}}"#))
+}
+
+fn json(text: String) -> Box<RawValue> {
+    RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

@@ -1,0 +1,154 @@
+//! Schedules within a turn.
+
+use super::command::{NewRun, Refused};
+use super::{Book, Change, Turn};
+use crate::ids::{RunKey, ScheduleId};
+use crate::ledger::Entry;
+use crate::schedule::{self, Declared, Input, Refusal, Situation, Status};
+
+impl<B: Book> Turn<'_, B> {
+    pub(super) fn schedule_due(&mut self, id: ScheduleId) -> Result<(), B::Error> {
+        // A schedule that is gone has nothing due; a refusal of what is due does not exist.
+        let _ = self.decide_schedule(id, Input::Due, None)?;
+        Ok(())
+    }
+
+    /// Decides over one input to a schedule, and creates and cancels the runs that follow.
+    pub(super) fn decide_schedule(
+        &mut self,
+        id: ScheduleId,
+        input: Input<'_>,
+        by_hand: Option<&NewRun>,
+    ) -> Result<Result<(), Refused>, B::Error> {
+        if !self.load_schedule(id)? {
+            return Ok(Err(Refused::unknown_schedule(id)));
+        }
+        let hold = self.hold(id)?;
+        let Some(slot) = self.schedules.get_mut(&id) else { return Ok(Ok(())) };
+        let overrides = match slot.schedule.progress.has_overrides {
+            true => self.book.overrides(id)?,
+            false => Vec::new(),
+        };
+        let declared = match &input {
+            Input::Edit(declared) => declared,
+            _ => &slot.schedule.declared,
+        };
+        let anchor = match &input {
+            Input::Edit(declared) if declared.timing != slot.schedule.declared.timing => {
+                self.moment.now
+            }
+            _ => slot.schedule.progress.anchor,
+        };
+        let spread_key = spread_key(declared, id);
+        let plan = match declared.plan(self.rules, anchor, &spread_key) {
+            Ok(plan) => plan,
+            Err(mistakes) if matches!(input, Input::Edit(_)) => {
+                return Ok(Err(Refused::Invalid(vec![(0, mistakes)])));
+            }
+            Err(mistakes) => {
+                self.unreadable(id, &mistakes);
+                return Ok(Ok(()));
+            }
+        };
+        let edits = matches!(input, Input::Edit(_));
+        let mut new_key = || self.book.new_run_key();
+        let mut situation = Situation {
+            plan: &plan,
+            overrides: &overrides,
+            hold,
+            moment: self.moment,
+            new_key: &mut new_key,
+        };
+        let decision = match schedule::decide(&mut slot.schedule, input, &mut situation) {
+            Ok(decision) => decision,
+            Err(refusal) => return self.refused(id, refusal),
+        };
+        let change = if edits { Change::Declaration } else { Change::Progress };
+        slot.change = slot.change.max(change);
+        self.carry_out(id, decision, by_hand, &overrides)?;
+        Ok(Ok(()))
+    }
+
+    fn refused(
+        &mut self,
+        id: ScheduleId,
+        refusal: Refusal,
+    ) -> Result<Result<(), Refused>, B::Error> {
+        Ok(Err(match refusal {
+            Refusal::Busy(run) => {
+                let run = self.run_id(run)?;
+                Refused::busy(format!("Schedule {id} is active already"), run)
+            }
+            other => Refused::Schedule(other),
+        }))
+    }
+
+    pub(super) fn run_id(
+        &mut self,
+        key: Option<RunKey>,
+    ) -> Result<Option<crate::ids::RunId>, B::Error> {
+        let Some(key) = key else { return Ok(None) };
+        self.load_run(key)?;
+        Ok(self.runs.get(&key).map(|slot| slot.run.id.clone()))
+    }
+
+    /// Why nothing of this schedule starts at present.
+    fn hold(&mut self, id: ScheduleId) -> Result<Option<&'static str>, B::Error> {
+        let Some(workflow) = self.schedules.get(&id).map(|slot| slot.schedule.workflow) else {
+            return Ok(None);
+        };
+        Ok(match self.load_workflow(workflow)?.map(|slot| &slot.workflow) {
+            None => Some("the workflow is gone"),
+            Some(workflow) if workflow.paused => Some("the workflow is paused"),
+            Some(workflow) if workflow.live.is_none() => Some("no version is published"),
+            Some(_) => None,
+        })
+    }
+
+    fn carry_out(
+        &mut self,
+        id: ScheduleId,
+        decision: schedule::Decision,
+        by_hand: Option<&NewRun>,
+        overrides: &[schedule::Override],
+    ) -> Result<(), B::Error> {
+        for entry in decision.ledger {
+            self.record(entry);
+        }
+        for key in decision.cancels {
+            let reason = "cancelled: a later occurrence takes its place".to_owned();
+            // One that has ended by itself meanwhile has made way as well.
+            let _ = self.cancel_run(key, reason)?;
+        }
+        for start in decision.starts {
+            self.create_scheduled_run(id, &start, by_hand, overrides)?;
+        }
+        Ok(())
+    }
+
+    /// What was declared cannot be read any more: a calendar or a zone is gone. It must not be looked
+    /// at again and again.
+    fn unreadable(&mut self, id: ScheduleId, mistakes: &[calendar::Mistake]) {
+        let Some(slot) = self.schedules.get_mut(&id) else { return };
+        let schedule = &mut slot.schedule;
+        let first = mistakes.first().map(|m| format!("{}: {}", m.path, m.problem.message));
+        schedule.progress.last_error =
+            Some(format!("the rule cannot be read any more: {}", first.unwrap_or_default()));
+        schedule.progress.next = None;
+        schedule.progress.queued.clear();
+        schedule.progress.active.retain(|active| active.run().is_some());
+        schedule.status = Status::Dead;
+        schedule.updated_at = self.moment.now;
+        slot.change = slot.change.max(Change::Declaration);
+    }
+
+    /// The last row written about an occurrence in this turn.
+    pub(super) fn ledger_entry(&mut self, id: ScheduleId, n: u64) -> Option<&mut Entry> {
+        self.writes.ledger.iter_mut().rev().find(|entry| entry.schedule == id && entry.n == n)
+    }
+}
+
+/// The text whose hash gives the place in a spread window.
+fn spread_key(declared: &Declared, id: ScheduleId) -> String {
+    if declared.timing.spread.is_some() { id.to_string() } else { String::new() }
+}

@@ -1,0 +1,191 @@
+//! Everything a turn changes, as data: the store writes it in the same transaction.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::book::Workflow;
+use crate::definition::{Action, Definition};
+use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use crate::ledger::{Entry, Outcome};
+use crate::run::{Run, RunStatus, StepRecord};
+use crate::schedule::{Override, Schedule, Status};
+
+/// What a turn changes.
+#[derive(Debug, Default)]
+pub struct Writes {
+    /// Schedules, each once.
+    pub schedules: Vec<ScheduleWrite>,
+    /// Runs, each once.
+    pub runs: Vec<RunWrite>,
+    /// What became of steps, in place of the row of the same run and step.
+    pub steps: Vec<(RunKey, StepRecord)>,
+    /// Ledger rows, in place of the row with the same schedule and number.
+    pub ledger: Vec<Entry>,
+    /// Workflows, in place of the row with the same id.
+    pub workflows: Vec<Workflow>,
+    /// New revisions.
+    pub revisions: Vec<Revision>,
+    /// Overrides: put, or taken away.
+    pub overrides: Vec<OverrideWrite>,
+    /// Nodes whose attempts are all taken over.
+    pub nodes_gone: Vec<NodeId>,
+    /// How many attempts of dead nodes were taken over.
+    pub taken_over: u64,
+}
+
+/// A change of a schedule.
+#[derive(Debug)]
+pub enum ScheduleWrite {
+    /// It is new.
+    Insert(Box<Schedule>),
+    /// It has come further.
+    Update {
+        /// As it is now.
+        after: Box<Schedule>,
+        /// When it was to be looked at.
+        old_wake: Option<Timestamp>,
+        /// Where it stood, if the declaration or status has changed: else only progress has.
+        old_status: Option<Status>,
+    },
+    /// It is gone.
+    Delete {
+        /// As it was.
+        before: Box<Schedule>,
+    },
+}
+
+/// A change of a run.
+#[derive(Debug)]
+pub enum RunWrite {
+    /// It is new.
+    Insert(Box<Run>),
+    /// It has come further.
+    Update {
+        /// As it is now.
+        after: Box<Run>,
+        /// When it was to be looked at.
+        old_wake: Option<Timestamp>,
+        /// Where it stood.
+        old_status: RunStatus,
+    },
+}
+
+/// One version of a workflow, never changed once written.
+#[derive(Debug)]
+pub struct Revision {
+    /// Of which workflow.
+    pub workflow: WorkflowId,
+    /// Which, counted from 1.
+    pub revision: u32,
+    /// The text as it came.
+    pub source: String,
+    /// What it means.
+    pub definition: Arc<Definition>,
+    /// When.
+    pub created_at: Timestamp,
+}
+
+/// A change of an override.
+#[derive(Debug)]
+pub enum OverrideWrite {
+    /// In place of the one for the same occurrence.
+    Put(ScheduleId, Override),
+    /// It is withdrawn.
+    Delete(ScheduleId, Timestamp),
+}
+
+/// What is to be done after the commit. Doing one twice is harmless; one that is lost is found again
+/// by the lease of the node it was for.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Perform an attempt.
+    Perform(Box<Perform>),
+    /// Tell an attempt to end.
+    Cancel {
+        /// Of which run.
+        run: RunKey,
+        /// Which attempt.
+        token: u32,
+    },
+}
+
+impl Effect {
+    /// Whose attempt it is about.
+    pub fn run(&self) -> RunKey {
+        match self {
+            Effect::Perform(perform) => perform.run,
+            Effect::Cancel { run, .. } => *run,
+        }
+    }
+}
+
+/// An attempt to perform.
+#[derive(Clone, Debug)]
+pub struct Perform {
+    /// Of which run.
+    pub run: RunKey,
+    /// What the run is called.
+    pub run_id: RunId,
+    /// The definition.
+    pub definition: Arc<Definition>,
+    /// The step's place in it.
+    pub step: u32,
+    /// The attempt's token, to be given with the report.
+    pub token: u32,
+    /// The run's input, JSON.
+    pub input: Arc<str>,
+    /// When the occurrence was due, if the run is born from one and this is its first attempt.
+    pub due: Option<Timestamp>,
+}
+
+impl Perform {
+    /// What to do.
+    pub fn action(&self) -> &Action {
+        &self.definition.steps[self.step as usize].action
+    }
+
+    /// `{run}/{step}`: the same for every attempt.
+    pub fn idempotency_key(&self) -> String {
+        format!("{}/{}", self.run_id, self.definition.steps[self.step as usize].id)
+    }
+}
+
+/// Something that happened, for those who watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// An occurrence was decided.
+    Occurrence {
+        /// Of which schedule.
+        schedule: ScheduleId,
+        /// Which; of several, the first.
+        n: u64,
+        /// How many.
+        count: u64,
+        /// What became of it.
+        outcome: Outcome,
+    },
+    /// A run has come to a status.
+    Run {
+        /// Which.
+        id: RunId,
+        /// Of which workflow.
+        workflow: WorkflowId,
+        /// Of which schedule.
+        schedule: Option<ScheduleId>,
+        /// Where it stands.
+        status: RunStatus,
+    },
+    /// A schedule was created, changed or has come to a status.
+    Schedule {
+        /// Which.
+        id: ScheduleId,
+        /// Where it stands; nothing if it is gone.
+        status: Option<Status>,
+    },
+    /// A workflow was changed.
+    Workflow {
+        /// Which.
+        id: WorkflowId,
+    },
+}

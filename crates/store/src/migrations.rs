@@ -1,0 +1,28 @@
+//! The schema, version by version. A store is brought up to date when it is opened; one that is newer
+//! than this program is refused.
+
+use rusqlite::Connection;
+
+use crate::failure::Failure;
+
+/// Each is run once, in order, in one transaction with the note that it was.
+const MIGRATIONS: [&str; 1] = [include_str!("sqlite/schema/0001.sql")];
+
+/// Brings the schema up to date.
+pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {
+    let version: usize = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version > MIGRATIONS.len() {
+        return Err(Failure::Unavailable(format!(
+            "the store has schema version {version}, and this program knows up to {}: \
+             use the newer program that made it",
+            MIGRATIONS.len()
+        )));
+    }
+    for (place, migration) in MIGRATIONS.iter().enumerate().skip(version) {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(migration)?;
+        transaction.pragma_update(None, "user_version", place + 1)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}

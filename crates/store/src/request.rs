@@ -1,0 +1,104 @@
+//! What a store is asked for, and what it answers with.
+
+use engine::run::AttemptEnd;
+use engine::turn::{Answer, Command, Effect, Notice, Places};
+use engine::{Moment, NodeId, RunKey};
+use jiff::Timestamp;
+
+/// One turn of the driver.
+#[derive(Clone, Debug)]
+pub struct TurnRequest {
+    /// Now.
+    pub moment: Moment,
+    /// Which node takes the turn.
+    pub node: NodeId,
+    /// Attempts that have ended.
+    pub reports: Vec<Report>,
+    /// How many wakeups are claimed at most.
+    pub limit: usize,
+    /// What the node can take on, after these reports.
+    pub places: Places,
+    /// After a commit whose outcome was not known: the attempts that the node is performing. Effects of
+    /// others that are stored as its own were lost, and are handed out again.
+    pub performed: Option<Vec<(RunKey, u32)>>,
+}
+
+/// An attempt has ended.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Of which run.
+    pub run: RunKey,
+    /// Which attempt.
+    pub token: u32,
+    /// How.
+    pub end: AttemptEnd,
+}
+
+/// What came of a turn, all of it committed.
+#[derive(Debug)]
+pub struct Turned {
+    /// To be done now.
+    pub effects: Vec<Effect>,
+    /// What happened.
+    pub notices: Vec<Notice>,
+    /// How many wakeups were claimed.
+    pub claimed: usize,
+    /// How many reports came too late.
+    pub refused: usize,
+    /// How many attempts of dead nodes were taken over.
+    pub taken_over: u64,
+    /// The earliest wakeup that is left. If it is due already, there was more than the limit.
+    pub next_wakeup: Option<Timestamp>,
+    /// What the node can take on now.
+    pub places: Places,
+}
+
+/// A command.
+#[derive(Clone, Debug)]
+pub struct CommandRequest {
+    /// What is asked for.
+    pub command: Command,
+    /// Now.
+    pub moment: Moment,
+    /// On which node.
+    pub node: NodeId,
+    /// So that asking twice does once.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// A key given by the caller, and what it was given for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The key.
+    pub key: String,
+    /// A hash of the request.
+    pub fingerprint: [u8; 32],
+}
+
+/// What came of a command, committed.
+#[derive(Debug)]
+pub struct Commanded {
+    /// The answer.
+    pub answer: Answer,
+    /// Whether it is the answer to an earlier request with the same key.
+    pub replayed: bool,
+    /// To be done now.
+    pub effects: Vec<Effect>,
+    /// What happened.
+    pub notices: Vec<Notice>,
+    /// The earliest wakeup.
+    pub next_wakeup: Option<Timestamp>,
+    /// Whether runs may be waiting for a place.
+    pub look: bool,
+}
+
+/// A node has joined.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// Its id.
+    pub node: NodeId,
+    /// The earliest wakeup.
+    pub next_wakeup: Option<Timestamp>,
+    /// Earlier lives of nodes whose work is to be taken over.
+    pub gone: usize,
+}

@@ -1,0 +1,418 @@
+//! Writes what a turn decided.
+
+use std::collections::HashMap;
+
+use engine::ledger::Outcome;
+use engine::run::{Ending, Run, RunStatus, StepStatus, TriggeredBy};
+use engine::schedule::{Schedule, Status};
+use engine::turn::{OverrideWrite, RunWrite, ScheduleWrite, Workflow, WorkflowStatus, Writes};
+use engine::{RunId, WorkflowId};
+use jiff::Timestamp;
+use rusqlite::{Connection, params};
+use serde::Serialize;
+
+use super::rows::{code, ms};
+use super::words::words;
+use crate::failure::Failure;
+
+/// The kinds of wakeups, in the order in which those of one instant are claimed.
+pub(super) const WAKE_RUN: i64 = 0;
+pub(super) const WAKE_SCHEDULE: i64 = 1;
+pub(super) const WAKE_NODE: i64 = 2;
+
+/// Writes everything.
+pub(super) fn apply(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
+    let mut counts = Counts::default();
+    for write in &writes.schedules {
+        schedule(connection, write, &mut counts)?;
+    }
+    counts.write(connection)?;
+    for write in &writes.runs {
+        run(connection, write)?;
+    }
+    steps(connection, writes)?;
+    ledger(connection, writes)?;
+    for write in &writes.workflows {
+        workflow(connection, write)?;
+    }
+    revisions(connection, writes)?;
+    overrides(connection, writes)?;
+    for node in &writes.nodes_gone {
+        connection.prepare_cached("DELETE FROM nodes WHERE id = ?1")?.execute([node.0])?;
+        let sql = "DELETE FROM wakeups WHERE kind = ?1 AND id = ?2";
+        connection.prepare_cached(sql)?.execute([WAKE_NODE, node.0])?;
+    }
+    Ok(())
+}
+
+fn json(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(|error| Failure::Unavailable(error.to_string()))
+}
+
+fn schedule(
+    connection: &Connection,
+    write: &ScheduleWrite,
+    counts: &mut Counts,
+) -> Result<(), Failure> {
+    match write {
+        ScheduleWrite::Insert(new) => {
+            insert_schedule(connection, new)?;
+            put_progress(connection, new)?;
+            wake(connection, WAKE_SCHEDULE, new.id.0, None, new.wake_at())?;
+            counts.add(new.workflow, new.status, 1);
+        }
+        ScheduleWrite::Update { after, old_wake, old_status } => {
+            if let Some(old) = old_status {
+                update_schedule(connection, after)?;
+                counts.add(after.workflow, *old, -1);
+                counts.add(after.workflow, after.status, 1);
+            }
+            update_progress(connection, after)?;
+            wake(connection, WAKE_SCHEDULE, after.id.0, *old_wake, after.wake_at())?;
+        }
+        ScheduleWrite::Delete { before } => {
+            let id = before.id.0;
+            put_words(connection, id, &before.declared.name, false)?;
+            for sql in [
+                "DELETE FROM schedules WHERE id = ?1",
+                "DELETE FROM progress WHERE id = ?1",
+                "DELETE FROM overrides WHERE schedule = ?1",
+            ] {
+                connection.prepare_cached(sql)?.execute([id])?;
+            }
+            wake(connection, WAKE_SCHEDULE, id, before.wake_at(), None)?;
+            remember_greatest(connection, "greatest_schedule", id)?;
+            counts.add(before.workflow, before.status, -1);
+        }
+    }
+    Ok(())
+}
+
+/// Ids are not given again, even when all that had them is gone.
+pub(super) fn remember_greatest(
+    connection: &Connection,
+    key: &str,
+    id: i64,
+) -> Result<(), Failure> {
+    let sql = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE
+               SET value = max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))";
+    connection.prepare_cached(sql)?.execute(params![key, id.to_string()])?;
+    Ok(())
+}
+
+fn insert_schedule(connection: &Connection, new: &Schedule) -> Result<(), Failure> {
+    let sql = "INSERT INTO schedules
+               (id, workflow, trigger, status, calendar, declared, created_at, updated_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    connection.prepare_cached(sql)?.execute(params![
+        new.id.0,
+        new.workflow.0,
+        new.trigger,
+        code(&Status::ALL, new.status),
+        new.declared.timing.calendar,
+        json(&new.declared)?,
+        ms(new.created_at),
+        ms(new.updated_at),
+    ])?;
+    put_words(connection, new.id.0, &new.declared.name, true)
+}
+
+fn update_schedule(connection: &Connection, after: &Schedule) -> Result<(), Failure> {
+    let known = "SELECT declared ->> 'name' FROM schedules WHERE id = ?1";
+    let known: String =
+        connection.prepare_cached(known)?.query_row([after.id.0], |row| row.get(0))?;
+    if known != after.declared.name {
+        put_words(connection, after.id.0, &known, false)?;
+        put_words(connection, after.id.0, &after.declared.name, true)?;
+    }
+    let sql = "UPDATE schedules SET status = ?2, calendar = ?3, declared = ?4, updated_at = ?5
+               WHERE id = ?1";
+    connection.prepare_cached(sql)?.execute(params![
+        after.id.0,
+        code(&Status::ALL, after.status),
+        after.declared.timing.calendar,
+        json(&after.declared)?,
+        ms(after.updated_at),
+    ])?;
+    Ok(())
+}
+
+fn put_words(connection: &Connection, id: i64, name: &str, there: bool) -> Result<(), Failure> {
+    let sql = match there {
+        true => "INSERT OR IGNORE INTO words (word, schedule) VALUES (?1, ?2)",
+        false => "DELETE FROM words WHERE word = ?1 AND schedule = ?2",
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    for word in words(name) {
+        statement.execute(params![word, id])?;
+    }
+    Ok(())
+}
+
+fn put_progress(connection: &Connection, schedule: &Schedule) -> Result<(), Failure> {
+    let sql = "INSERT INTO progress
+               (anchor, mark, next_nominal, next_effective, n, repeats, current_repeat,
+                current_retry, run_count, error_count, last_error, last_run_at, last_outcome, live,
+                has_overrides, id)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+    write_progress(connection, schedule, sql)
+}
+
+fn update_progress(connection: &Connection, schedule: &Schedule) -> Result<(), Failure> {
+    let sql = "UPDATE progress SET anchor = ?1, mark = ?2, next_nominal = ?3, next_effective = ?4,
+                n = ?5, repeats = ?6, current_repeat = ?7, current_retry = ?8, run_count = ?9,
+                error_count = ?10, last_error = ?11, last_run_at = ?12, last_outcome = ?13,
+                live = ?14, has_overrides = ?15
+               WHERE id = ?16";
+    write_progress(connection, schedule, sql)
+}
+
+fn write_progress(connection: &Connection, schedule: &Schedule, sql: &str) -> Result<(), Failure> {
+    let progress = &schedule.progress;
+    let idle = progress.active.is_empty() && progress.queued.is_empty();
+    let live = (!idle).then(|| json(&(&progress.active, &progress.queued))).transpose()?;
+    connection.prepare_cached(sql)?.execute(params![
+        ms(progress.anchor),
+        ms(progress.mark),
+        progress.next.map(|due| ms(due.nominal)),
+        progress.next.map(|due| ms(due.effective)),
+        progress.n,
+        progress.repeats,
+        progress.current_repeat,
+        progress.current_retry,
+        progress.run_count,
+        progress.error_count,
+        progress.last_error,
+        progress.last_run_at.map(ms),
+        progress.last_outcome.map(|ending| code(&Ending::ALL, ending)),
+        live,
+        progress.has_overrides,
+        schedule.id.0,
+    ])?;
+    Ok(())
+}
+
+/// Moves a wakeup.
+fn wake(
+    connection: &Connection,
+    kind: i64,
+    id: i64,
+    old: Option<Timestamp>,
+    new: Option<Timestamp>,
+) -> Result<(), Failure> {
+    if old == new {
+        return Ok(());
+    }
+    if let Some(old) = old {
+        let sql = "DELETE FROM wakeups WHERE due = ?1 AND kind = ?2 AND id = ?3";
+        connection.prepare_cached(sql)?.execute([ms(old), kind, id])?;
+    }
+    if let Some(new) = new {
+        let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (?1, ?2, ?3)";
+        connection.prepare_cached(sql)?.execute([ms(new), kind, id])?;
+    }
+    Ok(())
+}
+
+fn run(connection: &Connection, write: &RunWrite) -> Result<(), Failure> {
+    match write {
+        RunWrite::Insert(new) => {
+            insert_run(connection, new)?;
+            wake(connection, WAKE_RUN, new.key.0, None, new.wake_at())
+        }
+        RunWrite::Update { after, old_wake, .. } => {
+            update_run(connection, after)?;
+            wake(connection, WAKE_RUN, after.key.0, *old_wake, after.wake_at())
+        }
+    }
+}
+
+fn insert_run(connection: &Connection, run: &Run) -> Result<(), Failure> {
+    let (uuid, n, retry) = match &run.id {
+        RunId::Occurrence { n, retry, .. } => (None, Some(*n), *retry),
+        RunId::Other(uuid) => (Some(uuid.to_be_bytes()), None, 0),
+    };
+    let sql = "INSERT INTO runs
+               (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
+                effective, created_at, timeout, input, retry_of, status, started_at, ended_at, step,
+                attempt, token, since, owner, retry_at, ending, output, error)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
+                ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)";
+    let position = &run.position;
+    connection.prepare_cached(sql)?.execute(params![
+        run.key.0,
+        uuid,
+        run.workflow.0,
+        run.version,
+        run.schedule.map(|id| id.0),
+        n,
+        retry,
+        code(&TriggeredBy::ALL, run.triggered_by),
+        run.by,
+        run.nominal.map(ms),
+        run.effective.map(ms),
+        ms(run.created_at),
+        i64::try_from(run.timeout.as_millis()).unwrap_or(i64::MAX),
+        run.input.get(),
+        run.retry_of.as_ref().map(ToString::to_string),
+        code(&RunStatus::ALL, run.status),
+        run.started_at.map(ms),
+        run.ended_at.map(ms),
+        position.step,
+        position.attempt,
+        position.token,
+        position.since.map(ms),
+        position.owner.map(|node| node.0),
+        position.retry_at.map(ms),
+        position.ending.as_ref().map(json).transpose()?,
+        run.output.as_ref().map(|output| output.get()),
+        run.error.as_ref().map(json).transpose()?,
+    ])?;
+    Ok(())
+}
+
+fn update_run(connection: &Connection, run: &Run) -> Result<(), Failure> {
+    let sql = "UPDATE runs SET status = ?2, started_at = ?3, ended_at = ?4, step = ?5, attempt = ?6,
+                token = ?7, since = ?8, owner = ?9, retry_at = ?10, ending = ?11, output = ?12,
+                error = ?13
+               WHERE key = ?1";
+    let position = &run.position;
+    connection.prepare_cached(sql)?.execute(params![
+        run.key.0,
+        code(&RunStatus::ALL, run.status),
+        run.started_at.map(ms),
+        run.ended_at.map(ms),
+        position.step,
+        position.attempt,
+        position.token,
+        position.since.map(ms),
+        position.owner.map(|node| node.0),
+        position.retry_at.map(ms),
+        position.ending.as_ref().map(json).transpose()?,
+        run.output.as_ref().map(|output| output.get()),
+        run.error.as_ref().map(json).transpose()?,
+    ])?;
+    Ok(())
+}
+
+fn steps(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
+    let sql = "INSERT OR REPLACE INTO steps
+               (run, step, status, attempts, started_at, ended_at, output, error)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    for (run, step) in &writes.steps {
+        connection.prepare_cached(sql)?.execute(params![
+            run.0,
+            step.step,
+            code(&StepStatus::ALL, step.status),
+            step.attempts,
+            ms(step.started_at),
+            ms(step.ended_at),
+            step.output.as_ref().map(|output| output.get()),
+            step.error.as_ref().map(json).transpose()?,
+        ])?;
+    }
+    Ok(())
+}
+
+fn ledger(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
+    // A later word on the same occurrence keeps the run that was created for it.
+    let sql = "INSERT INTO ledger
+               (schedule, n, count, nominal, last_nominal, effective, decided_at, outcome, reason, run)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+               ON CONFLICT DO UPDATE SET decided_at = excluded.decided_at,
+                outcome = excluded.outcome, reason = excluded.reason,
+                run = coalesce(run, excluded.run)";
+    for entry in &writes.ledger {
+        connection.prepare_cached(sql)?.execute(params![
+            entry.schedule.0,
+            entry.n,
+            entry.count,
+            ms(entry.nominal),
+            ms(entry.last_nominal),
+            ms(entry.effective),
+            ms(entry.decided_at),
+            code(&Outcome::ALL, entry.outcome),
+            entry.reason,
+            entry.run.map(|run| run.0),
+        ])?;
+    }
+    Ok(())
+}
+
+fn workflow(connection: &Connection, workflow: &Workflow) -> Result<(), Failure> {
+    let sql = "INSERT OR REPLACE INTO workflows
+               (id, name, status, paused, newest, live, concurrency, active, by_hand, created_at,
+                updated_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    connection.prepare_cached(sql)?.execute(params![
+        workflow.id.0,
+        workflow.name,
+        code(&WorkflowStatus::ALL, workflow.status),
+        workflow.paused,
+        workflow.newest,
+        workflow.live,
+        workflow.concurrency,
+        workflow.active,
+        workflow.by_hand.map(|run| run.0),
+        ms(workflow.created_at),
+        ms(workflow.updated_at),
+    ])?;
+    Ok(())
+}
+
+fn revisions(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
+    let sql = "INSERT INTO revisions (workflow, revision, source, definition, created_at)
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    for revision in &writes.revisions {
+        connection.prepare_cached(sql)?.execute(params![
+            revision.workflow.0,
+            revision.revision,
+            revision.source,
+            json(&*revision.definition)?,
+            ms(revision.created_at),
+        ])?;
+    }
+    Ok(())
+}
+
+fn overrides(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
+    for write in &writes.overrides {
+        match write {
+            OverrideWrite::Put(id, over) => {
+                let sql = "INSERT OR REPLACE INTO overrides (schedule, nominal, action, by)
+                           VALUES (?1, ?2, ?3, ?4)";
+                let action = json(&over.action)?;
+                let params = params![id.0, ms(over.nominal), action, over.by];
+                connection.prepare_cached(sql)?.execute(params)?;
+            }
+            OverrideWrite::Delete(id, nominal) => {
+                let sql = "DELETE FROM overrides WHERE schedule = ?1 AND nominal = ?2";
+                connection.prepare_cached(sql)?.execute([id.0, ms(*nominal)])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Changes of how many schedules there are.
+#[derive(Default)]
+struct Counts(HashMap<(WorkflowId, Status), i64>);
+
+impl Counts {
+    fn add(&mut self, workflow: WorkflowId, status: Status, change: i64) {
+        // Workflow 0 stands for all of them.
+        for workflow in [workflow, WorkflowId(0)] {
+            *self.0.entry((workflow, status)).or_default() += change;
+        }
+    }
+
+    fn write(&self, connection: &Connection) -> Result<(), Failure> {
+        let sql = "INSERT INTO schedule_counts (workflow, status, count) VALUES (?1, ?2, ?3)
+                   ON CONFLICT DO UPDATE SET count = count + excluded.count";
+        for ((workflow, status), change) in self.0.iter().filter(|(_, change)| **change != 0) {
+            let status = code(&Status::ALL, *status);
+            connection.prepare_cached(sql)?.execute([workflow.0, status, *change])?;
+        }
+        Ok(())
+    }
+}

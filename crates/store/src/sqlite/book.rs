@@ -1,0 +1,231 @@
+//! The engine reads inside of the transaction.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use engine::definition::Definition;
+use engine::run::Run;
+use engine::schedule::{Override, Schedule};
+use engine::turn::{Book, Workflow};
+use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
+
+use super::rows;
+use crate::failure::Failure;
+
+/// Definitions that are kept in memory. They never change, so any number would be right.
+const DEFINITIONS: usize = 1_000;
+
+/// The next ids, continued in memory: one writer gives them all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ids {
+    pub(super) run: i64,
+    pub(super) schedule: i64,
+    pub(super) workflow: i64,
+}
+
+/// What the writer remembers between transactions. Nothing of it is needed.
+pub(super) struct Memory {
+    pub(super) definitions: HashMap<(WorkflowId, u32), Arc<Definition>>,
+    schedule_by_id: String,
+    run_by_key: String,
+    workflow_by_id: String,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory {
+            definitions: HashMap::new(),
+            schedule_by_id: format!(
+                "SELECT {} FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ?1",
+                rows::SCHEDULE
+            ),
+            run_by_key: format!("SELECT {} FROM runs r WHERE r.key = ?1", rows::RUN),
+            workflow_by_id: format!("SELECT {} FROM workflows w WHERE w.id = ?1", rows::WORKFLOW),
+        }
+    }
+}
+
+pub(super) struct SqlBook<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) ids: &'a mut Ids,
+    pub(super) memory: &'a mut Memory,
+}
+
+impl SqlBook<'_> {
+    fn one<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, Failure> {
+        Ok(self.connection.prepare_cached(sql)?.query_row(params, read).optional()?)
+    }
+
+    fn keys(&self, sql: &str, params: impl Params) -> Result<Vec<i64>, Failure> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params, |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+pub(super) fn definition(
+    connection: &Connection,
+    id: WorkflowId,
+    revision: u32,
+) -> Result<Option<Definition>, Failure> {
+    let sql = "SELECT definition FROM revisions WHERE workflow = ?1 AND revision = ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_row(params![id.0, revision], |row| rows::json(row, 0));
+    Ok(found.optional()?)
+}
+
+pub(super) fn overrides(
+    connection: &Connection,
+    id: ScheduleId,
+) -> Result<Vec<Override>, Failure> {
+    let sql = "SELECT nominal, action, by FROM overrides WHERE schedule = ?1 ORDER BY nominal";
+    let mut statement = connection.prepare_cached(sql)?;
+    let read = |row: &Row<'_>| {
+        Ok(Override {
+            nominal: rows::instant(row, 0)?,
+            action: rows::json(row, 1)?,
+            by: row.get(2)?,
+        })
+    };
+    Ok(statement.query_map([id.0], read)?.collect::<Result<_, _>>()?)
+}
+
+impl Book for SqlBook<'_> {
+    type Error = Failure;
+
+    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Schedule>, Failure> {
+        self.one(&self.memory.schedule_by_id, [id.0], rows::schedule)
+    }
+
+    fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Failure> {
+        overrides(self.connection, id)
+    }
+
+    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Schedule>, Failure> {
+        let sql = format!(
+            "SELECT {} FROM schedules s JOIN progress p ON p.id = s.id
+             WHERE s.workflow = ?1 AND s.trigger IS NOT NULL",
+            rows::SCHEDULE
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        Ok(statement.query_map([id.0], rows::schedule)?.collect::<Result<_, _>>()?)
+    }
+
+    fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Failure> {
+        let ids = self.keys("SELECT id FROM schedules WHERE workflow = ?1", [id.0])?;
+        Ok(ids.into_iter().map(ScheduleId).collect())
+    }
+
+    fn workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Failure> {
+        self.one(&self.memory.workflow_by_id, [id.0], rows::workflow)
+    }
+
+    fn workflow_named(&mut self, name: &str) -> Result<Option<WorkflowId>, Failure> {
+        let sql = "SELECT id FROM workflows WHERE name = ?1";
+        self.one(sql, [name], |row| row.get(0).map(WorkflowId))
+    }
+
+    fn definition(
+        &mut self,
+        id: WorkflowId,
+        revision: u32,
+    ) -> Result<Option<Arc<Definition>>, Failure> {
+        if let Some(definition) = self.memory.definitions.get(&(id, revision)) {
+            return Ok(Some(definition.clone()));
+        }
+        let Some(definition) = definition(self.connection, id, revision)? else { return Ok(None) };
+        let definition = Arc::new(definition);
+        if self.memory.definitions.len() >= DEFINITIONS {
+            self.memory.definitions.clear();
+        }
+        self.memory.definitions.insert((id, revision), definition.clone());
+        Ok(Some(definition))
+    }
+
+    fn run(&mut self, key: RunKey) -> Result<Option<Run>, Failure> {
+        self.one(&self.memory.run_by_key, [key.0], rows::run)
+    }
+
+    fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Failure> {
+        run_key(self.connection, id)
+    }
+
+    fn pending(
+        &mut self,
+        after: Option<WorkflowId>,
+        limit: usize,
+    ) -> Result<Vec<(WorkflowId, RunKey)>, Failure> {
+        // From workflow to workflow by the index: those with many pending runs cost no more.
+        let sql = "SELECT workflow, key FROM runs WHERE status = 0 AND workflow > ?1
+                   ORDER BY workflow, key LIMIT 1";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut found = Vec::new();
+        let mut after = after.map_or(i64::MIN, |workflow| workflow.0);
+        while found.len() < limit {
+            let next = statement.query_row([after], |row| Ok((row.get(0)?, row.get(1)?)));
+            let Some((workflow, key)) = next.optional()? else { break };
+            found.push((WorkflowId(workflow), RunKey(key)));
+            after = workflow;
+        }
+        Ok(found)
+    }
+
+    fn pending_after(
+        &mut self,
+        workflow: WorkflowId,
+        after: RunKey,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM runs WHERE status = 0 AND workflow = ?1 AND key > ?2
+                   ORDER BY key LIMIT ?3";
+        let keys = self.keys(sql, params![workflow.0, after.0, limit])?;
+        Ok(keys.into_iter().map(RunKey).collect())
+    }
+
+    fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM runs INDEXED BY runs_open
+                   WHERE status IN (1, 2, 3) AND workflow = ?1 LIMIT ?2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        Ok(self.keys(sql, [id.0, limit])?.into_iter().map(RunKey).collect())
+    }
+
+    fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM runs INDEXED BY runs_open
+                   WHERE status = 1 AND owner = ?1 LIMIT ?2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        Ok(self.keys(sql, [node.0, limit])?.into_iter().map(RunKey).collect())
+    }
+
+    fn new_run_key(&mut self) -> RunKey {
+        self.ids.run += 1;
+        RunKey(self.ids.run)
+    }
+
+    fn new_schedule_id(&mut self) -> ScheduleId {
+        self.ids.schedule += 1;
+        ScheduleId(self.ids.schedule)
+    }
+
+    fn new_workflow_id(&mut self) -> WorkflowId {
+        self.ids.workflow += 1;
+        WorkflowId(self.ids.workflow)
+    }
+}
+
+pub(super) fn run_key(connection: &Connection, id: &RunId) -> Result<Option<RunKey>, Failure> {
+    let found = match id {
+        RunId::Occurrence { schedule, n, retry } => connection
+            .prepare_cached("SELECT key FROM runs WHERE schedule = ?1 AND n = ?2 AND retry = ?3")?
+            .query_row(params![schedule.0, n, retry], |row| row.get(0)),
+        RunId::Other(uuid) => connection
+            .prepare_cached("SELECT key FROM runs WHERE uuid = ?1")?
+            .query_row([uuid.to_be_bytes()], |row| row.get(0)),
+    };
+    Ok(found.optional()?.map(RunKey))
+}

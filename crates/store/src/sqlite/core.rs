@@ -1,0 +1,217 @@
+//! What the one writer does inside of a transaction.
+
+use std::sync::{Arc, RwLock};
+
+use engine::turn::{Answer, Command, Places, Turn, Wakeup};
+use engine::{Moment, NodeId, Rules, RunKey, ScheduleId};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::apply::{WAKE_NODE, WAKE_RUN, WAKE_SCHEDULE, apply};
+use super::book::{Ids, Memory, SqlBook};
+use super::rows::{self, ms};
+use crate::failure::Failure;
+use crate::request::{CommandRequest, Commanded, Idempotency, Joined, TurnRequest, Turned};
+
+/// The writer's connection and what it remembers.
+pub(super) struct Core {
+    pub(super) connection: Connection,
+    pub(super) ids: Ids,
+    pub(super) memory: Memory,
+    pub(super) rules: Arc<RwLock<Arc<Rules>>>,
+}
+
+impl Core {
+    pub(super) fn new(
+        connection: Connection,
+        rules: Arc<RwLock<Arc<Rules>>>,
+    ) -> Result<Core, Failure> {
+        connection.set_prepared_statement_cache_capacity(256);
+        let ids = ids(&connection)?;
+        Ok(Core { connection, ids, memory: Memory::default(), rules })
+    }
+
+    pub(super) fn rules(&self) -> Arc<Rules> {
+        self.rules.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn turn(&mut self, request: TurnRequest) -> Result<Turned, Failure> {
+        let due = self.due(request.moment.now, request.limit)?;
+        let rules = self.rules();
+        let mut book = SqlBook {
+            connection: &self.connection,
+            ids: &mut self.ids,
+            memory: &mut self.memory,
+        };
+        let (moment, node) = (request.moment, request.node);
+        let mut turn = Turn::new(&mut book, &rules, moment, node, request.places);
+        let mut refused = 0;
+        // Before what is due: a run that ends at an instant is settled before an occurrence of it.
+        for report in request.reports {
+            refused += usize::from(turn.report(report.run, report.token, report.end)?.is_err());
+        }
+        for wakeup in &due {
+            turn.wake(*wakeup)?;
+        }
+        if let Some(performed) = &request.performed {
+            turn.perform_lost(performed)?;
+        }
+        turn.fill_places()?;
+        let turned = turn.finish();
+        apply(&self.connection, &turned.writes)?;
+        Ok(Turned {
+            effects: turned.effects,
+            notices: turned.notices,
+            claimed: due.len(),
+            refused,
+            taken_over: turned.writes.taken_over,
+            next_wakeup: self.next_wakeup()?,
+            places: turned.places,
+        })
+    }
+
+    /// Claims what is due, in order of its time.
+    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Wakeup>, Failure> {
+        let sql = "SELECT kind, id FROM wakeups WHERE due <= ?1 ORDER BY due, kind, id LIMIT ?2";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let read = |row: &rusqlite::Row<'_>| {
+            let id: i64 = row.get(1)?;
+            Ok(match row.get(0)? {
+                WAKE_RUN => Wakeup::Run(RunKey(id)),
+                WAKE_SCHEDULE => Wakeup::Schedule(ScheduleId(id)),
+                _ => Wakeup::Node(NodeId(id)),
+            })
+        };
+        Ok(statement.query_map(params![ms(now), limit], read)?.collect::<Result<_, _>>()?)
+    }
+
+    fn next_wakeup(&self) -> Result<Option<Timestamp>, Failure> {
+        next_wakeup(&self.connection)
+    }
+
+    pub(super) fn command(&mut self, request: CommandRequest) -> Result<Commanded, Failure> {
+        if let Some(idempotency) = &request.idempotency
+            && let Some(answer) = self.remembered(idempotency)?
+        {
+            return Ok(Commanded {
+                answer,
+                replayed: true,
+                effects: Vec::new(),
+                notices: Vec::new(),
+                next_wakeup: self.next_wakeup()?,
+                look: false,
+            });
+        }
+        let commanded = self.carry_out(request.command, request.moment, request.node)?;
+        if let Some(idempotency) = &request.idempotency {
+            self.remember(idempotency, &commanded.answer, request.moment)?;
+        }
+        Ok(commanded)
+    }
+
+    fn carry_out(
+        &mut self,
+        command: Command,
+        moment: Moment,
+        node: NodeId,
+    ) -> Result<Commanded, Failure> {
+        let rules = self.rules();
+        let mut book = SqlBook {
+            connection: &self.connection,
+            ids: &mut self.ids,
+            memory: &mut self.memory,
+        };
+        // What a command creates begins with the driver's next turn: it knows the places.
+        let places = Places { look: false, ..Places::new(0) };
+        let mut turn = Turn::new(&mut book, &rules, moment, node, places);
+        let answer = turn.command(command)?.map_err(Failure::Refused)?;
+        let turned = turn.finish();
+        apply(&self.connection, &turned.writes)?;
+        Ok(Commanded {
+            answer,
+            replayed: false,
+            effects: turned.effects,
+            notices: turned.notices,
+            next_wakeup: self.next_wakeup()?,
+            look: turned.places.look,
+        })
+    }
+
+    fn remembered(&self, idempotency: &Idempotency) -> Result<Option<Answer>, Failure> {
+        let sql = "SELECT fingerprint, answer FROM idempotency WHERE key = ?1";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok((row.get::<_, Vec<u8>>(0)?, rows::json::<Answer>(row, 1)?))
+        };
+        match statement.query_row([&idempotency.key], read).optional()? {
+            None => Ok(None),
+            Some((fingerprint, answer)) if fingerprint == idempotency.fingerprint => {
+                Ok(Some(answer))
+            }
+            Some(_) => Err(Failure::KeyReused),
+        }
+    }
+
+    fn remember(
+        &self,
+        idempotency: &Idempotency,
+        answer: &Answer,
+        moment: Moment,
+    ) -> Result<(), Failure> {
+        let sql = "INSERT INTO idempotency (key, fingerprint, answer, created_at)
+                   VALUES (?1, ?2, ?3, ?4)";
+        let answer = serde_json::to_string(answer)
+            .map_err(|error| Failure::Unavailable(error.to_string()))?;
+        let params = params![idempotency.key, idempotency.fingerprint, answer, ms(moment.now)];
+        self.connection.prepare_cached(sql)?.execute(params)?;
+        Ok(())
+    }
+
+    /// A new life of the node. The file is locked, so every other life is over: what they were doing
+    /// is due to be taken over now.
+    pub(super) fn join(&mut self, name: &str, moment: Moment) -> Result<Joined, Failure> {
+        let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) SELECT ?1, ?2, id FROM nodes";
+        let gone = self.connection.execute(sql, [ms(moment.now), WAKE_NODE])?;
+        let sql = "INSERT INTO nodes (name, started_at) VALUES (?1, ?2)";
+        self.connection.execute(sql, params![name, ms(moment.now)])?;
+        let node = NodeId(self.connection.last_insert_rowid());
+        Ok(Joined { node, next_wakeup: self.next_wakeup()?, gone })
+    }
+
+    pub(super) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {
+        // What it still owned is found by the next life, as after a crash.
+        let owned = "SELECT 1 FROM runs INDEXED BY runs_open WHERE status = 1 AND owner = ?1 LIMIT 1";
+        let owns = self.connection.prepare_cached(owned)?.exists([node.0])?;
+        if !owns {
+            self.connection.execute("DELETE FROM nodes WHERE id = ?1", [node.0])?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn next_wakeup(connection: &Connection) -> Result<Option<Timestamp>, Failure> {
+    let sql = "SELECT due FROM wakeups ORDER BY due, kind, id LIMIT 1";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row([], |row| rows::instant(row, 0)).optional()?)
+}
+
+fn ids(connection: &Connection) -> Result<Ids, Failure> {
+    let greatest = |sql: &str| -> Result<i64, Failure> {
+        Ok(connection.query_row(sql, [], |row| row.get::<_, Option<i64>>(0))?.unwrap_or(0))
+    };
+    // Ids of deleted schedules live on in the ledger and in runs: they are not given again. What was
+    // deleted with all its history is remembered on closing and with each expiry.
+    let given = |key: &str| -> Result<i64, Failure> {
+        let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?1";
+        Ok(connection.query_row(sql, [key], |row| row.get(0)).optional()?.unwrap_or(0))
+    };
+    let schedule = greatest("SELECT max(id) FROM schedules")?
+        .max(greatest("SELECT max(schedule) FROM ledger")?)
+        .max(greatest("SELECT max(schedule) FROM runs WHERE n IS NOT NULL")?)
+        .max(given("greatest_schedule")?);
+    Ok(Ids {
+        run: greatest("SELECT max(key) FROM runs")?.max(given("greatest_run")?),
+        schedule,
+        workflow: greatest("SELECT max(id) FROM workflows")?,
+    })
+}

@@ -1,0 +1,294 @@
+//! The embedded store: one SQLite file, one writer that commits in groups, readers beside it.
+
+mod apply;
+mod book;
+mod check;
+mod checkpoint;
+mod core;
+mod reader;
+mod rows;
+mod run_views;
+mod schedule_views;
+mod upkeep;
+mod words;
+mod workflow_views;
+mod writer;
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use calendar::Zones;
+use engine::schedule::Override;
+use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
+use jiff::Timestamp;
+use rusqlite::{Connection, OpenFlags};
+
+use self::checkpoint::Checkpointer;
+use self::core::Core;
+use self::reader::Readers;
+use self::writer::{Writer, commit_group, in_savepoint};
+use crate::failure::Failure;
+use crate::request::{CommandRequest, Commanded, Joined, TurnRequest, Turned};
+use crate::view::{
+    CalendarView, Finding, LedgerQuery, LedgerRow, Page, RunDetail, RunQuery, RunView,
+    ScheduleQuery, ScheduleView, Stats, WorkflowQuery, WorkflowView,
+};
+use crate::{Answered, Store};
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct SqliteOptions {
+    /// Whether a commit is synced before it is acknowledged. Only simulations go without.
+    pub sync: bool,
+    /// Everything happens on the caller's thread: for simulations, which must not depend on chance.
+    pub inline: bool,
+    /// Threads that answer questions.
+    pub readers: usize,
+    /// Kilobytes of pages that the writer keeps.
+    pub cache_kb: i64,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> SqliteOptions {
+        SqliteOptions { sync: true, inline: false, readers: 2, cache_kb: 65_536 }
+    }
+}
+
+/// A store in a file.
+pub struct Sqlite {
+    rules: Arc<RwLock<Arc<Rules>>>,
+    access: Access,
+    /// Held for as long as the store is open: nobody else has it open.
+    _lock: Option<File>,
+}
+
+enum Access {
+    /// A writer's thread, readers' threads, and one that moves the log into the file.
+    Threads { writer: Writer, readers: Readers, _checkpointer: Checkpointer },
+    /// The caller's own thread.
+    Inline(Mutex<Core>),
+}
+
+impl Sqlite {
+    /// Opens the store in `path`, or makes a new one. Nobody else can open it at the same time.
+    pub fn open(path: &Path, zones: Zones, options: SqliteOptions) -> Result<Sqlite, Failure> {
+        let lock = lock(path)?;
+        let mut connection = connect(path, options)?;
+        crate::migrations::migrate(&mut connection)?;
+        let rules = Arc::new(RwLock::new(Arc::new(upkeep::load_rules(&connection, zones)?)));
+        let core = Core::new(connection, rules.clone())?;
+        let access = if options.inline {
+            Access::Inline(Mutex::new(core))
+        } else {
+            let readers = (0..options.readers.max(1)).map(|_| connect_reader(path)).collect();
+            Access::Threads {
+                readers: Readers::start(readers?)?,
+                _checkpointer: Checkpointer::start(path)?,
+                writer: Writer::start(core)?,
+            }
+        };
+        Ok(Sqlite { rules, access, _lock: Some(lock) })
+    }
+
+    /// The transaction of `work` is committed when the answer comes.
+    fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Core) -> Result<T, Failure> + Send + 'static,
+    ) -> Answered<'_, T> {
+        match &self.access {
+            Access::Threads { writer, .. } => writer.ask(work),
+            Access::Inline(core) => {
+                let mut core = core.lock().unwrap_or_else(PoisonError::into_inner);
+                let answer = write_inline(&mut core, work);
+                Box::pin(std::future::ready(answer))
+            }
+        }
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Connection) -> Result<T, Failure> + Send + 'static,
+    ) -> Answered<'_, T> {
+        match &self.access {
+            Access::Threads { readers, .. } => readers.ask(question),
+            Access::Inline(core) => {
+                let mut core = core.lock().unwrap_or_else(PoisonError::into_inner);
+                let answer = question(&mut core.connection);
+                Box::pin(std::future::ready(answer))
+            }
+        }
+    }
+}
+
+fn write_inline<T: Send + 'static>(
+    core: &mut Core,
+    work: impl FnOnce(&mut Core) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let (answer, answered) = std::sync::mpsc::channel();
+    let request: writer::Request = Box::new(move |core| {
+        let result = in_savepoint(core, work);
+        Box::new(move |committed| {
+            answer.send(committed.and(result)).is_ok()
+        })
+    });
+    commit_group(core, std::iter::once(request));
+    answered.recv().map_err(|_| Failure::Unavailable("no transaction begins".to_owned()))?
+}
+
+/// A file beside the store, locked by whoever has it open.
+fn lock(path: &Path) -> Result<File, Failure> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let name = PathBuf::from(name);
+    let failed = |error: std::io::Error| {
+        Failure::Unavailable(format!("{}: {error}", name.display()))
+    };
+    let file = File::options().create(true).append(true).open(&name).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Failure::InUse(format!(
+            "{} is in use by another process: stop it, or use another file",
+            path.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+fn connect(path: &Path, options: SqliteOptions) -> Result<Connection, Failure> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(Duration::from_secs(10))?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    let sync = if options.sync { "FULL" } else { "OFF" };
+    connection.pragma_update(None, "synchronous", sync)?;
+    connection.pragma_update(None, "cache_size", -options.cache_kb)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    if !options.inline {
+        // Moving the log into the file is the checkpointer's work: a commit does not wait for it.
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    }
+    Ok(connection)
+}
+
+fn connect_reader(path: &Path) -> Result<Connection, Failure> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(Duration::from_secs(10))?;
+    connection.pragma_update(None, "cache_size", -8_192)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+impl Store for Sqlite {
+    fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined> {
+        let name = name.to_owned();
+        self.write(move |core| core.join(&name, moment))
+    }
+
+    fn renew(&self, _: NodeId, _: Timestamp) -> Answered<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn leave(&self, node: NodeId) -> Answered<'_, ()> {
+        self.write(move |core| core.leave(node))
+    }
+
+    fn turn(&self, request: TurnRequest) -> Answered<'_, Turned> {
+        self.write(move |core| core.turn(request))
+    }
+
+    fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {
+        self.write(move |core| core.command(request))
+    }
+
+    fn put_calendar(&self, id: &str, spec: &str, moment: Moment) -> Answered<'_, Vec<ScheduleId>> {
+        let (id, spec) = (id.to_owned(), spec.to_owned());
+        self.write(move |core| core.put_calendar(&id, &spec, moment))
+    }
+
+    fn delete_calendar(&self, id: &str) -> Answered<'_, bool> {
+        let id = id.to_owned();
+        self.write(move |core| core.delete_calendar(&id))
+    }
+
+    fn outdated(
+        &self,
+        zones: &str,
+        after: ScheduleId,
+        limit: usize,
+    ) -> Answered<'_, Vec<ScheduleId>> {
+        let zones = zones.to_owned();
+        self.write(move |core| core.outdated(&zones, after, limit))
+    }
+
+    fn expire(&self, before: Timestamp, limit: usize) -> Answered<'_, u64> {
+        self.write(move |core| core.expire(before, limit))
+    }
+
+    fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>> {
+        self.read(move |connection| schedule_views::schedules(connection, &query))
+    }
+
+    fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>> {
+        self.read(move |connection| schedule_views::schedule(connection, id))
+    }
+
+    fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>> {
+        self.read(move |connection| schedule_views::by_id(connection, &ids))
+    }
+
+    fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>> {
+        self.read(move |connection| schedule_views::coming(connection, limit))
+    }
+
+    fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>> {
+        self.read(move |connection| schedule_views::ledger(connection, &query))
+    }
+
+    fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
+        self.read(move |connection| book::overrides(connection, id))
+    }
+
+    fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
+        self.read(move |connection| run_views::runs(connection, &query))
+    }
+
+    fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
+        self.read(move |connection| run_views::run(connection, &id))
+    }
+
+    fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {
+        self.read(move |connection| workflow_views::workflows(connection, &query))
+    }
+
+    fn workflow(
+        &self,
+        id_or_name: &str,
+        revision: Option<u32>,
+    ) -> Answered<'_, Option<WorkflowView>> {
+        let id_or_name = id_or_name.to_owned();
+        self.read(move |connection| workflow_views::workflow(connection, &id_or_name, revision))
+    }
+
+    fn calendars(&self) -> Answered<'_, Vec<CalendarView>> {
+        self.read(|connection| upkeep::calendars(connection))
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn stats(&self, now: Timestamp) -> Answered<'_, Stats> {
+        self.read(move |connection| workflow_views::stats(connection, now))
+    }
+
+    fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
+        self.write(move |core| core.check(now, repair))
+    }
+
+    fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
+        self.read(move |connection| upkeep::backup(connection, &to))
+    }
+}

@@ -1,0 +1,213 @@
+//! Between rows and what the engine knows.
+
+use engine::ledger::{Entry, Outcome};
+use engine::run::{
+    BeingEnded, Ending, Position, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy,
+};
+use engine::schedule::{Active, Due, Progress, Queued, Schedule, Status};
+use engine::turn::{Workflow, WorkflowStatus};
+use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::Row;
+use rusqlite::types::Type;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+type Read<T> = Result<T, rusqlite::Error>;
+
+/// The number that is stored for one of a fixed set.
+pub(super) fn code<T: PartialEq + Copy>(all: &[T], value: T) -> i64 {
+    all.iter().position(|known| *known == value).map_or(-1, |place| place as i64)
+}
+
+pub(super) fn ms(at: Timestamp) -> i64 {
+    at.as_millisecond()
+}
+
+fn damaged(column: usize, kind: Type, what: impl ToString) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, kind, what.to_string().into())
+}
+
+pub(super) fn instant(row: &Row<'_>, column: usize) -> Read<Timestamp> {
+    let value = row.get(column)?;
+    Timestamp::from_millisecond(value).map_err(|error| damaged(column, Type::Integer, error))
+}
+
+fn maybe_instant(row: &Row<'_>, column: usize) -> Read<Option<Timestamp>> {
+    let value: Option<i64> = row.get(column)?;
+    let instant = value.map(Timestamp::from_millisecond).transpose();
+    instant.map_err(|error| damaged(column, Type::Integer, error))
+}
+
+pub(super) fn coded<T: Copy>(row: &Row<'_>, column: usize, all: &[T]) -> Read<T> {
+    let value: usize = row.get(column)?;
+    all.get(value).copied().ok_or_else(|| damaged(column, Type::Integer, "unknown code"))
+}
+
+pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Read<T> {
+    let text = row.get_ref(column)?.as_str().map_err(|e| damaged(column, Type::Text, e))?;
+    serde_json::from_str(text).map_err(|error| damaged(column, Type::Text, error))
+}
+
+fn maybe_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Read<Option<T>> {
+    match row.get_ref(column)? {
+        rusqlite::types::ValueRef::Null => Ok(None),
+        _ => json(row, column).map(Some),
+    }
+}
+
+fn raw(row: &Row<'_>, column: usize) -> Read<Option<Box<RawValue>>> {
+    let text: Option<String> = row.get(column)?;
+    let raw = text.map(RawValue::from_string).transpose();
+    raw.map_err(|error| damaged(column, Type::Text, error))
+}
+
+/// What is active and what waits, as it is stored.
+pub(super) type Live = (Vec<Active>, Vec<Queued>);
+
+pub(super) const SCHEDULE: &str = "s.id, s.workflow, s.trigger, s.status, s.declared, s.created_at, \
+     s.updated_at, p.anchor, p.mark, p.next_nominal, p.next_effective, p.n, p.repeats, \
+     p.current_repeat, p.current_retry, p.run_count, p.error_count, p.last_error, p.last_run_at, \
+     p.last_outcome, p.live, p.has_overrides";
+
+pub(super) fn schedule(row: &Row<'_>) -> Read<Schedule> {
+    Ok(Schedule {
+        id: ScheduleId(row.get(0)?),
+        workflow: WorkflowId(row.get(1)?),
+        trigger: row.get(2)?,
+        status: coded(row, 3, &Status::ALL)?,
+        declared: json(row, 4)?,
+        created_at: instant(row, 5)?,
+        updated_at: instant(row, 6)?,
+        progress: progress(row)?,
+    })
+}
+
+fn progress(row: &Row<'_>) -> Read<Progress> {
+    let (active, queued) = maybe_json::<Live>(row, 20)?.unwrap_or_default();
+    let next = maybe_instant(row, 9)?.zip(maybe_instant(row, 10)?);
+    let last_outcome: Option<usize> = row.get(19)?;
+    Ok(Progress {
+        anchor: instant(row, 7)?,
+        mark: instant(row, 8)?,
+        next: next.map(|(nominal, effective)| Due { nominal, effective }),
+        n: row.get(11)?,
+        repeats: row.get(12)?,
+        current_repeat: row.get(13)?,
+        current_retry: row.get(14)?,
+        run_count: row.get(15)?,
+        error_count: row.get(16)?,
+        last_error: row.get(17)?,
+        last_run_at: maybe_instant(row, 18)?,
+        last_outcome: last_outcome.and_then(|code| Ending::ALL.get(code).copied()),
+        active,
+        queued,
+        has_overrides: row.get(21)?,
+    })
+}
+
+pub(super) const RUN: &str = "r.key, r.uuid, r.workflow, r.version, r.schedule, r.n, r.retry, \
+     r.triggered_by, r.by, r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, \
+     r.timeout, r.step, r.attempt, r.token, r.since, r.owner, r.retry_at, r.ending, r.input, \
+     r.output, r.error, r.retry_of";
+/// How many columns that is.
+pub(super) const RUN_COLUMNS: usize = 27;
+
+pub(super) fn run(row: &Row<'_>) -> Read<Run> {
+    let schedule = row.get::<_, Option<i64>>(4)?.map(ScheduleId);
+    let retry_of: Option<String> = row.get(26)?;
+    Ok(Run {
+        key: RunKey(row.get(0)?),
+        id: run_id(row, schedule)?,
+        workflow: WorkflowId(row.get(2)?),
+        version: row.get(3)?,
+        schedule,
+        triggered_by: coded(row, 7, &TriggeredBy::ALL)?,
+        by: row.get(8)?,
+        nominal: maybe_instant(row, 9)?,
+        effective: maybe_instant(row, 10)?,
+        status: coded(row, 11, &RunStatus::ALL)?,
+        created_at: instant(row, 12)?,
+        started_at: maybe_instant(row, 13)?,
+        ended_at: maybe_instant(row, 14)?,
+        timeout: SignedDuration::from_millis(row.get(15)?),
+        position: position(row)?,
+        input: raw(row, 23)?.unwrap_or_else(|| RawValue::NULL.to_owned()),
+        output: raw(row, 24)?,
+        error: maybe_json::<RunError>(row, 25)?,
+        retry_of: retry_of.and_then(|id| id.parse().ok()),
+    })
+}
+
+fn position(row: &Row<'_>) -> Read<Position> {
+    Ok(Position {
+        step: row.get(16)?,
+        attempt: row.get(17)?,
+        token: row.get(18)?,
+        since: maybe_instant(row, 19)?,
+        owner: row.get::<_, Option<i64>>(20)?.map(NodeId),
+        retry_at: maybe_instant(row, 21)?,
+        ending: maybe_json::<BeingEnded>(row, 22)?,
+    })
+}
+
+/// Of the columns `uuid`, `n` and `retry`, which begin at 1, 5 and 6.
+fn run_id(row: &Row<'_>, schedule: Option<ScheduleId>) -> Read<RunId> {
+    let uuid: Option<[u8; 16]> = row.get(1)?;
+    match (uuid, schedule, row.get::<_, Option<u64>>(5)?) {
+        (Some(uuid), _, _) => Ok(RunId::Other(u128::from_be_bytes(uuid))),
+        (None, Some(schedule), Some(n)) => {
+            Ok(RunId::Occurrence { schedule, n, retry: row.get(6)? })
+        }
+        _ => Err(damaged(1, Type::Null, "a run without an id")),
+    }
+}
+
+pub(super) const LEDGER: &str = "l.schedule, l.n, l.count, l.nominal, l.last_nominal, l.effective, \
+     l.decided_at, l.outcome, l.reason, l.run";
+
+pub(super) fn entry(row: &Row<'_>) -> Read<Entry> {
+    Ok(Entry {
+        schedule: ScheduleId(row.get(0)?),
+        n: row.get(1)?,
+        count: row.get(2)?,
+        nominal: instant(row, 3)?,
+        last_nominal: instant(row, 4)?,
+        effective: instant(row, 5)?,
+        decided_at: instant(row, 6)?,
+        outcome: coded(row, 7, &Outcome::ALL)?,
+        reason: row.get::<_, String>(8)?.into(),
+        run: row.get::<_, Option<i64>>(9)?.map(RunKey),
+    })
+}
+
+pub(super) const WORKFLOW: &str = "w.id, w.name, w.status, w.paused, w.newest, w.live, \
+     w.concurrency, w.active, w.by_hand, w.created_at, w.updated_at";
+
+pub(super) fn workflow(row: &Row<'_>) -> Read<Workflow> {
+    Ok(Workflow {
+        id: WorkflowId(row.get(0)?),
+        name: row.get(1)?,
+        status: coded(row, 2, &WorkflowStatus::ALL)?,
+        paused: row.get(3)?,
+        newest: row.get(4)?,
+        live: row.get(5)?,
+        concurrency: row.get(6)?,
+        active: row.get(7)?,
+        by_hand: row.get::<_, Option<i64>>(8)?.map(RunKey),
+        created_at: instant(row, 9)?,
+        updated_at: instant(row, 10)?,
+    })
+}
+
+pub(super) fn step(row: &Row<'_>) -> Read<StepRecord> {
+    Ok(StepRecord {
+        step: row.get(0)?,
+        status: coded(row, 1, &StepStatus::ALL)?,
+        attempts: row.get(2)?,
+        started_at: instant(row, 3)?,
+        ended_at: instant(row, 4)?,
+        output: raw(row, 5)?,
+        error: maybe_json(row, 6)?,
+    })
+}

@@ -1,0 +1,182 @@
+-- Instants are milliseconds since 1970. Statuses and outcomes are numbers: the order of `ALL` in the engine.
+
+-- Everything that waits for a time. Clustered by time, so that claiming what is due reads one end of it,
+-- however much is pending. kind: 0 run, 1 schedule, 2 node.
+CREATE TABLE wakeups (
+  due INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  id INTEGER NOT NULL,
+  PRIMARY KEY (due, kind, id)
+) WITHOUT ROWID;
+
+-- What was declared: read at a fire, not written.
+CREATE TABLE schedules (
+  id INTEGER PRIMARY KEY,
+  workflow INTEGER NOT NULL,
+  trigger TEXT,
+  status INTEGER NOT NULL,
+  calendar TEXT,
+  declared TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+);
+CREATE INDEX schedules_by_workflow ON schedules (workflow, status);
+CREATE INDEX schedules_by_status ON schedules (status);
+CREATE UNIQUE INDEX schedules_by_trigger ON schedules (workflow, trigger) WHERE trigger IS NOT NULL;
+CREATE INDEX schedules_by_calendar ON schedules (calendar) WHERE calendar IS NOT NULL;
+
+-- How far a schedule has come: the narrow row that a fire writes.
+CREATE TABLE progress (
+  id INTEGER PRIMARY KEY,
+  anchor INTEGER NOT NULL,
+  mark INTEGER NOT NULL,
+  next_nominal INTEGER,
+  next_effective INTEGER,
+  n INTEGER NOT NULL,
+  repeats INTEGER NOT NULL,
+  current_repeat INTEGER NOT NULL,
+  current_retry INTEGER NOT NULL,
+  run_count INTEGER NOT NULL,
+  error_count INTEGER NOT NULL,
+  last_error TEXT,
+  last_run_at INTEGER,
+  last_outcome INTEGER,
+  live TEXT,
+  has_overrides INTEGER NOT NULL
+);
+
+-- The words of schedules' names, for search by their beginnings.
+CREATE TABLE words (
+  word TEXT NOT NULL,
+  schedule INTEGER NOT NULL,
+  PRIMARY KEY (word, schedule)
+) WITHOUT ROWID;
+
+-- How many schedules there are: by workflow, and with workflow 0 in all.
+CREATE TABLE schedule_counts (
+  workflow INTEGER NOT NULL,
+  status INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  PRIMARY KEY (workflow, status)
+) WITHOUT ROWID;
+
+CREATE TABLE overrides (
+  schedule INTEGER NOT NULL,
+  nominal INTEGER NOT NULL,
+  action TEXT NOT NULL,
+  by TEXT NOT NULL,
+  PRIMARY KEY (schedule, nominal)
+) WITHOUT ROWID;
+
+CREATE TABLE ledger (
+  schedule INTEGER NOT NULL,
+  n INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  nominal INTEGER NOT NULL,
+  last_nominal INTEGER NOT NULL,
+  effective INTEGER NOT NULL,
+  decided_at INTEGER NOT NULL,
+  outcome INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  run INTEGER,
+  PRIMARY KEY (schedule, n)
+) WITHOUT ROWID;
+
+CREATE TABLE workflows (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  status INTEGER NOT NULL,
+  paused INTEGER NOT NULL,
+  newest INTEGER NOT NULL,
+  live INTEGER,
+  concurrency INTEGER,
+  active INTEGER NOT NULL,
+  by_hand INTEGER,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+);
+
+CREATE TABLE revisions (
+  workflow INTEGER NOT NULL,
+  revision INTEGER NOT NULL,
+  source TEXT NOT NULL,
+  definition TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (workflow, revision)
+) WITHOUT ROWID;
+
+-- Keys are given in the order of creation: new runs are written at the end.
+CREATE TABLE runs (
+  key INTEGER PRIMARY KEY,
+  uuid BLOB,
+  workflow INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  schedule INTEGER,
+  n INTEGER,
+  retry INTEGER NOT NULL,
+  triggered_by INTEGER NOT NULL,
+  by TEXT,
+  nominal INTEGER,
+  effective INTEGER,
+  status INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  started_at INTEGER,
+  ended_at INTEGER,
+  timeout INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  token INTEGER NOT NULL,
+  since INTEGER,
+  owner INTEGER,
+  retry_at INTEGER,
+  ending TEXT,
+  input TEXT NOT NULL,
+  output TEXT,
+  error TEXT,
+  retry_of TEXT
+);
+-- One run per occurrence and retry, whatever happens.
+CREATE UNIQUE INDEX runs_by_occurrence ON runs (schedule, n, retry) WHERE n IS NOT NULL;
+CREATE UNIQUE INDEX runs_by_uuid ON runs (uuid) WHERE uuid IS NOT NULL;
+CREATE INDEX runs_by_hand ON runs (schedule) WHERE n IS NULL AND schedule IS NOT NULL;
+CREATE INDEX runs_by_workflow ON runs (workflow);
+-- What has not ended: statuses 0 to 3.
+CREATE INDEX runs_open ON runs (status, workflow) WHERE status < 4;
+-- What has ended, but not well: statuses 5 to 7.
+CREATE INDEX runs_not_well ON runs (status) WHERE status > 4;
+
+CREATE TABLE steps (
+  run INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  status INTEGER NOT NULL,
+  attempts INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  ended_at INTEGER NOT NULL,
+  output TEXT,
+  error TEXT,
+  PRIMARY KEY (run, step)
+) WITHOUT ROWID;
+
+CREATE TABLE idempotency (
+  key TEXT PRIMARY KEY,
+  fingerprint BLOB NOT NULL,
+  answer TEXT NOT NULL,
+  created_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX idempotency_by_age ON idempotency (created_at);
+
+CREATE TABLE calendars (
+  id TEXT PRIMARY KEY,
+  spec TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE nodes (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL,
+  started_at INTEGER NOT NULL
+);
+
+CREATE TABLE meta (
+  key TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) WITHOUT ROWID;

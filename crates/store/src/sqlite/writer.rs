@@ -1,0 +1,131 @@
+//! The one writer: takes what is waiting, and commits it together.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use futures_util::future::BoxFuture;
+
+use super::core::Core;
+use crate::failure::Failure;
+
+/// So many requests share one commit at most. More would make the first ones wait too long.
+const GROUP: usize = 256;
+
+/// Something to do inside of a transaction. It answers later, when the commit is known.
+pub(super) type Request = Box<dyn FnOnce(&mut Core) -> Reply + Send>;
+/// Tells the caller, given whether the commit succeeded.
+pub(super) type Reply = Box<dyn FnOnce(Result<(), Failure>) -> bool + Send>;
+
+/// A handle to the writer's thread.
+pub(super) struct Writer {
+    requests: Option<Sender<Request>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(super) fn start(mut core: Core) -> Result<Writer, Failure> {
+        let (requests, waiting) = channel();
+        let thread = thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || serve(&mut core, &waiting))
+            .map_err(|error| Failure::Unavailable(error.to_string()))?;
+        Ok(Writer { requests: Some(requests), thread: Some(thread) })
+    }
+
+    /// Carries out `work` in a transaction; the answer comes when it is committed.
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Core) -> Result<T, Failure> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, Failure>> {
+        let (answer, answered) = futures_channel::oneshot::channel();
+        let request: Request = Box::new(move |core| {
+            let result = in_savepoint(core, work);
+            Box::new(move |committed| {
+                let answered = match (committed, result) {
+                    (Ok(()), result) => result,
+                    (Err(_), Err(failure)) => Err(failure),
+                    (Err(failure), Ok(_)) => Err(failure),
+                };
+                answer.send(answered).is_ok()
+            })
+        });
+        let sent = self.requests.as_ref().is_some_and(|requests| requests.send(request).is_ok());
+        Box::pin(async move {
+            let closed = || Failure::Unavailable("the store is closed".to_owned());
+            if !sent {
+                return Err(closed());
+            }
+            answered.await.map_err(|_| closed())?
+        })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.requests.take());
+        if let Some(thread) = self.thread.take() {
+            // A writer that panicked has told so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(core: &mut Core, waiting: &Receiver<Request>) {
+    while let Ok(first) = waiting.recv() {
+        let group = std::iter::once(first).chain(waiting.try_iter()).take(GROUP);
+        commit_group(core, group);
+    }
+}
+
+/// One transaction for all of them.
+pub(super) fn commit_group(core: &mut Core, group: impl Iterator<Item = Request>) {
+    if let Err(error) = core.connection.execute_batch("BEGIN IMMEDIATE") {
+        for request in group {
+            let reply = request_not_begun(request);
+            reply(Err(Failure::from(rusqlite::Error::InvalidQuery)));
+        }
+        tracing::error!(%error, "the store does not begin a transaction");
+        return;
+    }
+    let replies: Vec<Reply> = group.map(|request| request(core)).collect();
+    let committed = commit(core);
+    for reply in replies {
+        let outcome = committed.as_ref().map_err(|message| Failure::Unknown(message.clone()));
+        reply(outcome.copied());
+    }
+}
+
+/// A request that is never carried out: its answer is dropped with it.
+fn request_not_begun(request: Request) -> Reply {
+    drop(request);
+    Box::new(|_| false)
+}
+
+fn commit(core: &mut Core) -> Result<(), String> {
+    let Err(error) = core.connection.execute_batch("COMMIT") else { return Ok(()) };
+    // A commit that fails, for want of space say, leaves the transaction open.
+    if !core.connection.is_autocommit() {
+        let _ = core.connection.execute_batch("ROLLBACK");
+    }
+    core.memory.definitions.clear();
+    tracing::error!(%error, "the store does not commit");
+    Err(error.to_string())
+}
+
+/// What fails half way is undone, and the others of the group go on.
+pub(super) fn in_savepoint<T>(
+    core: &mut Core,
+    work: impl FnOnce(&mut Core) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    core.connection.prepare_cached("SAVEPOINT request")?.execute([])?;
+    let result = work(core);
+    let end = if result.is_ok() { "RELEASE request" } else { "ROLLBACK TO request" };
+    if result.is_err() {
+        core.memory.definitions.clear();
+    }
+    core.connection.prepare_cached(end)?.execute([])?;
+    if result.is_err() {
+        core.connection.prepare_cached("RELEASE request")?.execute([])?;
+    }
+    result
+}

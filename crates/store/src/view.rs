@@ -1,0 +1,219 @@
+//! What can be seen: read from what was committed, nothing else.
+
+use std::sync::Arc;
+
+use engine::definition::Definition;
+use engine::ledger::{Entry, Outcome};
+use engine::run::{Run, RunStatus, StepRecord, TriggeredBy};
+use engine::schedule::{Schedule, Status};
+use engine::turn::Workflow;
+use engine::{RunId, RunKey, ScheduleId, WorkflowId};
+use jiff::Timestamp;
+
+/// A part of a list.
+#[derive(Clone, Debug)]
+pub struct Page<T> {
+    /// The items.
+    pub items: Vec<T>,
+    /// How many there are in all.
+    pub total: Total,
+    /// Where the next page begins.
+    pub next: Option<Cursor>,
+}
+
+/// Where a page begins: after the item with this key. Opaque to callers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cursor {
+    /// After this number.
+    Number(i64),
+    /// After this name.
+    Name(String),
+}
+
+/// How many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Total {
+    /// Exactly so many.
+    Exact(u64),
+    /// So many, and more: counting further would cost too much.
+    AtLeast(u64),
+}
+
+/// Which schedules.
+#[derive(Clone, Debug, Default)]
+pub struct ScheduleQuery {
+    /// With this status.
+    pub status: Option<Status>,
+    /// Of this workflow.
+    pub workflow: Option<WorkflowId>,
+    /// With words in the name that begin with these.
+    pub search: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+    /// After this one.
+    pub after: Option<Cursor>,
+    /// After so many more.
+    pub offset: u64,
+}
+
+/// A schedule as it is stored.
+#[derive(Clone, Debug)]
+pub struct ScheduleView {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// Its workflow's name.
+    pub workflow_name: String,
+}
+
+/// Which ledger rows.
+#[derive(Clone, Debug)]
+pub struct LedgerQuery {
+    /// Of this schedule.
+    pub schedule: ScheduleId,
+    /// With this outcome.
+    pub outcome: Option<Outcome>,
+    /// With a nominal or effective time from here on.
+    pub from: Option<Timestamp>,
+    /// And up to here.
+    pub to: Option<Timestamp>,
+    /// At most so many.
+    pub limit: usize,
+    /// After this one.
+    pub after: Option<Cursor>,
+}
+
+/// A ledger row.
+#[derive(Clone, Debug)]
+pub struct LedgerRow {
+    /// As it was decided.
+    pub entry: Entry,
+    /// The run that was created for it, and where that stands; gone if it was removed.
+    pub run: Option<(RunId, RunStatus)>,
+}
+
+/// Which runs.
+#[derive(Clone, Debug, Default)]
+pub struct RunQuery {
+    /// Of this workflow.
+    pub workflow: Option<WorkflowId>,
+    /// Of this schedule.
+    pub schedule: Option<ScheduleId>,
+    /// With one of these statuses.
+    pub status: Vec<RunStatus>,
+    /// Born from this.
+    pub triggered_by: Option<TriggeredBy>,
+    /// Created from here on.
+    pub since: Option<Timestamp>,
+    /// At most so many.
+    pub limit: usize,
+    /// After this one.
+    pub after: Option<Cursor>,
+}
+
+/// A run as it is stored.
+#[derive(Clone, Debug)]
+pub struct RunView {
+    /// The run.
+    pub run: Run,
+    /// Its workflow's name.
+    pub workflow_name: String,
+}
+
+/// A run with its steps.
+#[derive(Clone, Debug)]
+pub struct RunDetail {
+    /// The run.
+    pub view: RunView,
+    /// What it does.
+    pub definition: Arc<Definition>,
+    /// What became of its steps, in their order; those not reached yet are left out.
+    pub steps: Vec<StepView>,
+}
+
+/// What became of a step.
+pub type StepView = StepRecord;
+
+/// Which workflows.
+#[derive(Clone, Debug, Default)]
+pub struct WorkflowQuery {
+    /// At most so many.
+    pub limit: usize,
+    /// After this one.
+    pub after: Option<Cursor>,
+}
+
+/// A workflow with one of its revisions.
+#[derive(Clone, Debug)]
+pub struct WorkflowView {
+    /// The workflow.
+    pub workflow: Workflow,
+    /// Which revision.
+    pub revision: u32,
+    /// Its text.
+    pub source: String,
+    /// What it means.
+    pub definition: Arc<Definition>,
+    /// When it was saved.
+    pub saved_at: Timestamp,
+    /// How many schedules start it.
+    pub schedules: u64,
+}
+
+/// A calendar that was declared.
+#[derive(Clone, Debug)]
+pub struct CalendarView {
+    /// Its id.
+    pub id: String,
+    /// As it was written, JSON.
+    pub spec: String,
+}
+
+/// Figures.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Schedules by status.
+    pub schedules: Vec<(Status, u64)>,
+    /// Runs that have not ended, by status.
+    pub runs: Vec<(RunStatus, u64)>,
+    /// Workflows.
+    pub workflows: u64,
+    /// Wakeups that are due and not claimed, counted up to a limit.
+    pub due: u64,
+    /// The earliest wakeup.
+    pub next_wakeup: Option<Timestamp>,
+    /// Bytes in the store.
+    pub bytes: u64,
+}
+
+/// Something that is wrong with what is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind, for programs.
+    pub code: &'static str,
+    /// In words.
+    pub message: String,
+    /// Whether it was repaired.
+    pub repaired: bool,
+}
+
+/// A run's key, for lists.
+pub(crate) fn number(cursor: Option<&Cursor>) -> Option<i64> {
+    match cursor {
+        Some(Cursor::Number(number)) => Some(*number),
+        _ => None,
+    }
+}
+
+/// A name, for lists.
+pub(crate) fn name(cursor: Option<&Cursor>) -> Option<&str> {
+    match cursor {
+        Some(Cursor::Name(name)) => Some(name),
+        _ => None,
+    }
+}
+
+impl From<RunKey> for Cursor {
+    fn from(key: RunKey) -> Cursor {
+        Cursor::Number(key.0)
+    }
+}
