@@ -78,6 +78,9 @@ impl Runners {
     /// Dropping the future ends the work at once: a request is abandoned, a command's process
     /// group is killed.
     pub async fn perform(&self, work: Work, cancel: CancellationToken) -> Ended {
+        if cancel.is_cancelled() {
+            return Ended::Cancelled { message: "cancelled before anything was done".to_owned() };
+        }
         match &work.action {
             Action::Noop => Ended::Succeeded { output: Value::Null },
             Action::Http(action) => self.shared.http.perform(action, &work, &cancel).await,

@@ -57,9 +57,6 @@ impl Launcher {
             let message = format!("this node runs no commands; {remedy}");
             return Ended::for_good(code::EXEC_NOT_ALLOWED, message);
         }
-        if cancel.is_cancelled() {
-            return Ended::Cancelled { message: "cancelled before the command started".to_owned() };
-        }
         let mut command = match command::read(action, work) {
             Ok(command) => command,
             Err(refused) => return refused,

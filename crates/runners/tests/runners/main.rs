@@ -1,8 +1,10 @@
 //! The runners against real peers and real commands.
+#![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
 
 mod egress;
 mod exec;
 mod http;
+mod lifeline;
 mod orphans;
 mod peer;
 

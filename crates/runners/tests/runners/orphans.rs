@@ -1,91 +1,81 @@
 //! Commands that outlive a killed node.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use engine::definition::Action;
 use runners::{Policy, Runners, end_orphans};
-use tokio::io::AsyncReadExt;
-use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::exec::{allowed, command, shell};
+use crate::exec::{allowed, shell};
+use crate::lifeline::{Fifo, Lifeline, hold};
 use crate::{perform, succeeded, work};
 
-const DIR: &str = "PUNCTUAL_TEST_ORPHANS_DIR";
-const SOCKET: &str = "socket";
+/// Where the node that is to be killed notes its groups, and what its command holds.
+const GROUPS: &str = "PUNCTUAL_TEST_GROUPS";
+const FIFO: &str = "PUNCTUAL_TEST_FIFO";
 
-fn notes(dir: &Path) -> usize {
-    fs::read_dir(dir).unwrap().count()
+fn notes(groups: &Path) -> usize {
+    fs::read_dir(groups).unwrap().count()
 }
 
-fn noting(dir: &Path) -> Policy {
-    Policy { groups_dir: Some(dir.join("groups")), ..allowed() }
+fn noting(groups: &Path) -> Policy {
+    Policy { groups_dir: Some(groups.to_owned()), ..allowed() }
 }
 
-/// Not a test of its own: the node that `a_killed_node_s_commands_are_ended` kills.
+/// Not a test of its own: the node that another test starts and kills.
 #[tokio::test]
 #[ignore = "started by another test"]
 async fn node_to_be_killed() {
-    let Some(dir) = std::env::var_os(DIR) else { return };
-    let dir = Path::new(&dir);
-    let socket = dir.join(SOCKET);
-    let script = format!(
-        "python3 -c 'import socket, time; s = socket.socket(socket.AF_UNIX); \
-         s.connect(\"{}\"); s.send(b\"x\"); time.sleep(1000)' & wait",
-        socket.display()
-    );
-    perform(noting(dir), Action::Exec(shell(&script))).await;
+    let (Some(groups), Some(fifo)) = (std::env::var_os(GROUPS), std::env::var_os(FIFO)) else {
+        return;
+    };
+    let script = format!("{}; sleep 1000 & wait", hold(Path::new(&fifo)));
+    perform(noting(Path::new(&groups)), Action::Exec(shell(&script))).await;
 }
 
 #[tokio::test]
-async fn a_killed_node_s_commands_are_ended() {
-    let dir = tempfile::tempdir().unwrap();
-    let groups = dir.path().join("groups");
-    let listener = UnixListener::bind(dir.path().join(SOCKET)).unwrap();
+async fn commands_of_a_killed_node_are_ended() {
+    let groups = tempfile::tempdir().unwrap();
+    let groups = groups.path();
+    let lifeline = Lifeline::new();
     let mut node = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "orphans::node_to_be_killed", "--ignored"])
-        .env(DIR, dir.path())
+        .env(GROUPS, groups)
+        .env(FIFO, lifeline.path())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let (mut command, _) = listener.accept().await.unwrap();
-    command.read_exact(&mut [0]).await.unwrap();
-    assert_eq!(end_orphans(&groups).unwrap(), 0, "the node lives");
-    assert_eq!(notes(&groups), 1);
+    let held = lifeline.held().await;
+    assert_eq!(end_orphans(groups).unwrap(), 0, "the node lives");
 
     node.kill().unwrap();
     node.wait().unwrap();
-    assert_eq!(end_orphans(&groups).unwrap(), 1);
-    assert!(matches!(command.read(&mut [0]).await, Ok(0) | Err(_)));
-    assert_eq!(notes(&groups), 0);
-    assert_eq!(end_orphans(&groups).unwrap(), 0);
+    assert_eq!(end_orphans(groups).unwrap(), 1);
+    held.let_go().await;
+    assert_eq!((notes(groups), end_orphans(groups).unwrap()), (0, 0));
 }
 
 #[tokio::test]
 async fn a_note_is_there_while_the_command_runs() {
-    let dir = tempfile::tempdir().unwrap();
-    let groups = dir.path().join("groups");
-    let fifo = dir.path().join("fifo");
-    let script = format!("mkfifo {0}; cat {0}", fifo.display());
-    let runners = Runners::new(noting(dir.path())).unwrap();
-    let listener = UnixListener::bind(dir.path().join(SOCKET)).unwrap();
-    let script = format!(
-        "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect(\"{}\"); \
-         s.recv(1)'; true || {script}",
-        dir.path().join(SOCKET).display()
-    );
+    let groups = tempfile::tempdir().unwrap();
+    let groups = groups.path();
+    let lifeline = Lifeline::new();
+    let (hold, mut go) = (lifeline.hold(), Fifo::new());
+    let script = format!("{hold}; read line < {go}");
+    let runners = Runners::new(noting(groups)).unwrap();
     let performing = runners.perform(work(Action::Exec(shell(&script))), CancellationToken::new());
     let counting = async {
-        let (command, _) = listener.accept().await.unwrap();
-        let count = notes(&groups);
-        drop(command);
+        lifeline.held().await;
+        let count = notes(groups);
+        go.write().await;
         count
     };
     let (ended, count) = tokio::join!(performing, counting);
     succeeded(ended);
-    assert_eq!((count, notes(&groups)), (1, 0));
+    assert_eq!((count, notes(groups)), (1, 0));
 }
 
 #[test]
@@ -94,9 +84,8 @@ fn a_missing_folder_holds_no_orphans() {
 }
 
 /// Process ids are used again: only the start time tells whose group it is now.
-#[tokio::test]
-async fn another_process_with_the_noted_id_is_left_alone() {
-    use std::os::unix::process::CommandExt;
+#[test]
+fn another_process_with_the_noted_id_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let boot = boot.trim();
@@ -111,9 +100,9 @@ async fn another_process_with_the_noted_id_is_left_alone() {
     ] {
         fs::write(dir.path().join(name), "").unwrap();
     }
-    assert_eq!(end_orphans(dir.path()).unwrap(), 0);
-    assert!(stranger.try_wait().unwrap().is_none(), "the stranger was killed");
+    let ended = end_orphans(dir.path()).unwrap();
+    let left_alone = stranger.try_wait().unwrap().is_none();
     stranger.kill().unwrap();
     stranger.wait().unwrap();
-    let _ = command(&["true"]);
+    assert_eq!((ended, left_alone), (0, true));
 }
