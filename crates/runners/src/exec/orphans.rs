@@ -2,7 +2,9 @@
 //!
 //! A note is an empty file whose name says all, so none is ever half written. Processes are known
 //! by id and start time, because ids are used again; start times are read from `/proc`, so on
-//! systems without it nothing is noted.
+//! systems without it nothing is noted. Two gaps are left, because a child cannot be held back
+//! before it runs without unsafe code: a node killed between the start of a command and its note,
+//! and a group whose leader has ended, and been reaped, after its node was killed.
 
 use std::fs::{self, File};
 use std::io;

@@ -148,6 +148,22 @@ async fn json_is_read_and_anything_else_is_text() {
 }
 
 #[tokio::test]
+async fn an_answer_without_a_body_has_an_empty_text() {
+    let peer = Peer::serve(Router::new().fallback(mirror)).await;
+    let action = HttpAction { method: "HEAD".to_owned(), ..get(peer.url("/")) };
+    assert_eq!(succeeded(send(action).await)["body"], "");
+}
+
+#[tokio::test]
+async fn what_is_not_a_method_is_refused() {
+    for method in ["", "GET /x HTTP/1.1\r\nHost: evil", "GE T"] {
+        let action = HttpAction { method: method.to_owned(), ..get("http://127.0.0.1/") };
+        let (code, _, retryable) = failed(send(action).await);
+        assert_eq!((code, retryable), (code::INVALID_METHOD, false), "{method:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_limit_is_exact() {
     let peer = Peer::serve(Router::new().fallback(|| async { "12345" })).await;
     let limited = |max_bytes| HttpAction { max_bytes, ..get(peer.url("/")) };
@@ -266,6 +282,11 @@ async fn peers_that_are_not_there_are_told_apart() {
     let (code, message, retryable) = failed(send(get(format!("http://{closed}/"))).await);
     assert_eq!((code, retryable), (code::CONNECT, true), "{message}");
     assert!(message.contains("refused"), "{message}");
+
+    let plain = Peer::serve(Router::new().fallback(mirror)).await;
+    let over_tls = plain.url("/").replace("http:", "https:");
+    let (code, message, retryable) = failed(send(get(over_tls)).await);
+    assert_eq!((code, retryable), (code::CONNECT, true), "{message}");
 
     let (code, message, retryable) = failed(send(get("http://nowhere.invalid/")).await);
     assert_eq!((code, retryable), (code::DNS, true), "{message}");

@@ -1,6 +1,7 @@
 //! Commands that outlive a killed node.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,9 +14,11 @@ use crate::exec::{allowed, shell};
 use crate::lifeline::{Fifo, Lifeline, hold};
 use crate::{perform, succeeded, work};
 
-/// Where the node that is to be killed notes its groups, and what its command holds.
+/// Where the node that is to be killed notes its groups, what its command holds, and what it holds
+/// itself once it has noted the command.
 const GROUPS: &str = "PUNCTUAL_TEST_GROUPS";
-const FIFO: &str = "PUNCTUAL_TEST_FIFO";
+const HELD_BY_COMMAND: &str = "PUNCTUAL_TEST_HELD_BY_COMMAND";
+const HELD_BY_NODE: &str = "PUNCTUAL_TEST_HELD_BY_NODE";
 
 fn notes(groups: &Path) -> usize {
     fs::read_dir(groups).unwrap().count()
@@ -29,32 +32,40 @@ fn noting(groups: &Path) -> Policy {
 #[tokio::test]
 #[ignore = "started by another test"]
 async fn node_to_be_killed() {
-    let (Some(groups), Some(fifo)) = (std::env::var_os(GROUPS), std::env::var_os(FIFO)) else {
-        return;
+    let given = [GROUPS, HELD_BY_COMMAND, HELD_BY_NODE].map(std::env::var_os);
+    let [Some(groups), Some(held_by_command), Some(held_by_node)] = given else { return };
+    let script = format!("{}; sleep 1000 & wait", hold(Path::new(&held_by_command)));
+    let performing = perform(noting(Path::new(&groups)), Action::Exec(shell(&script)));
+    // Polled after the other: the command has been started and noted by then.
+    let announcing = async {
+        let mut pipe = fs::OpenOptions::new().write(true).open(held_by_node).unwrap();
+        pipe.write_all(b"\n").unwrap();
+        std::future::pending::<()>().await;
     };
-    let script = format!("{}; sleep 1000 & wait", hold(Path::new(&fifo)));
-    perform(noting(Path::new(&groups)), Action::Exec(shell(&script))).await;
+    tokio::join!(performing, announcing);
 }
 
 #[tokio::test]
 async fn commands_of_a_killed_node_are_ended() {
     let groups = tempfile::tempdir().unwrap();
     let groups = groups.path();
-    let lifeline = Lifeline::new();
+    let (command, noted) = (Lifeline::new(), Lifeline::new());
     let mut node = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "orphans::node_to_be_killed", "--ignored"])
         .env(GROUPS, groups)
-        .env(FIFO, lifeline.path())
+        .env(HELD_BY_COMMAND, command.path())
+        .env(HELD_BY_NODE, noted.path())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let held = lifeline.held().await;
+    let (command, noted) = tokio::join!(command.held(), noted.held());
     assert_eq!(end_orphans(groups).unwrap(), 0, "the node lives");
 
     node.kill().unwrap();
     node.wait().unwrap();
+    noted.let_go().await;
     assert_eq!(end_orphans(groups).unwrap(), 1);
-    held.let_go().await;
+    command.let_go().await;
     assert_eq!((notes(groups), end_orphans(groups).unwrap()), (0, 0));
 }
 
