@@ -1,2 +1,90 @@
 //! Does the work of an attempt: an HTTP request, a command.
+//!
+//! A [`Runners`] holds what the host permits ([`Policy`]) and performs one [`Work`] at a time per
+//! call; how it ended is an [`Ended`], never a panic. It knows neither runs nor retries: whoever
+//! calls it decides what follows. Secrets are not known here either: whoever put them into the
+//! action masks them in what comes back. Messages hold no query and no password of a URL.
 #![forbid(unsafe_code)]
+
+mod address;
+mod egress;
+mod ended;
+mod exec;
+mod http;
+mod policy;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::definition::Action;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+pub use egress::{Egress, EgressError};
+pub use ended::{Ended, code};
+pub use exec::end_orphans;
+pub use policy::Policy;
+
+/// One attempt to perform.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Work {
+    /// What to do.
+    pub action: Action,
+    /// The run that the attempt belongs to.
+    pub run_id: String,
+    /// The step that the attempt belongs to.
+    pub step_id: String,
+    /// The same for every attempt that must have its effect once.
+    pub idempotency_key: String,
+    /// The run's input.
+    pub input: Value,
+    /// How long the attempt may take.
+    pub timeout: Duration,
+}
+
+/// Performs attempts. Cloning is cheap and shares connections.
+#[derive(Clone, Debug)]
+pub struct Runners {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    http: http::Sender,
+    exec: exec::Launcher,
+}
+
+/// Why a node cannot perform attempts.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// TLS or the resolver did not start.
+    #[error("the HTTP client cannot be set up: {0}")]
+    Http(#[from] reqwest::Error),
+    /// The folder for process groups cannot be made.
+    #[error("the folder for process groups cannot be made: {0}")]
+    GroupsDir(#[from] std::io::Error),
+}
+
+impl Runners {
+    /// Prepares everything that attempts share.
+    pub fn new(policy: Policy) -> Result<Runners, SetupError> {
+        let http = http::Sender::new(policy.egress)?;
+        let exec = exec::Launcher::new(policy.allow_exec, policy.cancel_grace, policy.groups_dir)?;
+        Ok(Runners { shared: Arc::new(Shared { http, exec }) })
+    }
+
+    /// Performs one attempt, until it ends, its time is over or `cancel` is cancelled.
+    ///
+    /// Dropping the future ends the work at once: a request is abandoned, a command's process
+    /// group is killed.
+    pub async fn perform(&self, work: Work, cancel: CancellationToken) -> Ended {
+        if cancel.is_cancelled() {
+            return Ended::Cancelled { message: "cancelled before anything was done".to_owned() };
+        }
+        match &work.action {
+            Action::Noop => Ended::Succeeded { output: Value::Null },
+            Action::Http(action) => self.shared.http.perform(action, &work, &cancel).await,
+            Action::Exec(action) => self.shared.exec.perform(action, &work, &cancel).await,
+        }
+    }
+}

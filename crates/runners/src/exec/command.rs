@@ -1,0 +1,77 @@
+//! A command as it is started.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+
+use engine::definition::ExecAction;
+use tokio::process::Command;
+
+use crate::{Ended, Work, code};
+
+/// What a command gets of the node's own environment: nothing that could hold a secret.
+const INHERITED: &[&str] = &["PATH", "HOME", "LANG", "TZ", "USER"];
+
+/// Where programs are, if the node does not know either.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Reads an action; what cannot be started is refused for good.
+pub(super) fn read(action: &ExecAction, work: &Work) -> Result<Command, Ended> {
+    let Some((program, arguments)) = action.command.split_first().filter(|(p, _)| !p.is_empty())
+    else {
+        let message = "the command is empty; write the program first in `command`";
+        return Err(Ended::for_good(code::INVALID_COMMAND, message));
+    };
+    if let Some(name) = action.env.keys().find(|name| !is_variable(name)) {
+        let name = name.escape_debug();
+        let message = format!("`{name}` cannot be the name of a variable; correct `env`");
+        return Err(Ended::for_good(code::INVALID_COMMAND, message));
+    }
+    if let Some(cwd) = action.cwd.as_ref().filter(|cwd| !Path::new(cwd).is_dir()) {
+        let message = format!("`{cwd}` is not a folder; correct `cwd` or make it");
+        return Err(Ended::for_good(code::EXEC_START, message));
+    }
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env_clear()
+        .env("PATH", DEFAULT_PATH)
+        .envs(inherited())
+        .envs(&action.env)
+        .env("PUNCTUAL_RUN_ID", &work.run_id)
+        .env("PUNCTUAL_STEP_ID", &work.step_id)
+        .env("PUNCTUAL_IDEMPOTENCY_KEY", &work.idempotency_key)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if let Some(cwd) = &action.cwd {
+        command.current_dir(cwd);
+    }
+    Ok(command)
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+fn inherited() -> impl Iterator<Item = (&'static str, OsString)> {
+    INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)))
+}
+
+/// Tells why a command did not start. A host that is short of processes or memory may recover; a
+/// program that is not there or not a program does not become one.
+pub(super) fn not_started(action: &ExecAction, error: &io::Error) -> Ended {
+    use io::ErrorKind::{InvalidInput, NotADirectory, NotFound, PermissionDenied};
+    let program = action.command.first().map(String::as_str).unwrap_or_default().escape_debug();
+    let remedy = match error.kind() {
+        NotFound | NotADirectory => "; give its full path, or install it where PATH finds it",
+        PermissionDenied => "; make it executable for the node's user",
+        InvalidInput => "; remove the NUL characters",
+        _ => "",
+    };
+    let for_good =
+        matches!(error.kind(), NotFound | NotADirectory | PermissionDenied | InvalidInput);
+    let message = format!("`{program}` could not be started: {error}{remedy}");
+    Ended::Failed { code: code::EXEC_START, message, retryable: !for_good, output: None }
+}

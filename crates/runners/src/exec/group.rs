@@ -1,0 +1,77 @@
+//! A command and all it starts: one process group, which ends as a whole.
+
+use std::io;
+use std::process::ExitStatus;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{self, SignalKind};
+
+use super::Pipes;
+use super::orphans::{Note, Notes};
+
+/// A running process group. Dropping it kills the group.
+pub(super) struct Group {
+    leader: Child,
+    /// The group's id while it is ours to signal: from the start until the leader is reaped, when
+    /// the number may come to mean another group.
+    id: Option<Pid>,
+    children: unix::Signal,
+    note: Option<Note>,
+}
+
+impl Group {
+    pub(super) fn start(command: &mut Command, notes: Option<&Notes>) -> io::Result<Group> {
+        // Listened for before there is a child, so that no end is missed.
+        let children = unix::signal(SignalKind::child())?;
+        let leader = command.process_group(0).kill_on_drop(true).spawn()?;
+        let id = leader.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let note = id.zip(notes).and_then(|(id, notes)| notes.note(id));
+        Ok(Group { leader, id, children, note })
+    }
+
+    pub(super) fn pipes(&mut self) -> Pipes {
+        Pipes {
+            stdin: self.leader.stdin.take(),
+            stdout: self.leader.stdout.take(),
+            stderr: self.leader.stderr.take(),
+        }
+    }
+
+    /// Returns when the leader has ended. It is not reaped: as a zombie it keeps the group's id
+    /// ours until [`finish`](Group::finish).
+    pub(super) async fn leader_ended(&mut self) {
+        let Some(id) = self.id else { return };
+        while !is_zombie(id) {
+            self.children.recv().await;
+        }
+    }
+
+    /// Sends a signal to every process of the group; none being left is no error.
+    pub(super) fn signal(&self, signal: Signal) {
+        if let Some(id) = self.id {
+            let _ = kill_process_group(id, signal);
+        }
+    }
+
+    /// Kills what is left of the group and reaps its leader.
+    pub(super) async fn finish(&mut self) -> io::Result<ExitStatus> {
+        self.signal(Signal::KILL);
+        let status = self.leader.wait().await;
+        self.id = None;
+        self.note = None;
+        status
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+/// Whether a child has ended and waits to be reaped. One that cannot be asked about has ended.
+fn is_zombie(child: Pid) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::Pid(child), options), Ok(None))
+}

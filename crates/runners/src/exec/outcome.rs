@@ -1,0 +1,123 @@
+//! How a command ended, told.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use engine::definition::ExecAction;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::output::Captured;
+use crate::{Ended, code};
+
+/// Why a command ended.
+pub(super) enum Why {
+    OfItself,
+    /// Its time was over; whether it ended in the grace period or had to be killed.
+    TimedOut {
+        in_grace: bool,
+    },
+    /// It was cancelled; whether it ended in the grace period or had to be killed.
+    Cancelled {
+        in_grace: bool,
+    },
+}
+
+/// All there is to know about a command that has ended.
+pub(super) struct Outcome {
+    pub(super) why: Why,
+    pub(super) status: ExitStatus,
+    pub(super) stdout: Captured,
+    pub(super) stderr: Captured,
+}
+
+impl Outcome {
+    pub(super) fn told(self, action: &ExecAction, timeout: Duration) -> Ended {
+        let program = action.command.first().map(String::as_str).unwrap_or_default();
+        match self.why {
+            Why::TimedOut { in_grace } => {
+                let what = format!("`{program}` did not end within {timeout:?}");
+                Ended::TimedOut { message: self.message(&format!("{what}{}", how(in_grace))) }
+            }
+            Why::Cancelled { in_grace } => {
+                let what = format!("`{program}` was cancelled{}", how(in_grace));
+                Ended::Cancelled { message: self.message(&what) }
+            }
+            Why::OfItself if self.status.success() => Ended::Succeeded { output: self.output() },
+            Why::OfItself => self.failed(program),
+        }
+    }
+
+    fn failed(self, program: &str) -> Ended {
+        let (code, what) = match (self.status.code(), self.status.signal()) {
+            (Some(exit_code), _) => {
+                (code::EXIT_CODE, format!("`{program}` ended with code {exit_code}"))
+            }
+            (None, signal) => {
+                let signal = signal_name(signal.unwrap_or_default());
+                (code::SIGNAL, format!("`{program}` was ended by {signal}"))
+            }
+        };
+        let message = self.message(&what);
+        Ended::Failed { code, message, retryable: true, output: Some(self.output()) }
+    }
+
+    fn message(&self, what: &str) -> String {
+        match self.stderr.last_lines() {
+            lines if lines.is_empty() => what.to_owned(),
+            lines => format!("{what}: {lines}"),
+        }
+    }
+
+    fn output(&self) -> Value {
+        let stdout = self.stdout.text();
+        let mut output = json!({
+            "exit_code": self.status.code(),
+            "stderr": self.stderr.text(),
+            "stderr_bytes": self.stderr.total(),
+            "stderr_truncated": self.stderr.is_truncated(),
+            "stdout_bytes": self.stdout.total(),
+            "stdout_truncated": self.stdout.is_truncated(),
+        });
+        if !self.stdout.is_truncated()
+            && let Ok(json) = serde_json::from_str(&stdout)
+        {
+            output["json"] = json;
+        }
+        if let Some(signal) = self.status.signal() {
+            output["signal"] = signal_name(signal).into();
+        }
+        output["stdout"] = stdout.into();
+        output
+    }
+}
+
+fn how(in_grace: bool) -> &'static str {
+    if in_grace { "; it ended after SIGTERM" } else { "; it was killed after its grace period" }
+}
+
+fn signal_name(number: i32) -> String {
+    const NAMES: &[(Signal, &str)] = &[
+        (Signal::HUP, "SIGHUP"),
+        (Signal::INT, "SIGINT"),
+        (Signal::QUIT, "SIGQUIT"),
+        (Signal::ILL, "SIGILL"),
+        (Signal::TRAP, "SIGTRAP"),
+        (Signal::ABORT, "SIGABRT"),
+        (Signal::BUS, "SIGBUS"),
+        (Signal::FPE, "SIGFPE"),
+        (Signal::KILL, "SIGKILL"),
+        (Signal::USR1, "SIGUSR1"),
+        (Signal::SEGV, "SIGSEGV"),
+        (Signal::USR2, "SIGUSR2"),
+        (Signal::PIPE, "SIGPIPE"),
+        (Signal::ALARM, "SIGALRM"),
+        (Signal::TERM, "SIGTERM"),
+        (Signal::XCPU, "SIGXCPU"),
+        (Signal::XFSZ, "SIGXFSZ"),
+        (Signal::SYS, "SIGSYS"),
+    ];
+    let known = NAMES.iter().find(|(signal, _)| signal.as_raw() == number);
+    known.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
+}

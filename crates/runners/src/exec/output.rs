@@ -1,0 +1,103 @@
+//! What a command writes: its beginning up to a limit, its last lines, and how much it was.
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Enough for the last lines of an error.
+const TAIL_BYTES: usize = 2048;
+const TAIL_LINES: usize = 5;
+
+/// What was read from one pipe.
+#[derive(Debug)]
+pub(super) struct Captured {
+    limit: usize,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    total: u64,
+}
+
+impl Captured {
+    pub(super) fn new(limit: u64) -> Captured {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        Captured { limit, head: Vec::new(), tail: Vec::new(), total: 0 }
+    }
+
+    /// Reads to the end, also beyond the limit: a command whose pipe is full would wait for ever.
+    pub(super) async fn read_from(&mut self, pipe: Option<impl AsyncRead + Unpin>) {
+        let Some(mut pipe) = pipe else { return };
+        let mut buffer = vec![0; 64 * 1024];
+        // A pipe that cannot be read has ended.
+        while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
+            self.take(&buffer[..count]);
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let room = self.limit - self.head.len();
+        self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]);
+        let surplus = self.tail.len().saturating_sub(TAIL_BYTES);
+        self.tail.drain(..surplus);
+    }
+
+    /// How many bytes were written, kept or not.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    pub(super) fn is_truncated(&self) -> bool {
+        self.total > self.head.len() as u64
+    }
+
+    /// What was kept; a character that the limit cut in two is left out.
+    pub(super) fn text(&self) -> String {
+        let whole = match std::str::from_utf8(&self.head) {
+            Err(error) if error.error_len().is_none() && self.is_truncated() => {
+                &self.head[..error.valid_up_to()]
+            }
+            _ => &self.head,
+        };
+        String::from_utf8_lossy(whole).into_owned()
+    }
+
+    /// The last lines that were written, kept or not.
+    pub(super) fn last_lines(&self) -> String {
+        let text = String::from_utf8_lossy(&self.tail);
+        let lines: Vec<_> = text.trim_end().lines().collect();
+        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn captured(limit: u64, pieces: &[&str]) -> Captured {
+        let mut captured = Captured::new(limit);
+        pieces.iter().for_each(|piece| captured.take(piece.as_bytes()));
+        captured
+    }
+
+    #[test]
+    fn the_head_is_kept_up_to_the_limit() {
+        for (limit, pieces, text, truncated) in [
+            (3, &["ab", "c"] as &[_], "abc", false),
+            (3, &["ab", "cd"], "abc", true),
+            (0, &["a"], "", true),
+            (0, &[], "", false),
+            (4, &["aéé"], "aé", true),
+            (5, &["aéé"], "aéé", false),
+        ] {
+            let captured = captured(limit, pieces);
+            assert_eq!((captured.text().as_str(), captured.is_truncated()), (text, truncated));
+        }
+    }
+
+    #[test]
+    fn the_last_lines_are_known_however_much_was_written() {
+        let long = "x".repeat(10_000);
+        let captured = captured(1, &[&long, "\n1\n2\n3\n4\n5\n6\n", "\n"]);
+        assert_eq!(captured.last_lines(), "2\n3\n4\n5\n6");
+        assert_eq!(captured.total(), 10_014);
+    }
+}

@@ -1,0 +1,124 @@
+//! The answer to a request: read up to a limit, judged, made into an output.
+
+use engine::definition::HttpAction;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::{Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::outgoing::Outgoing;
+use crate::{Ended, code};
+
+/// What later steps may need. Cookies are not among them: they are credentials.
+const USEFUL_HEADERS: &[&str] = &[
+    "content-encoding",
+    "content-type",
+    "date",
+    "etag",
+    "last-modified",
+    "link",
+    "location",
+    "retry-after",
+    "x-request-id",
+];
+
+/// Enough of an answer to recognise what went wrong.
+const QUOTED_CHARS: usize = 300;
+
+pub(super) struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    /// After decompression.
+    bytes: Vec<u8>,
+    cut: bool,
+}
+
+impl Answer {
+    /// Reads at most `limit` bytes, counted after decompression, and leaves the rest unread.
+    pub(super) async fn read(mut response: Response, limit: u64) -> Result<Answer, reqwest::Error> {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let mut bytes = Vec::new();
+        let mut cut = false;
+        while let Some(chunk) = response.chunk().await? {
+            let room = limit - bytes.len();
+            bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if chunk.len() > room {
+                cut = true;
+                break;
+            }
+        }
+        Ok(Answer {
+            status: response.status(),
+            headers: std::mem::take(response.headers_mut()),
+            bytes,
+            cut,
+        })
+    }
+
+    /// Whether the answer is what the action wants.
+    pub(super) fn judged(self, outgoing: &Outgoing, action: &HttpAction) -> Ended {
+        if !is_expected(self.status, &action.expect) {
+            return Ended::Failed {
+                code: code::HTTP_STATUS,
+                message: self.unexpected(outgoing, action),
+                retryable: may_heal(self.status),
+                output: Some(self.output()),
+            };
+        }
+        if self.cut {
+            let limit = action.max_bytes;
+            return Ended::for_good(
+                code::TOO_LARGE,
+                format!(
+                    "the answer to {outgoing} has more than {limit} bytes; raise `max_bytes` or \
+                     ask for less"
+                ),
+            );
+        }
+        Ended::Succeeded { output: self.output() }
+    }
+
+    fn unexpected(&self, outgoing: &Outgoing, action: &HttpAction) -> String {
+        let wanted = if action.expect.is_empty() {
+            "200 to 299".to_owned()
+        } else {
+            let statuses: Vec<_> = action.expect.iter().map(u16::to_string).collect();
+            statuses.join(", ")
+        };
+        let text = String::from_utf8_lossy(&self.bytes);
+        let quoted: String = text.trim().chars().take(QUOTED_CHARS).collect();
+        let separator = if quoted.is_empty() { "" } else { ": " };
+        format!("{outgoing} answered {}, expected {wanted}{separator}{quoted}", self.status)
+    }
+
+    fn output(&self) -> Value {
+        let mut headers = Map::new();
+        for name in USEFUL_HEADERS {
+            if let Some(value) = self.headers.get(*name) {
+                let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
+                headers.insert((*name).to_owned(), Value::String(text));
+            }
+        }
+        json!({ "status": self.status.as_u16(), "headers": headers, "body": self.body() })
+    }
+
+    fn body(&self) -> Value {
+        let parsed = if self.is_json() { serde_json::from_slice(&self.bytes).ok() } else { None };
+        parsed.unwrap_or_else(|| String::from_utf8_lossy(&self.bytes).into())
+    }
+
+    fn is_json(&self) -> bool {
+        let kind = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let essence = kind.unwrap_or_default().split(';').next().unwrap_or_default();
+        let essence = essence.trim().to_ascii_lowercase();
+        essence == "application/json" || essence.ends_with("+json")
+    }
+}
+
+fn is_expected(status: StatusCode, expect: &[u16]) -> bool {
+    if expect.is_empty() { status.is_success() } else { expect.contains(&status.as_u16()) }
+}
+
+/// These say that the request itself is wrong: asking again changes nothing.
+fn may_heal(status: StatusCode) -> bool {
+    !matches!(status.as_u16(), 400 | 401 | 403 | 404 | 405 | 410 | 422)
+}

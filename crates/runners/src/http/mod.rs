@@ -1,0 +1,204 @@
+//! HTTP requests: prepared, sent hop by hop, each hop checked, the answer read up to a limit.
+
+mod answer;
+mod outgoing;
+mod redirect;
+mod resolve;
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::definition::HttpAction;
+use reqwest::header::LOCATION;
+use reqwest::{Client, Response};
+use tokio_util::sync::CancellationToken;
+
+use crate::egress::{Admission, Egress, Refused};
+use crate::{Ended, Work, code};
+use answer::Answer;
+use outgoing::{Outgoing, shown};
+use redirect::follow;
+use resolve::{Filtering, Unresolved};
+
+/// Sends requests to where the egress policy admits them.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    egress: Arc<Egress>,
+    /// A resolver sees a name without its port, so whether the list has the name at that port is
+    /// settled before, by the choice of the client. They share no connections.
+    by_ranges: Client,
+    by_name: Client,
+}
+
+impl Sender {
+    pub(crate) fn new(egress: Egress) -> Result<Sender, reqwest::Error> {
+        let egress = Arc::new(egress);
+        let by_ranges = client(&egress, Admission::Ranges)?;
+        let by_name = client(&egress, Admission::ByName)?;
+        Ok(Sender { egress, by_ranges, by_name })
+    }
+
+    pub(crate) async fn perform(
+        &self,
+        action: &HttpAction,
+        work: &Work,
+        cancel: &CancellationToken,
+    ) -> Ended {
+        let outgoing = match Outgoing::prepare(action, work) {
+            Ok(outgoing) => outgoing,
+            Err(refused) => return refused,
+        };
+        let what = outgoing.to_string();
+        let ended = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(Interrupted::Cancelled),
+            ended = tokio::time::timeout(work.timeout, self.exchange(outgoing, action)) => {
+                ended.map_err(|_| Interrupted::TimedOut)
+            }
+        };
+        match ended {
+            Ok(ended) => ended,
+            Err(interrupted) => interrupted.told(&what, work.timeout),
+        }
+    }
+
+    async fn exchange(&self, mut outgoing: Outgoing, action: &HttpAction) -> Ended {
+        let mut redirects_left = action.redirects;
+        loop {
+            let response = match self.send(&outgoing).await {
+                Ok(response) => response,
+                Err(failure) => return failure,
+            };
+            let Some(location) = next_location(&response, action) else {
+                return match Answer::read(response, action.max_bytes).await {
+                    Ok(answer) => answer.judged(&outgoing, action),
+                    Err(error) => told(&outgoing, error),
+                };
+            };
+            if redirects_left == 0 {
+                return Ended::for_good(
+                    code::TOO_MANY_REDIRECTS,
+                    format!(
+                        "{outgoing} answered with one more redirect than the {} allowed; \
+                         raise `redirects` or give the final URL",
+                        action.redirects
+                    ),
+                );
+            }
+            redirects_left -= 1;
+            if let Err(refused) = follow(&mut outgoing, response.status(), &location) {
+                return refused;
+            }
+        }
+    }
+
+    async fn send(&self, outgoing: &Outgoing) -> Result<Response, Ended> {
+        let admission = self.egress.check_url(&outgoing.url).map_err(|refused| {
+            Ended::for_good(code::EGRESS_REFUSED, format!("{outgoing} was not sent: {refused}"))
+        })?;
+        let client = match admission {
+            Admission::Ranges => &self.by_ranges,
+            Admission::ByName => &self.by_name,
+        };
+        tracing::debug!(request = %outgoing, "sending");
+        let mut request = client
+            .request(outgoing.method.clone(), outgoing.url.clone())
+            .headers(outgoing.headers.clone());
+        if let Some(body) = &outgoing.body {
+            request = request.body(body.clone());
+        }
+        request.send().await.map_err(|error| told(outgoing, error))
+    }
+}
+
+fn client(egress: &Arc<Egress>, admission: Admission) -> Result<Client, reqwest::Error> {
+    Client::builder()
+        // A proxy would resolve names itself, past our check.
+        .no_proxy()
+        // Each hop is checked and stripped of credentials by our own loop.
+        .redirect(reqwest::redirect::Policy::none())
+        // Whether to try again is decided and recorded by the engine.
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .dns_resolver(Arc::new(Filtering::new(Arc::clone(egress), admission)))
+        .build()
+}
+
+/// Where an answer leads, if it is a redirect to be followed: a status that the action expects is
+/// the answer itself, and so is every status where none is to be followed.
+fn next_location(response: &Response, action: &HttpAction) -> Option<Vec<u8>> {
+    let status = response.status().as_u16();
+    let to_follow = action.redirects > 0
+        && matches!(status, 301 | 302 | 303 | 307 | 308)
+        && !action.expect.contains(&status);
+    let location = response.headers().get(LOCATION)?;
+    to_follow.then(|| location.as_bytes().to_vec())
+}
+
+enum Interrupted {
+    Cancelled,
+    TimedOut,
+}
+
+impl Interrupted {
+    fn told(self, what: &str, timeout: Duration) -> Ended {
+        match self {
+            Interrupted::Cancelled => Ended::Cancelled {
+                message: format!("{what} was abandoned; it may have reached its peer"),
+            },
+            Interrupted::TimedOut => Ended::TimedOut {
+                message: format!(
+                    "{what} had no full answer within {timeout:?}; it may have reached its peer"
+                ),
+            },
+        }
+    }
+}
+
+/// Tells what went wrong between sending and the end of the answer.
+fn told(outgoing: &Outgoing, error: reqwest::Error) -> Ended {
+    // The URL may hold secrets in its query.
+    let error = error.without_url();
+    if let Some(refused) = source::<Refused>(&error) {
+        let message = format!("{outgoing} was not sent: {refused}");
+        return Ended::for_good(code::EGRESS_REFUSED, message);
+    }
+    if let Some(unresolved) = source::<Unresolved>(&error) {
+        return Ended::failed(code::DNS, format!("{outgoing} was not sent: {unresolved}"));
+    }
+    let chain = chain(&error);
+    if error.is_builder() {
+        Ended::for_good(code::INVALID_URL, format!("{outgoing} cannot be sent: {chain}"))
+    } else if error.is_connect() {
+        let peer = shown(&outgoing.url);
+        Ended::failed(code::CONNECT, format!("no connection for {peer}: {chain}"))
+    } else if error.is_body() || error.is_decode() {
+        Ended::failed(code::BODY, format!("the answer to {outgoing} broke off: {chain}"))
+    } else {
+        Ended::failed(code::REQUEST, format!("{outgoing} got no answer: {chain}"))
+    }
+}
+
+fn source<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
+    let mut next = error.source();
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// The innermost causes say most: "connection refused" rather than "error sending request".
+fn chain(error: &reqwest::Error) -> String {
+    let mut texts = Vec::new();
+    let mut next: Option<&dyn Error> = error.source();
+    while let Some(error) = next {
+        texts.push(error.to_string());
+        next = error.source();
+    }
+    texts.dedup();
+    if texts.is_empty() { error.to_string() } else { texts.join(": ") }
+}

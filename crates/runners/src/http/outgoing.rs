@@ -1,0 +1,127 @@
+//! A request as it is sent, and as it is shown.
+
+use std::fmt;
+
+use engine::definition::HttpAction;
+use reqwest::Method;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use serde_json::Value;
+use url::Url;
+
+use crate::{Ended, Work, code};
+
+const AGENT: &str = concat!("punctual/", env!("CARGO_PKG_VERSION"));
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const RUN_ID: HeaderName = HeaderName::from_static("punctual-run-id");
+
+/// Headers that say how a message is framed or passed on. Two opinions about that are how requests
+/// are smuggled, so a definition has none.
+const FRAMING: &[&str] = &[
+    "connection",
+    "content-length",
+    "expect",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A request as it is sent at one hop.
+#[derive(Clone, Debug)]
+pub(super) struct Outgoing {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Option<Vec<u8>>,
+}
+
+impl Outgoing {
+    /// Reads an action; what cannot be sent is refused for good.
+    pub(super) fn prepare(action: &HttpAction, work: &Work) -> Result<Outgoing, Ended> {
+        let url = read_url(&action.url)?;
+        let method = Method::from_bytes(action.method.as_bytes()).map_err(|_| {
+            Ended::for_good(
+                code::INVALID_METHOD,
+                format!("`{}` is not a method; write GET, POST, …", action.method.escape_debug()),
+            )
+        })?;
+        let mut headers = read_headers(action)?;
+        let body = body(action, &method, &work.input);
+        if let Some((_, kind)) = &body {
+            headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(kind));
+        }
+        headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
+        if !headers.contains_key(IDEMPOTENCY_KEY) {
+            headers.insert(IDEMPOTENCY_KEY, own_value("idempotency key", &work.idempotency_key)?);
+        }
+        headers.insert(RUN_ID, own_value("run id", &work.run_id)?);
+        Ok(Outgoing { method, url, headers, body: body.map(|(bytes, _)| bytes) })
+    }
+}
+
+/// Without query, fragment and password, any of which may be secret.
+impl fmt::Display for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, shown(&self.url))
+    }
+}
+
+/// A URL without query, fragment and password, any of which may be secret.
+pub(super) fn shown(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{host}{port}{}", url.scheme(), url.path())
+}
+
+fn read_url(text: &str) -> Result<Url, Ended> {
+    let refused = |why: String| Err(Ended::for_good(code::INVALID_URL, why));
+    match Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
+        Ok(url) => refused(format!(
+            "requests go to http:// and https:// only, not to {}:; correct `url`",
+            url.scheme()
+        )),
+        Err(error) => refused(format!("the URL cannot be read: {error}; correct `url`")),
+    }
+}
+
+fn read_headers(action: &HttpAction) -> Result<HeaderMap, Ended> {
+    let refused = |why: String| Ended::for_good(code::INVALID_HEADER, why);
+    let mut headers = HeaderMap::new();
+    for (name, value) in &action.headers {
+        let shown = name.escape_debug();
+        let read_name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| refused(format!("`{shown}` is not the name of a header")))?;
+        if FRAMING.contains(&read_name.as_str()) {
+            return Err(refused(format!("the header `{shown}` is set by Punctual; remove it")));
+        }
+        let read_value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| {
+            refused(format!(
+                "the value of the header `{shown}` has a line break or another control character"
+            ))
+        })?;
+        headers.append(read_name, read_value);
+    }
+    Ok(headers)
+}
+
+fn own_value(what: &str, text: &str) -> Result<HeaderValue, Ended> {
+    HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
+        let message = format!("the {what} has a character that no header may have");
+        Ended::for_good(code::INVALID_HEADER, message)
+    })
+}
+
+/// The bytes of the body and their kind.
+fn body(action: &HttpAction, method: &Method, input: &Value) -> Option<(Vec<u8>, &'static str)> {
+    let sends_input = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
+    match &action.body {
+        Some(Value::String(text)) => Some((text.clone().into_bytes(), "text/plain; charset=utf-8")),
+        Some(value) => Some((value.to_string().into_bytes(), "application/json")),
+        None if sends_input => Some((input.to_string().into_bytes(), "application/json")),
+        None => None,
+    }
+}

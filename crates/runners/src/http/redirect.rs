@@ -1,0 +1,162 @@
+//! What a redirect makes of a request.
+
+use reqwest::header::HeaderName;
+use reqwest::{Method, StatusCode};
+use url::Url;
+
+use super::outgoing::{Outgoing, shown};
+use crate::{Ended, code};
+
+/// The headers that another origin gets. A token may be in a header of any name (`X-Api-Key`,
+/// `Private-Token`, …), so the rest stays behind, not only what is known to be secret.
+const FOR_OTHERS: &[&str] = &[
+    "accept",
+    "accept-language",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "idempotency-key",
+    "punctual-run-id",
+    "user-agent",
+];
+
+const OF_A_BODY: &[&str] = &["content-encoding", "content-language", "content-type"];
+
+/// Changes a request into the one that a redirect asks for. Where it may go is checked when it is
+/// sent.
+pub(super) fn follow(
+    outgoing: &mut Outgoing,
+    status: StatusCode,
+    location: &[u8],
+) -> Result<(), Ended> {
+    let mut next = target(outgoing, location)?;
+    if outgoing.url.scheme() == "https" && next.scheme() == "http" {
+        return Err(refused(format!(
+            "{outgoing} redirects from https to {}, where anyone may listen",
+            shown(&next)
+        )));
+    }
+    if outgoing.url.origin() != next.origin() {
+        let kept = |name: &HeaderName| FOR_OTHERS.contains(&name.as_str());
+        let left_behind: Vec<_> =
+            outgoing.headers.keys().filter(|name| !kept(name)).cloned().collect();
+        for name in left_behind {
+            outgoing.headers.remove(name);
+        }
+        // One host does not sign in at another on our behalf. Both calls fail only without a host.
+        let _ = next.set_username("");
+        let _ = next.set_password(None);
+    }
+    if becomes_get(status, &outgoing.method) {
+        outgoing.method = Method::GET;
+        outgoing.body = None;
+        for name in OF_A_BODY {
+            outgoing.headers.remove(*name);
+        }
+    }
+    outgoing.url = next;
+    Ok(())
+}
+
+fn target(outgoing: &Outgoing, location: &[u8]) -> Result<Url, Ended> {
+    let next = std::str::from_utf8(location).ok().and_then(|text| outgoing.url.join(text).ok());
+    match next {
+        Some(next) if matches!(next.scheme(), "http" | "https") => Ok(next),
+        Some(next) => Err(refused(format!(
+            "{outgoing} redirects to {}:; requests go to http:// and https:// only",
+            next.scheme()
+        ))),
+        None => Err(refused(format!("{outgoing} redirects to what is not a URL"))),
+    }
+}
+
+fn refused(why: String) -> Ended {
+    Ended::for_good(code::REDIRECT_REFUSED, why)
+}
+
+/// 303 always means "now fetch"; 301 and 302 have come to mean it for POST.
+fn becomes_get(status: StatusCode, method: &Method) -> bool {
+    match status {
+        StatusCode::SEE_OTHER => !matches!(*method, Method::GET | Method::HEAD),
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => *method == Method::POST,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+
+    use super::*;
+
+    fn post(url: &str) -> Outgoing {
+        let mut headers = HeaderMap::new();
+        for name in ["authorization", "cookie", "x-api-key", "content-type", "host"] {
+            let name = HeaderName::from_static(name);
+            headers.insert(name, HeaderValue::from_static("v"));
+        }
+        let url = Url::parse(url).unwrap();
+        Outgoing { method: Method::POST, url, headers, body: Some(b"{}".to_vec()) }
+    }
+
+    fn followed(from: &str, status: u16, location: &str) -> Result<Outgoing, Ended> {
+        let mut outgoing = post(from);
+        let status = StatusCode::from_u16(status).unwrap();
+        follow(&mut outgoing, status, location.as_bytes()).map(|()| outgoing)
+    }
+
+    #[test]
+    fn credentials_stay_with_their_origin() {
+        for (from, to, kept) in [
+            ("https://a.test/x", "/y", true),
+            ("https://a.test/x", "https://A.test:443/y", true),
+            ("https://u:p@a.test/x", "y", true),
+            ("https://a.test/x", "https://b.test/x", false),
+            ("https://a.test/x", "//b.test/x", false),
+            ("https://a.test/x", "https://a.test:8443/x", false),
+            ("http://a.test/x", "https://a.test/x", false),
+            ("https://a.test/x", "https://sub.a.test/x", false),
+        ] {
+            let next = followed(from, 307, to).unwrap();
+            assert_eq!(next.headers.contains_key(AUTHORIZATION), kept, "{from} -> {to}");
+            assert_eq!(next.headers.len(), if kept { 5 } else { 1 }, "{from} -> {to}");
+        }
+    }
+
+    #[test]
+    fn a_host_does_not_choose_who_we_are_at_another() {
+        let next = followed("https://a.test/", 307, "https://u:p@b.test/").unwrap();
+        assert_eq!(next.url.as_str(), "https://b.test/");
+    }
+
+    #[test]
+    fn the_method_follows_the_status() {
+        for (status, method, has_body) in [
+            (301, Method::GET, false),
+            (302, Method::GET, false),
+            (303, Method::GET, false),
+            (307, Method::POST, true),
+            (308, Method::POST, true),
+        ] {
+            let next = followed("http://a.test/", status, "/next").unwrap();
+            assert_eq!((next.method, next.body.is_some()), (method, has_body), "{status}");
+            assert_eq!(next.headers.contains_key(CONTENT_TYPE), has_body, "{status}");
+        }
+    }
+
+    #[test]
+    fn downgrades_and_other_schemes_are_refused() {
+        for to in [
+            "http://a.test/",
+            "gopher://127.0.0.1:6379/_FLUSHALL",
+            "data:text/plain,hi",
+            "http://[",
+        ] {
+            let Err(Ended::Failed { code, retryable, .. }) = followed("https://a.test/", 302, to)
+            else {
+                panic!("{to} was followed");
+            };
+            assert_eq!((code, retryable), (code::REDIRECT_REFUSED, false), "{to}");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Commands and their process groups.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use engine::definition::{Action, ExecAction};
+use runners::{Ended, Policy, Runners, code};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::lifeline::{Fifo, Lifeline};
+use crate::{failed, perform, succeeded, work};
+
+pub(crate) fn allowed() -> Policy {
+    Policy { allow_exec: true, ..Policy::default() }
+}
+
+pub(crate) fn command(words: &[&str]) -> ExecAction {
+    ExecAction {
+        command: words.iter().map(|word| (*word).to_owned()).collect(),
+        env: BTreeMap::new(),
+        cwd: None,
+        stdin: None,
+        max_output: 1 << 20,
+    }
+}
+
+pub(crate) fn shell(script: &str) -> ExecAction {
+    command(&["sh", "-c", script])
+}
+
+async fn run(action: ExecAction) -> Ended {
+    perform(allowed(), Action::Exec(action)).await
+}
+
+#[tokio::test]
+async fn commands_run_only_where_the_host_allows_them() {
+    let ended = perform(Policy::default(), Action::Exec(command(&["true"]))).await;
+    let (code, message, retryable) = failed(ended);
+    assert_eq!((code, retryable), (code::EXEC_NOT_ALLOWED, false));
+    assert!(message.contains("--allow-exec"), "{message}");
+}
+
+#[tokio::test]
+async fn output_is_captured() {
+    let output = succeeded(run(shell("echo out; echo err >&2")).await);
+    let expected = json!({
+        "exit_code": 0,
+        "stdout": "out\n", "stdout_bytes": 4, "stdout_truncated": false,
+        "stderr": "err\n", "stderr_bytes": 4, "stderr_truncated": false,
+    });
+    assert_eq!(output, expected);
+}
+
+#[tokio::test]
+async fn one_json_value_on_stdout_is_read() {
+    for (script, json) in [
+        ("echo '{\"a\": [1]}'", json!({"a": [1]})),
+        ("echo 7", json!(7)),
+        ("echo 7 8", Value::Null),
+        ("echo word", Value::Null),
+        ("true", Value::Null),
+    ] {
+        assert_eq!(succeeded(run(shell(script)).await)["json"], json, "{script}");
+    }
+}
+
+#[tokio::test]
+async fn words_are_passed_without_a_shell() {
+    let output = succeeded(run(command(&["printf", "%s|", "$HOME", "a b", "; exit 3"])).await);
+    assert_eq!(output["stdout"], "$HOME|a b|; exit 3|");
+}
+
+#[tokio::test]
+async fn stdin_is_the_text_or_the_input() {
+    assert_eq!(succeeded(run(command(&["cat"])).await)["json"], json!({"order": 7}));
+    let text = ExecAction { stdin: Some("a text".to_owned()), ..command(&["cat"]) };
+    assert_eq!(succeeded(run(text).await)["stdout"], "a text");
+}
+
+#[tokio::test]
+async fn much_input_blocks_nobody() {
+    let much = "x".repeat(5_000_000);
+    for (script, stdout) in
+        [("true", ""), ("exec <&-; echo done", "done\n"), ("cat | wc -c | tr -d ' '", "5000000\n")]
+    {
+        let action = ExecAction { stdin: Some(much.clone()), ..shell(script) };
+        assert_eq!(succeeded(run(action).await)["stdout"], stdout, "{script}");
+    }
+    let echo =
+        ExecAction { stdin: Some(much.clone()), max_output: 10_000_000, ..command(&["cat"]) };
+    assert_eq!(succeeded(run(echo).await)["stdout_bytes"], 5_000_000);
+}
+
+#[tokio::test]
+async fn the_environment_is_ours_to_give() {
+    let mut action = command(&["env"]);
+    action.env.insert("MINE".to_owned(), "1".to_owned());
+    action.env.insert("PUNCTUAL_RUN_ID".to_owned(), "forged".to_owned());
+    let output = succeeded(run(action).await);
+    let names: Vec<_> = output["stdout"].as_str().unwrap().lines().collect();
+    for expected in [
+        "MINE=1",
+        "PUNCTUAL_RUN_ID=run-1",
+        "PUNCTUAL_STEP_ID=step-1",
+        "PUNCTUAL_IDEMPOTENCY_KEY=run-1/step-1",
+    ] {
+        assert!(names.contains(&expected), "{expected} is missing from {names:?}");
+    }
+    // Cargo's own variables are in this process's environment.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    assert!(!names.iter().any(|name| name.starts_with("CARGO")), "{names:?}");
+}
+
+#[tokio::test]
+async fn the_folder_is_the_one_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let cwd = dir.path().canonicalize().unwrap().to_str().unwrap().to_owned();
+    let action = ExecAction { cwd: Some(cwd.clone()), ..command(&["pwd"]) };
+    assert_eq!(succeeded(run(action).await)["stdout"], format!("{cwd}\n"));
+}
+
+#[tokio::test]
+async fn what_cannot_start_is_told() {
+    let missing_dir = ExecAction { cwd: Some("/no/such/dir".to_owned()), ..command(&["true"]) };
+    let mut bad_variable = command(&["true"]);
+    bad_variable.env.insert("A=B".to_owned(), String::new());
+    for (action, expected, says) in [
+        (command(&[]), code::INVALID_COMMAND, "empty"),
+        (command(&["", "x"]), code::INVALID_COMMAND, "empty"),
+        (bad_variable, code::INVALID_COMMAND, "A=B"),
+        (command(&["no-such-program-here"]), code::EXEC_START, "full path"),
+        (command(&["/etc/passwd"]), code::EXEC_START, "executable"),
+        (command(&["echo", "a\0b"]), code::EXEC_START, "NUL"),
+        (missing_dir, code::EXEC_START, "/no/such/dir"),
+    ] {
+        let (code, message, retryable) = failed(run(action).await);
+        assert_eq!((code, retryable), (expected, false), "{message}");
+        assert!(message.contains(says), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn failures_say_how_and_quote_the_last_of_stderr() {
+    for (script, expected, says) in [
+        ("exit 3", code::EXIT_CODE, "code 3"),
+        ("seq 100 >&2; echo the end >&2; exit 1", code::EXIT_CODE, "100\nthe end"),
+        ("kill -SEGV $$", code::SIGNAL, "SIGSEGV"),
+        ("kill -KILL $$", code::SIGNAL, "SIGKILL"),
+    ] {
+        let (code, message, retryable) = failed(run(shell(script)).await);
+        assert_eq!((code, retryable), (expected, true), "{message}");
+        assert!(message.contains(says), "{script}: {message}");
+    }
+    let Ended::Failed { output: Some(output), .. } = run(shell("echo x; kill -KILL $$")).await
+    else {
+        panic!("no output");
+    };
+    assert_eq!(output["exit_code"], Value::Null);
+    assert_eq!((&output["signal"], &output["stdout"]), (&json!("SIGKILL"), &json!("x\n")));
+}
+
+#[tokio::test]
+async fn output_beyond_the_limit_is_counted_and_let_go() {
+    let script = "yes 123456789 | head -c 100000000; yes e | head -c 100000000 >&2; echo last >&2";
+    let action = ExecAction { max_output: 15, ..shell(script) };
+    let output = succeeded(run(action).await);
+    assert_eq!(output["stdout"], "123456789\n12345");
+    assert_eq!(output["stdout_bytes"], 100_000_000);
+    assert_eq!(output["stderr_bytes"], 100_000_005);
+    assert_eq!(
+        (&output["stdout_truncated"], &output["stderr_truncated"]),
+        (&json!(true), &json!(true))
+    );
+}
+
+async fn cancelled_while_running(script: &str, lifeline: Lifeline, grace: Duration) -> String {
+    let policy = Policy { cancel_grace: grace, ..allowed() };
+    let runners = Runners::new(policy).unwrap();
+    let cancel = CancellationToken::new();
+    let performing = runners.perform(work(Action::Exec(shell(script))), cancel.clone());
+    let cancelling = async {
+        let held = lifeline.held().await;
+        cancel.cancel();
+        held
+    };
+    let (ended, held) = tokio::join!(performing, cancelling);
+    held.let_go().await;
+    match ended {
+        Ended::Cancelled { message } => message,
+        other => panic!("not cancelled: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn cancel_is_a_request_first() {
+    let lifeline = Lifeline::new();
+    let hold = lifeline.hold();
+    let script = format!("trap 'echo tidied >&2; exit' TERM; {hold}; sleep 1000 & wait");
+    let message = cancelled_while_running(&script, lifeline, crate::LONG).await;
+    assert!(message.contains("after SIGTERM"), "{message}");
+    assert!(message.contains("tidied"), "{message}");
+}
+
+#[tokio::test]
+async fn cancel_is_a_kill_after_the_grace() {
+    let lifeline = Lifeline::new();
+    let script = format!("trap '' TERM; {}; sleep 1000", lifeline.hold());
+    let grace = Duration::from_millis(50);
+    let message = cancelled_while_running(&script, lifeline, grace).await;
+    assert!(message.contains("killed after its grace"), "{message}");
+}
+
+/// The leader obeys; its descendants would not.
+#[tokio::test]
+async fn cancel_reaches_grandchildren() {
+    let lifeline = Lifeline::new();
+    let hold = lifeline.hold();
+    let script = format!("(trap '' TERM; (sleep 1000 & {hold}; wait) & wait) & wait");
+    cancelled_while_running(&script, lifeline, crate::LONG).await;
+}
+
+#[tokio::test]
+async fn a_command_cancelled_before_does_not_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("mark");
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let action = Action::Exec(command(&["touch", mark.to_str().unwrap()]));
+    let ended = Runners::new(allowed()).unwrap().perform(work(action), cancel).await;
+    assert!(matches!(ended, Ended::Cancelled { .. }), "{ended:?}");
+    assert!(!mark.exists());
+}
+
+#[tokio::test]
+async fn time_over_ends_the_group() {
+    let policy = Policy { cancel_grace: Duration::from_millis(50), ..allowed() };
+    let runners = Runners::new(policy).unwrap();
+    for script in ["sleep 1000", "trap '' TERM; sleep 1000 & wait"] {
+        let mut work = work(Action::Exec(shell(script)));
+        work.timeout = Duration::from_millis(200);
+        let ended = runners.perform(work, CancellationToken::new()).await;
+        assert!(matches!(ended, Ended::TimedOut { .. }), "{ended:?}");
+    }
+}
+
+/// The leader ends; its child would wait for long with the pipes in its hands.
+#[tokio::test]
+async fn what_the_leader_leaves_behind_ends_with_it() {
+    let lifeline = Lifeline::new();
+    let (hold, mut go) = (lifeline.hold(), Fifo::new());
+    let script = format!("(trap '' TERM; {hold}; sleep 1000) & read line < {go}; echo leader");
+    let releasing = async {
+        let held = lifeline.held().await;
+        go.write().await;
+        held.let_go().await;
+    };
+    let (ended, ()) = tokio::join!(run(shell(&script)), releasing);
+    assert_eq!(succeeded(ended)["stdout"], "leader\n");
+}
+
+/// A process that leaves the group keeps the pipes, but not us.
+#[tokio::test]
+async fn pipes_held_from_outside_the_group_do_not_hold_us() {
+    let lifeline = Lifeline::new();
+    let (hold, mut go) = (lifeline.hold(), Fifo::new());
+    let script = format!("setsid sh -c '{hold}; sleep 1000' & echo $!; read line < {go}");
+    let releasing = async {
+        let held = lifeline.held().await;
+        go.write().await;
+        held
+    };
+    let (ended, held) = tokio::join!(run(shell(&script)), releasing);
+    let output = succeeded(ended);
+    let escaped = output["stdout"].as_str().unwrap().trim();
+    succeeded(run(shell(&format!("kill -KILL -{escaped}"))).await);
+    held.let_go().await;
+}
+
+#[tokio::test]
+async fn dropping_the_attempt_kills_the_group() {
+    let lifeline = Lifeline::new();
+    let script = format!("trap '' TERM; {}; sleep 1000 & wait", lifeline.hold());
+    let runners = Runners::new(allowed()).unwrap();
+    let held = tokio::select! {
+        ended = runners.perform(work(Action::Exec(shell(&script))), CancellationToken::new()) => {
+            panic!("ended: {ended:?}")
+        }
+        held = lifeline.held() => held,
+    };
+    held.let_go().await;
+}

@@ -1,0 +1,56 @@
+//! The runners against real peers and real commands.
+#![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
+
+mod egress;
+mod exec;
+mod http;
+mod lifeline;
+mod orphans;
+mod peer;
+
+use std::time::Duration;
+
+use engine::definition::Action;
+use runners::{Ended, Policy, Runners, Work};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// Far beyond what any of these takes: nothing here is about its length.
+const LONG: Duration = Duration::from_secs(120);
+
+fn work(action: Action) -> Work {
+    Work {
+        action,
+        run_id: "run-1".to_owned(),
+        step_id: "step-1".to_owned(),
+        idempotency_key: "run-1/step-1".to_owned(),
+        input: json!({"order": 7}),
+        timeout: LONG,
+    }
+}
+
+async fn perform(policy: Policy, action: Action) -> Ended {
+    let runners = Runners::new(policy).unwrap();
+    runners.perform(work(action), CancellationToken::new()).await
+}
+
+#[track_caller]
+fn succeeded(ended: Ended) -> Value {
+    match ended {
+        Ended::Succeeded { output } => output,
+        other => panic!("not a success: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn failed(ended: Ended) -> (&'static str, String, bool) {
+    match ended {
+        Ended::Failed { code, message, retryable, .. } => (code, message, retryable),
+        other => panic!("not a failure: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn noop_succeeds_with_nothing() {
+    assert_eq!(succeeded(perform(Policy::default(), Action::Noop).await), Value::Null);
+}
