@@ -1,0 +1,153 @@
+//! A definition, checked.
+
+use calendar::CalendarSpec;
+use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::action::Action;
+use super::version::Version;
+
+/// A workflow, checked. What it holds can be relied on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Definition {
+    /// The workflow's name.
+    pub name: String,
+    /// The version, as its author counts.
+    pub version: Version,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The zone of triggers that name none; UTC if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+    /// The calendar of triggers that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calendar: Option<String>,
+    /// How many of its runs may be active at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// How long a run may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<SignedDuration>,
+    /// How long ended runs are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<SignedDuration>,
+    /// Its own calendars; a later one may be composed of earlier ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calendars: Vec<CalendarSpec>,
+    /// What starts it, in the order in which it is written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub triggers: Vec<Trigger>,
+    /// What it does, in an order in which all that a step depends on comes before it.
+    pub steps: Vec<Step>,
+}
+
+/// What starts a workflow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trigger {
+    /// Unique in the workflow.
+    pub id: String,
+    /// When it starts the workflow.
+    #[serde(flatten)]
+    pub kind: TriggerKind,
+    /// Whether it does so at present.
+    pub enabled: bool,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// When a trigger starts its workflow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum TriggerKind {
+    /// By a rule, with the options of a schedule.
+    Schedule {
+        /// The rule and its options, as they are written. See [`Definition::declaration`].
+        declaration: Map<String, Value>,
+    },
+    /// When someone asks for it.
+    Manual,
+}
+
+/// A part of the work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Unique in the workflow.
+    pub id: String,
+    /// What it is called, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Steps that have ended before this one starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<String>,
+    /// What it does.
+    pub action: Action,
+    /// How often it is tried.
+    pub retry: StepRetry,
+    /// How long one attempt may take.
+    pub timeout: SignedDuration,
+    /// What happens when the last attempt has failed.
+    pub on_error: OnError,
+    /// Whether doing it twice is harmless: what becomes of an attempt whose node is gone.
+    pub idempotent: bool,
+}
+
+/// How often a step is tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepRetry {
+    /// Attempts, the first one included.
+    pub max: u32,
+    /// The wait after the first attempt.
+    pub delay: SignedDuration,
+    /// What each further wait is multiplied by.
+    pub factor: f64,
+    /// The longest wait; ten times `delay` if left out.
+    pub max_delay: SignedDuration,
+}
+
+impl Default for StepRetry {
+    fn default() -> StepRetry {
+        StepRetry {
+            max: 3,
+            delay: SignedDuration::from_secs(5),
+            factor: 2.0,
+            max_delay: SignedDuration::from_secs(50),
+        }
+    }
+}
+
+/// What happens when a step has failed for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// The run fails.
+    #[default]
+    FailProcess,
+    /// The step counts as skipped, and the run goes on.
+    SkipStep,
+}
+
+impl Definition {
+    /// What a trigger's schedule is made from: its own declaration, with the definition's zone and
+    /// calendar where it names none. `calendar: null` in a trigger means none at all.
+    pub fn declaration(&self, trigger: &Trigger) -> Option<Map<String, Value>> {
+        let TriggerKind::Schedule { declaration } = &trigger.kind else { return None };
+        let defaults = [("timezone", &self.timezone), ("calendar", &self.calendar)];
+        Some(with_defaults(declaration.clone(), defaults))
+    }
+}
+
+/// Fills in what a declaration does not say itself.
+pub(super) fn with_defaults(
+    mut declaration: Map<String, Value>,
+    defaults: [(&str, &Option<String>); 2],
+) -> Map<String, Value> {
+    for (key, default) in defaults {
+        if let (None, Some(value)) = (declaration.get(key), default) {
+            declaration.insert(key.to_owned(), Value::from(value.as_str()));
+        }
+    }
+    declaration
+}

@@ -1,0 +1,42 @@
+//! Texts that have to be quoted: the most common slip in YAML is `cron: * * * * *`.
+
+use super::flaw::Flaw;
+use super::source::Source;
+use super::tree::cut;
+
+/// What a text cannot begin with unless it is quoted.
+const RESERVED: [char; 5] = ['*', '@', '`', '%', '|'];
+
+/// Whether the line of a syntax error holds an unquoted text that should have been quoted.
+pub(super) fn unquoted(source: &Source<'_>, at: usize) -> Option<Flaw> {
+    let range = source.line_range(at);
+    let line = &source.text()[range];
+    let (key, value) = values(line).find(|(_, value)| {
+        value.starts_with(RESERVED) && !(value.starts_with('|') && value.len() < 4)
+    })?;
+    let first = value.chars().next()?;
+    let written = end_of_value(value);
+    let quoted = format!("{key}\"{}\"", cut(written).replace('"', "\\\""));
+    Some(
+        Flaw::new("quotes", format!("a text that begins with {first} must be quoted"))
+            .suggest(quoted),
+    )
+}
+
+/// The keys (with their colon) and values of a line, in block and in flow style.
+fn values(line: &str) -> impl Iterator<Item = (String, &str)> {
+    let entries = line.match_indices(": ").map(|(at, _)| {
+        let key = line[..at].rsplit(['{', ',', '[', ' ']).next().unwrap_or("");
+        (format!("{key}: "), line[at + 2..].trim_start())
+    });
+    let items = line.match_indices("- ").filter(|(at, _)| line[..*at].trim().is_empty());
+    entries.chain(items.map(|(at, _)| ("- ".to_owned(), line[at + 2..].trim_start())))
+}
+
+/// A flow value ends at a comma or bracket, except inside of a cron list such as `*/5,30`.
+fn end_of_value(value: &str) -> &str {
+    let end = value.find([']', '}']).unwrap_or(value.len());
+    let end = value.find(", ").map_or(end, |comma| comma.min(end));
+    let end = value.find(" #").map_or(end, |comment| comment.min(end));
+    value[..end].trim_end()
+}
