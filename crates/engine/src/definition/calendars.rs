@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use calendar::holidays::Region;
-use calendar::{Calendar, CalendarSpec, Context, Mistake, Problem, Zone};
-use serde_json::Value;
+use calendar::{Calendar, CalendarSpec, Context, DetailedHoliday, Mistake, Problem, Zone};
+use serde_json::{Map, Value};
 
 use super::fields::Fields;
 use super::json;
@@ -145,9 +145,30 @@ fn spec(reading: &mut Reading<'_>, item: &Field<'_>, ids: &mut Ids) -> Option<Ca
     fields.rest(reading);
     let Value::Object(map) = json::value(reading, item) else { return None };
     let mut mistakes = Vec::new();
-    let spec: CalendarSpec = shape::read(&map, &KEYS, &[], &mut mistakes);
+    mistakes.extend(misshapen_holidays(&map));
+    let spec: CalendarSpec = match mistakes.is_empty() {
+        true => shape::read(&map, &KEYS, &[], &mut mistakes),
+        false => shape::read(&without_holidays(map), &KEYS, &[], &mut mistakes),
+    };
     mistakes.into_iter().for_each(|mistake| reading.mistake(item, mistake));
     Some(spec)
+}
+
+/// An entry of `holidays` has several forms; of one that is a mapping the wrong key can be named.
+fn misshapen_holidays(map: &Map<String, Value>) -> Vec<Mistake> {
+    let Some(Value::Array(items)) = map.get("holidays") else { return Vec::new() };
+    let detailed = items.iter().enumerate().filter(|(_, item)| item.is_object());
+    detailed
+        .filter_map(|(at, item)| {
+            let error = serde_json::from_value::<DetailedHoliday>(item.clone()).err()?;
+            Some(shape::mistake(&format!("holidays[{at}]"), item, &error.to_string()))
+        })
+        .collect()
+}
+
+fn without_holidays(mut map: Map<String, Value>) -> Map<String, Value> {
+    map.remove("holidays");
+    map
 }
 
 #[cfg(test)]

@@ -77,8 +77,11 @@ impl<'n> Fields<'n> {
                 continue;
             }
             let flaw = Flaw::new("unknown-key", format!("unknown key {}", cut(key)))
-                .allow(self.asked.join(", "))
                 .did_you_mean(key, self.asked.iter().copied());
+            let flaw = match &flaw.remedy {
+                Some(_) => flaw,
+                None => flaw.allow(self.asked.join(", ")),
+            };
             meant.extend(flaw.remedy.clone());
             reading.report(&path, entry.key_span, flaw);
         }

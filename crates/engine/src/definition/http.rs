@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use url::Url;
+use url::{ParseError, Url};
 
 use super::action::HttpAction;
 use super::fields::Fields;
@@ -10,7 +10,7 @@ use super::flaw::Flaw;
 use super::json;
 use super::limits;
 use super::reading::{Field, Reading};
-use super::tree::cut;
+use super::tree::{Kind, cut};
 
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
@@ -83,6 +83,9 @@ fn address(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
         Ok(url) if url.host_str().is_none_or(str::is_empty) => "the URL has no host".to_owned(),
         Ok(_) if !has_authority(written) => "a URL begins with http:// or https://".to_owned(),
         Ok(_) => return Some(written.to_owned()),
+        Err(ParseError::RelativeUrlWithoutBase) => {
+            "a URL begins with http:// or https://".to_owned()
+        }
         Err(error) => format!("not a URL: {error}"),
     };
     let flaw = Flaw::new("url", why)

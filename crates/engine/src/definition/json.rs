@@ -57,7 +57,9 @@ pub(super) fn no_templates(reading: &mut Reading<'_>, root: &Node) {
 
 fn search(reading: &mut Reading<'_>, field: &Field<'_>) {
     match &field.node.kind {
-        Kind::Text(text) if text.contains("{{") => reading.refuse(field, super::template()),
+        Kind::Text(text) if text.contains("{{") => {
+            reading.report(&field.path, field.node.span, super::template());
+        }
         Kind::List(items) => {
             for (at, node) in items.iter().enumerate() {
                 search(reading, &Field { path: join_index(&field.path, at), node });

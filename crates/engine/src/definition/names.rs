@@ -80,7 +80,10 @@ impl Ids {
         if let Some(first) = self.0.get(&id) {
             let (first, _) = reading.source().position(first.start);
             let (here, _) = reading.source().position(field.node.span.start);
-            let message = format!("the id {id} is used on line {first} and again on line {here}");
+            let message = match first == here {
+                true => format!("the id {id} is used twice on line {first}"),
+                false => format!("the id {id} is used on line {first} and again on line {here}"),
+            };
             reading.refuse(&field, Flaw::new("repeated-id", message));
         } else {
             self.0.insert(id.clone(), field.node.span);

@@ -1,7 +1,10 @@
 //! Reading typed values from the tree. Every flaw is kept, none ends the reading.
 
+use std::ops::RangeInclusive;
+
 use calendar::{Mistake, Problem};
 use jiff::SignedDuration;
+use serde_json::Number;
 
 use super::duration;
 use super::flaw::Flaw;
@@ -53,7 +56,9 @@ impl<'t> Reading<'t> {
 
     /// A flaw of a value.
     pub(super) fn refuse(&mut self, field: &Field<'_>, flaw: Flaw) {
-        self.report(&field.path, field.node.mark(), flaw);
+        if !holds_template(field.node) {
+            self.report(&field.path, field.node.mark(), flaw);
+        }
     }
 
     /// A flaw that was found before the text was read by its meaning.
@@ -63,13 +68,18 @@ impl<'t> Reading<'t> {
 
     /// A problem with a text: the caret stands under the part of the text that is wrong.
     pub(super) fn problem(&mut self, field: &Field<'_>, problem: Problem) {
-        let span = self.part(field.node, &problem);
-        self.report(&field.path, span, problem.into());
+        if !holds_template(field.node) {
+            let span = self.part(field.node, &problem);
+            self.report(&field.path, span, problem.into());
+        }
     }
 
     /// A mistake somewhere below a field.
     pub(super) fn mistake(&mut self, base: &Field<'_>, mistake: Mistake) {
         let found = follow(base.node, &mistake.path);
+        if found.complete && holds_template(found.node) {
+            return;
+        }
         let path = match mistake.path.as_str() {
             "" => base.path.clone(),
             below if base.path.is_empty() => below.to_owned(),
@@ -106,6 +116,11 @@ impl<'t> Reading<'t> {
         let start = node.span.start + quote;
         Span::new(start + problem.span.start, start + problem.span.end)
     }
+}
+
+/// A text with a template is refused as such, once, and not for what it is without the template.
+fn holds_template(node: &Node) -> bool {
+    matches!(&node.kind, Kind::Text(text) if text.contains("{{"))
 }
 
 /// Typed values. A value of another type is reported and gives `None`.
@@ -174,55 +189,46 @@ impl<'t> Reading<'t> {
         None
     }
 
-    pub(super) fn whole(
-        &mut self,
-        field: &Field<'_>,
-        allowed: std::ops::RangeInclusive<u64>,
-    ) -> Option<u64> {
+    pub(super) fn whole(&mut self, field: &Field<'_>, allowed: RangeInclusive<u64>) -> Option<u64> {
         let range = format!("{} to {}", allowed.start(), allowed.end());
-        let Kind::Number(literal) = &field.node.kind else {
-            self.mismatch(field, &format!("a whole number from {range}"));
-            return None;
-        };
-        let found = match number::exact(literal) {
-            Ok(number) => number.as_u64().filter(|number| allowed.contains(number)),
-            Err(flaw) => {
-                self.refuse(field, flaw.allow(range));
-                return None;
-            }
-        };
-        if found.is_none() {
-            let flaw = Flaw::new("range", format!("{literal} is out of range")).allow(range);
-            self.refuse(field, flaw);
-        }
-        found
+        self.number(field, "a whole number", range, |number| {
+            number.as_u64().filter(|number| allowed.contains(number))
+        })
     }
 
     /// A number that may have a fraction.
     pub(super) fn decimal(
         &mut self,
         field: &Field<'_>,
-        allowed: std::ops::RangeInclusive<f64>,
+        allowed: RangeInclusive<f64>,
     ) -> Option<f64> {
         let range = format!("{} to {}", allowed.start(), allowed.end());
+        self.number(field, "a number", range, |number| {
+            number.as_f64().filter(|number| allowed.contains(number))
+        })
+    }
+
+    fn number<T>(
+        &mut self,
+        field: &Field<'_>,
+        what: &str,
+        range: String,
+        take: impl FnOnce(Number) -> Option<T>,
+    ) -> Option<T> {
         let Kind::Number(literal) = &field.node.kind else {
-            self.mismatch(field, &format!("a number from {range}"));
+            self.mismatch(field, &format!("{what} from {range}"));
             return None;
         };
-        match number::exact(literal) {
-            Ok(number) => {
-                let found = number.as_f64().filter(|number| allowed.contains(number));
-                if found.is_none() {
-                    let message = format!("{literal} is out of range");
-                    self.refuse(field, Flaw::new("range", message).allow(range));
-                }
-                found
-            }
-            Err(flaw) => {
-                self.refuse(field, flaw.allow(range));
-                None
-            }
-        }
+        let found = number::exact(literal);
+        let message = match found {
+            Ok(number) => match take(number) {
+                Some(taken) => return Some(taken),
+                None => format!("{} is out of range", cut(literal)),
+            },
+            Err(flaw) => flaw.message,
+        };
+        self.refuse(field, Flaw::new("range", message).allow(range));
+        None
     }
 
     /// `5m`, `PT5M`, or a number of seconds; more than nothing.

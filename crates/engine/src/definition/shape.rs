@@ -19,9 +19,9 @@ pub(super) fn read<T: DeserializeOwned + Default>(
             continue;
         }
         let before = mistakes.len();
-        for (path, alone) in alone(key, value) {
+        for (path, part, alone) in parts(key, value) {
             if let Err(error) = serde_json::from_value::<T>(Value::Object(alone)) {
-                mistakes.push(mistake(&path, value, &error.to_string()));
+                mistakes.push(mistake(&path, part, &error.to_string()));
             }
         }
         if mistakes.len() == before {
@@ -31,17 +31,17 @@ pub(super) fn read<T: DeserializeOwned + Default>(
     serde_json::from_value(Value::Object(good)).unwrap_or_default()
 }
 
-/// The key by itself; of a list every item by itself.
-fn alone(key: &str, value: &Value) -> Vec<(String, Map<String, Value>)> {
+/// A mapping of the key alone; of a list one for every item alone. With the way to that part.
+fn parts<'v>(key: &str, value: &'v Value) -> Vec<(String, &'v Value, Map<String, Value>)> {
     let only = |value: Value| Map::from_iter([(key.to_owned(), value)]);
     match value {
         Value::Array(items) if !items.is_empty() => {
-            let item = |(at, item): (usize, &Value)| {
-                (format!("{key}[{at}]"), only(Value::Array(vec![item.clone()])))
+            let item = |(at, item): (usize, &'v Value)| {
+                (format!("{key}[{at}]"), item, only(Value::Array(vec![item.clone()])))
             };
             items.iter().enumerate().map(item).collect()
         }
-        _ => vec![(key.to_owned(), only(value.clone()))],
+        _ => vec![(key.to_owned(), value, only(value.clone()))],
     }
 }
 
@@ -58,10 +58,9 @@ pub(super) fn unknown_key<'a>(key: &str, known: impl Iterator<Item = &'a str>) -
 }
 
 /// What serde says, for people.
-fn mistake(path: &str, value: &Value, error: &str) -> Mistake {
+pub(super) fn mistake(path: &str, value: &Value, error: &str) -> Mistake {
     if let Some((name, known)) = named(error, "unknown field `") {
         let below = find_key(value, name).unwrap_or_default();
-        let path = path.split('[').next().filter(|_| !below.is_empty()).unwrap_or(path);
         let problem = Problem::whole("unknown-key", "", format!("unknown key {name}"));
         return Mistake::new(format!("{path}{below}"), suggest(problem, name, &known));
     }

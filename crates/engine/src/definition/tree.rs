@@ -83,7 +83,15 @@ pub(super) fn cut(text: &str) -> String {
 
 /// The tree of a text, with the flaws that do not keep it from being one.
 pub(super) fn parse(source: &Source<'_>) -> Result<(Node, Vec<Misplaced>), Box<Misplaced>> {
-    Builder { source, open: Vec::new(), root: None, count: 0, repeated: Vec::new() }.run()
+    Builder {
+        source,
+        open: Vec::new(),
+        root: None,
+        count: 0,
+        repeated: Vec::new(),
+        anchored: String::new(),
+    }
+    .run()
 }
 
 /// A flaw that is not yet shown in the text.
@@ -100,6 +108,8 @@ struct Builder<'s, 't> {
     root: Option<Node>,
     count: usize,
     repeated: Vec<Misplaced>,
+    /// The way to the last value with an anchor: the anchor itself is told after its value.
+    anchored: String,
 }
 
 /// A list or mapping whose end has not come yet.
@@ -116,6 +126,7 @@ impl Builder<'_, '_> {
         let options = granit_parser::options! {
             disallow_directives: true,
             emit_unresolved_aliases: true,
+            emit_anchor_events: true,
             emit_comments: false,
             flow_nesting_limit: limits::DEPTH + 1,
             block_nesting_limit: limits::DEPTH + 1,
@@ -123,8 +134,7 @@ impl Builder<'_, '_> {
         let mut documents = 0;
         for event in Parser::new_from_str_with_options(self.source.text(), options) {
             let (event, span) = event.map_err(|error| self.syntax(&error))?;
-            let range = span.byte_range().unwrap_or_default();
-            let place = Span::new(range.start, range.end);
+            let place = bytes(span);
             if let Event::DocumentStart(..) = event {
                 documents += 1;
             }
@@ -135,7 +145,10 @@ impl Builder<'_, '_> {
             }
             if event.is_node() {
                 self.count(place)?;
-                self.plain_node(&event, place)?;
+                if event.anchor_id().is_some() {
+                    self.anchored = self.path();
+                }
+                self.plain_node(&event, place, span.tag_span().map(bytes))?;
             }
             self.take(event, place)?;
         }
@@ -163,6 +176,12 @@ impl Builder<'_, '_> {
                 self.open.push(Open::Map { start: place.start, entries, key: None });
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(place.end),
+            Event::Anchor(..) => {
+                let flaw = Flaw::new("anchor", "anchors (&name) are not read")
+                    .suggest("leave it out, or quote a text that begins with &");
+                let path = std::mem::take(&mut self.anchored);
+                return Err(Box::new(Misplaced { path, span: place, flaw }));
+            }
             _ => {}
         }
         Ok(())
@@ -248,7 +267,7 @@ impl Builder<'_, '_> {
     }
 
     /// Refuses what a value may carry in YAML and not in JSON.
-    fn plain_node(&self, event: &Event<'_>, place: Span) -> Step {
+    fn plain_node(&self, event: &Event<'_>, place: Span, tag_place: Option<Span>) -> Step {
         if matches!(event, Event::Alias(_) | Event::UnresolvedAlias(_)) {
             let flaw = quoting::unquoted(self.source, place.start).unwrap_or_else(|| {
                 Flaw::new("alias", "references to other parts of the text are not read")
@@ -259,12 +278,7 @@ impl Builder<'_, '_> {
         if let Some(tag) = event.tag() {
             let message = format!("the tag {} is not read", cut(&tag.original()));
             let flaw = Flaw::new("tag", message).suggest("leave it out, or quote the text");
-            return Err(self.flaw(place, flaw));
-        }
-        if event.anchor_id().is_some() {
-            let flaw = Flaw::new("anchor", "anchors (&name) are not read")
-                .suggest("leave it out, or quote a text that begins with &");
-            return Err(self.flaw(place, flaw));
+            return Err(self.flaw(tag_place.unwrap_or(place), flaw));
         }
         Ok(())
     }
@@ -273,11 +287,10 @@ impl Builder<'_, '_> {
         if !matches!(self.open.last(), Some(Open::Map { key: None, .. })) {
             return Ok(());
         }
-        let line_before = &self.source.text()[self.source.line_range(place.start).start..];
-        let before = &line_before[..place.start - self.source.line_range(place.start).start];
-        if before.ends_with('{') && self.source.text()[place.start..].starts_with('{') {
-            let start = place.start - 1;
-            return Err(self.flaw(Span::new(start, start + 2), super::template()));
+        let (before, after) = self.source.text().split_at(place.start);
+        if before.ends_with('{') && after.starts_with('{') {
+            let both = Span::new(place.start - 1, place.start + 1);
+            return Err(self.flaw(both, super::template()));
         }
         Err(self.flaw(place, Flaw::new("key", "a key must be a text")))
     }
@@ -307,6 +320,11 @@ impl Builder<'_, '_> {
             Open::Map { .. } => path,
         })
     }
+}
+
+fn bytes(span: granit_parser::Span) -> Span {
+    let range = span.byte_range().unwrap_or_default();
+    Span::new(range.start, range.end)
 }
 
 fn too_deep() -> Flaw {
