@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use url::{ParseError, Url};
 
 use super::action::HttpAction;
@@ -38,7 +39,7 @@ pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option
     let url = url.and_then(|field| address(reading, &field));
     let headers = fields.take("headers").map(|field| headers(reading, &field));
     let body = fields.take("body");
-    let body = body.map(|field| json::payload(reading, &field, limits::PAYLOAD_BYTES));
+    let body = body.and_then(|field| body_value(reading, &field));
     let expect = fields.take("expect").map(|field| statuses(reading, &field));
     let redirects = fields
         .take("redirects")
@@ -55,6 +56,17 @@ pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option
         redirects: redirects.unwrap_or_default(),
         max_bytes: max_bytes.unwrap_or(most),
     })
+}
+
+/// Nothing after `body:` could mean no body, an empty one, or the JSON value `null`.
+fn body_value(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<Value> {
+    if matches!(field.node.kind, Kind::Null) {
+        let flaw = Flaw::new("type", "expected a body, found nothing")
+            .suggest("leave it out to send the run's input, or \"\" for an empty body");
+        reading.refuse(field, flaw);
+        return None;
+    }
+    Some(json::payload(reading, field, limits::PAYLOAD_BYTES))
 }
 
 fn method(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
@@ -138,9 +150,7 @@ fn is_token(name: &str) -> bool {
 
 fn statuses(reading: &mut Reading<'_>, field: &Field<'_>) -> Vec<u16> {
     let items = reading.one_or_many(field, 500).unwrap_or_default();
-    if items.is_empty()
-        && matches!(&field.node.kind, super::tree::Kind::List(list) if list.is_empty())
-    {
+    if matches!(&field.node.kind, Kind::List(list) if list.is_empty()) {
         reading.refuse(field, Flaw::new("expect", "no status is named").suggest("expect: 200"));
     }
     let mut statuses: Vec<u16> = items

@@ -17,7 +17,7 @@ pub(super) fn value(reading: &mut Reading<'_>, field: &Field<'_>) -> Value {
         Kind::Number(literal) => match number::exact(literal) {
             Ok(number) => Value::Number(number),
             Err(flaw) => {
-                reading.refuse(field, flaw);
+                reading.refuse(field, *flaw);
                 Value::Null
             }
         },

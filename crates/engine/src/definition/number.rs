@@ -3,6 +3,7 @@
 use serde_json::Number;
 
 use super::flaw::Flaw;
+use super::tree::cut;
 
 /// Longer literals are not numbers that anyone wrote.
 const LENGTH_LIMIT: usize = 400;
@@ -32,21 +33,20 @@ pub(super) fn is_number(text: &str) -> bool {
 }
 
 /// The value of a literal.
-pub(super) fn exact(literal: &str) -> Result<Number, Flaw> {
+pub(super) fn exact(literal: &str) -> Result<Number, Box<Flaw>> {
     if literal.len() > LENGTH_LIMIT {
         let flaw = Flaw::new("number", format!("a number of {} characters", literal.len()));
-        return Err(flaw.allow(format!("at most {LENGTH_LIMIT} characters")));
+        return Err(Box::new(flaw.allow(format!("at most {LENGTH_LIMIT} characters"))));
     }
     if !is_decimal(literal) {
-        let message = format!("{literal} is not a number in the usual form");
+        let message = format!("{} is not a number in the usual form", cut(literal));
         let plain = literal.trim_start_matches(['+', '0']);
         let remedy = match is_decimal(plain) {
             true => format!("{plain}, or \"{literal}\" if it is a text"),
             false => format!("\"{literal}\" if it is a text"),
         };
-        return Err(Flaw::new("number", message)
-            .allow("digits, such as 10 or 1.5")
-            .suggest(remedy));
+        let flaw = Flaw::new("number", message).allow("digits, such as 10 or 1.5");
+        return Err(Box::new(flaw.suggest(remedy)));
     }
     let found = match literal.bytes().all(|b| b.is_ascii_digit() || b == b'-') {
         true => literal.parse::<i64>().map(Number::from).ok().or_else(|| {
@@ -56,9 +56,10 @@ pub(super) fn exact(literal: &str) -> Result<Number, Flaw> {
         false => float(literal),
     };
     found.ok_or_else(|| {
-        Flaw::new("number", format!("{literal} would be rounded or lost"))
+        let flaw = Flaw::new("number", format!("{} would be rounded or lost", cut(literal)))
             .allow("whole numbers of 64 bits, and decimal numbers of about 15 digits")
-            .suggest(format!("\"{literal}\", a text, which is kept as it is"))
+            .suggest(format!("\"{}\", a text, which is kept as it is", cut(literal)));
+        Box::new(flaw)
     })
 }
 

@@ -204,7 +204,7 @@ impl Builder<'_, '_> {
                 Flaw::new("merge", "merge keys are not read").suggest("write the merged keys out");
             return Err(self.flaw(span, flaw));
         }
-        if plain && text.is_empty() {
+        if plain && span.start == span.end {
             return Err(self.flaw(span, Flaw::new("key", "a key is missing here")));
         }
         *key = Some((text, span));
@@ -217,7 +217,10 @@ impl Builder<'_, '_> {
             Some(Open::List { items, .. }) => items.push(node),
             Some(Open::Map { entries, key, .. }) => {
                 if let Some((key, key_span)) = key.take() {
-                    entries.push(Entry { key, key_span, value: node });
+                    // Where nothing stands after a key, the key is what can be pointed at.
+                    let nothing = node.span.start == node.span.end;
+                    let span = if nothing { key_span } else { node.span };
+                    entries.push(Entry { key, key_span, value: Node { span, ..node } });
                 }
             }
         }
@@ -302,8 +305,10 @@ impl Builder<'_, '_> {
             ErrorKind::DirectiveDisallowed => {
                 Flaw::new("directive", "directives (%…) are not read").suggest("leave the line out")
             }
-            _ => quoting::unquoted(self.source, at)
-                .unwrap_or_else(|| Flaw::new("syntax", format!("not readable: {}", error.info()))),
+            kind => quoting::unquoted(self.source, at).unwrap_or_else(|| {
+                let flaw = Flaw::new("syntax", format!("not readable: {}", error.info()));
+                advice(kind).map_or(flaw.clone(), |remedy| flaw.suggest(remedy))
+            }),
         };
         self.flaw(Span::new(at, at), flaw)
     }
@@ -325,6 +330,21 @@ impl Builder<'_, '_> {
 fn bytes(span: granit_parser::Span) -> Span {
     let range = span.byte_range().unwrap_or_default();
     Span::new(range.start, range.end)
+}
+
+/// What to do about the slips that people make most.
+fn advice(kind: &ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::TabNotAllowed
+        | ErrorKind::TabInBlockIndentation
+        | ErrorKind::TabInIndentation
+        | ErrorKind::TabAtBlockScalarStart => Some("spaces instead of tabs"),
+        ErrorKind::MappingValueNotAllowed => {
+            Some("the same indentation as the line before, or quotes around a text with a colon")
+        }
+        ErrorKind::UnclosedQuotedScalar => Some("a quote at the end of the text"),
+        _ => None,
+    }
 }
 
 fn too_deep() -> Flaw {

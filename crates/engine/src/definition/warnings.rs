@@ -43,12 +43,7 @@ pub fn locate(mut flaws: Vec<Flaw>, text: &str) -> Vec<Flaw> {
     let Ok((root, _)) = tree::parse(&source) else { return flaws };
     for flaw in &mut flaws {
         let found = follow(&root, &flaw.path);
-        let span = match found.entry {
-            Some(entry) if found.complete && found.node.span.start == found.node.span.end => {
-                entry.key_span
-            }
-            _ => found.node.mark(),
-        };
+        let span = found.node.mark();
         (flaw.line, flaw.column) = source.position(span.start);
         flaw.excerpt = Some(source.excerpt(span));
     }

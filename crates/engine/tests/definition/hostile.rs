@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use engine::definition::read_bytes;
+use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::with_context;
@@ -63,6 +64,59 @@ fn check_vector(id: &str, bytes: &[u8]) {
                 assert!(flaw.line > 0 || whole || flaw.code == "more", "{id}: {flaw:?}");
             }
             assert!(!["h023", "h057"].contains(&id), "{id} is refused");
+        }
+    }
+}
+
+/// Pieces that mean something to one of the readers.
+const PIECES: [&str; 24] = [
+    "\n",
+    " ",
+    "  ",
+    "- ",
+    ": ",
+    ",",
+    "[",
+    "]",
+    "{",
+    "}",
+    "{{",
+    "\"",
+    "'",
+    "#",
+    "&a",
+    "*a",
+    "!t",
+    "|",
+    "é",
+    "\u{feff}",
+    "0x",
+    "9999999999999999999999",
+    "\t",
+    "---\n",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A definition with pieces put in and taken out: whatever it is then, it is read or refused
+    /// with flaws that can be shown.
+    #[test]
+    fn damaged_definitions_do_no_harm(edits in prop::collection::vec((any::<prop::sample::Index>(), 0..PIECES.len(), 0..12_usize), 1..6)) {
+        let mut text: Vec<char> = crate::accepted::REPORT.chars().collect();
+        for (at, piece, removed) in edits {
+            let at = at.index(text.len());
+            let end = (at + removed).min(text.len());
+            text.splice(at..end, PIECES[piece].chars());
+        }
+        let text: String = text.into_iter().collect();
+        if let Err(flaws) = with_context(|context| read_bytes(text.as_bytes(), context)) {
+            prop_assert!(!flaws.is_empty());
+            for flaw in flaws {
+                let (line, span) = flaw.excerpt.clone().unwrap_or_default();
+                prop_assert!(line.get(span).is_some() && !flaw.to_string().is_empty());
+                prop_assert!(!flaw.message.contains('\n') && flaw.line > 0);
+            }
         }
     }
 }

@@ -12,10 +12,10 @@ use engine::definition::{Definition, Flaw, ReadContext, read, read_bytes};
 /// Runs `f` with the bundled zones, at the beginning of 2026, knowing the calendar `head-office`.
 fn with_context<T>(f: impl FnOnce(&ReadContext<'_>) -> T) -> T {
     let zones = Zones::bundled();
-    let region = calendar::holidays::Region::parse("DE-BY").unwrap();
-    let office = Calendar::for_region(&region, zones.get("Europe/Berlin").unwrap());
+    let region = calendar::holidays::Region::parse("DE-BY").expect("a region");
+    let office = Calendar::for_region(&region, zones.get("Europe/Berlin").expect("a zone"));
     let known_calendar = |id: &str| (id == "head-office").then(|| office.clone());
-    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let now = "2026-01-01T00:00:00Z".parse().expect("an instant");
     f(&ReadContext { zones: &zones, now, known_calendar: &known_calendar })
 }
 

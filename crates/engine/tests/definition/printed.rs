@@ -284,6 +284,7 @@ fn yaml_that_is_not_read() {
     2:8 : not readable: mapping values are not allowed in this context
         steps: []
              ^
+      try: the same indentation as the line before, or quotes around a text with a colon
     1:7 name: anchors (&name) are not read
       name: &a t
             ^^
@@ -317,5 +318,20 @@ fn yaml_that_is_not_read() {
       try: name: my-workflow
     1:1 : the definition is empty
       try: name: my-workflow
+    "#);
+}
+
+#[test]
+fn nothing_after_a_key() {
+    insta::assert_snapshot!(printed("name: t\ntimeout:\nsteps:\n\ntriggers:\n  - id:\n    type: manual\n"), @r#"
+    2:1 timeout: expected a duration such as 30s, 5m or 1h30m, found nothing
+      timeout:
+      ^^^^^^^
+    3:1 steps: expected a list, found nothing
+      steps:
+      ^^^^^
+    6:5 triggers[0].id: expected a text, found nothing
+        - id:
+          ^^
     "#);
 }
