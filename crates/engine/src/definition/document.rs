@@ -25,26 +25,18 @@ pub(super) fn read(
     let name = fields.require("name", "name: my-workflow");
     let name = name.and_then(|field| names::workflow(reading, &field));
     let version = fields.take("version").map(|field| version(reading, &field));
-    let description =
-        fields.take("description").and_then(|field| reading.text(&field).map(str::to_owned));
+    let description = fields.text(reading, "description");
     let zone_name = fields.take("timezone").and_then(|field| zone(reading, &field, context));
     let declared = fields.take("calendars");
     let calendars = Calendars::read(reading, declared.as_ref(), zone_name.as_deref(), context);
-    let calendar = fields
-        .take("calendar")
-        .and_then(|field| calendars::named(reading, &field, &calendars, context));
-    let concurrency = fields
-        .take("concurrency")
-        .and_then(|field| reading.whole(&field, 1..=limits::CONCURRENCY))
-        .map(|n| n as u32);
-    let [timeout, retention] = ["timeout", "retention"]
-        .map(|key| fields.take(key).and_then(|field| reading.duration(&field)));
-    let defaults = trigger::Defaults {
-        timezone: zone_name.clone(),
-        calendar: calendar.clone(),
-        calendars: &calendars,
-        context,
-    };
+    let calendar = fields.take("calendar");
+    let calendar = calendar.and_then(|id| calendars::named(reading, &id, &calendars, context));
+    let concurrency = fields.whole(reading, "concurrency", 1..=limits::CONCURRENCY);
+    let timeout = fields.duration(reading, "timeout");
+    let retention = fields.duration(reading, "retention");
+    let (timezone, calendar_id) = (zone_name.clone(), calendar.clone());
+    let defaults =
+        trigger::Defaults { timezone, calendar: calendar_id, calendars: &calendars, context };
     let triggers = fields.take("triggers");
     let triggers = triggers.map(|field| trigger::read_all(reading, &field, &defaults));
     let steps = fields.require("steps", "steps: [ { id: first, type: noop } ]");
@@ -56,7 +48,7 @@ pub(super) fn read(
         description,
         timezone: zone_name,
         calendar,
-        concurrency,
+        concurrency: concurrency.map(|runs| runs as u32),
         timeout,
         retention,
         calendars: calendars.into_specs(),

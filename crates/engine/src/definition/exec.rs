@@ -12,14 +12,14 @@ use super::tree::{Kind, cut};
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
 
 pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option<ExecAction> {
-    let shell = fields.take("shell").and_then(|field| reading.boolean(&field)).unwrap_or(false);
+    let shell = fields.boolean(reading, "shell").unwrap_or(false);
     let command = fields.require("command", "command: [echo, hello]");
     let command = command.and_then(|field| command_words(reading, &field, shell));
     let env = fields.take("env").map(|field| variables(reading, &field));
     let cwd = fields.take("cwd").and_then(|field| plain(reading, &field));
-    let stdin = fields.take("stdin").and_then(|field| reading.text(&field).map(str::to_owned));
+    let stdin = fields.text(reading, "stdin");
     let most = limits::PAYLOAD_BYTES as u64;
-    let max_output = fields.take("max_output").and_then(|field| reading.whole(&field, 1..=most));
+    let max_output = fields.whole(reading, "max_output", 1..=most);
     Some(ExecAction {
         command: command?,
         env: env.unwrap_or_default(),

@@ -1,5 +1,9 @@
 //! The keys of one mapping: asked for one by one; what nobody asked for is unknown.
 
+use std::ops::RangeInclusive;
+
+use jiff::SignedDuration;
+
 use super::flaw::Flaw;
 use super::path::join;
 use super::reading::{Field, Reading};
@@ -31,7 +35,7 @@ impl<'n> Fields<'n> {
     }
 
     /// The mapping as a whole.
-    pub(super) fn whole(&self) -> Field<'n> {
+    pub(super) fn place(&self) -> Field<'n> {
         Field { path: self.path.clone(), node: self.node }
     }
 
@@ -49,6 +53,35 @@ impl<'n> Fields<'n> {
             self.missing.push((key, remedy));
         }
         found
+    }
+
+    /// A text that may be left out.
+    pub(super) fn text(&mut self, reading: &mut Reading<'_>, key: &'static str) -> Option<String> {
+        self.take(key).and_then(|field| reading.text(&field).map(str::to_owned))
+    }
+
+    /// `true` or `false`, which may be left out.
+    pub(super) fn boolean(&mut self, reading: &mut Reading<'_>, key: &'static str) -> Option<bool> {
+        self.take(key).and_then(|field| reading.boolean(&field))
+    }
+
+    /// A whole number that may be left out.
+    pub(super) fn whole(
+        &mut self,
+        reading: &mut Reading<'_>,
+        key: &'static str,
+        allowed: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        self.take(key).and_then(|field| reading.whole(&field, allowed))
+    }
+
+    /// A duration that may be left out.
+    pub(super) fn duration(
+        &mut self,
+        reading: &mut Reading<'_>,
+        key: &'static str,
+    ) -> Option<SignedDuration> {
+        self.take(key).and_then(|field| reading.duration(&field))
     }
 
     /// The entries that nobody asked for, for a reader with keys of its own. Reports what is

@@ -41,19 +41,16 @@ pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option
     let body = fields.take("body");
     let body = body.and_then(|field| body_value(reading, &field));
     let expect = fields.take("expect").map(|field| statuses(reading, &field));
-    let redirects = fields
-        .take("redirects")
-        .and_then(|field| reading.whole(&field, 0..=limits::REDIRECTS))
-        .map(|n| n as u8);
+    let redirects = fields.whole(reading, "redirects", 0..=limits::REDIRECTS);
     let most = limits::PAYLOAD_BYTES as u64;
-    let max_bytes = fields.take("max_bytes").and_then(|field| reading.whole(&field, 1..=most));
+    let max_bytes = fields.whole(reading, "max_bytes", 1..=most);
     Some(HttpAction {
         method: method?,
         url: url?,
         headers: headers.unwrap_or_default(),
         body,
         expect: expect.unwrap_or_default(),
-        redirects: redirects.unwrap_or_default(),
+        redirects: redirects.map_or(0, |n| n as u8),
         max_bytes: max_bytes.unwrap_or(most),
     })
 }

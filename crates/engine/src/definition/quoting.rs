@@ -5,15 +5,13 @@ use super::source::Source;
 use super::tree::cut;
 
 /// What a text cannot begin with unless it is quoted.
-const RESERVED: [char; 5] = ['*', '@', '`', '%', '|'];
+const RESERVED: [char; 4] = ['*', '@', '`', '%'];
 
 /// Whether the line of a syntax error holds an unquoted text that should have been quoted.
 pub(super) fn unquoted(source: &Source<'_>, at: usize) -> Option<Flaw> {
     let range = source.line_range(at);
     let line = &source.text()[range];
-    let (key, value) = values(line).find(|(_, value)| {
-        value.starts_with(RESERVED) && !(value.starts_with('|') && value.len() < 4)
-    })?;
+    let (key, value) = values(line).find(|(_, value)| value.starts_with(RESERVED))?;
     let first = value.chars().next()?;
     let written = end_of_value(value);
     let quoted = format!("{key}\"{}\"", cut(written).replace('"', "\\\""));
@@ -29,8 +27,9 @@ fn values(line: &str) -> impl Iterator<Item = (String, &str)> {
         let key = line[..at].rsplit(['{', ',', '[', ' ']).next().unwrap_or("");
         (format!("{key}: "), line[at + 2..].trim_start())
     });
-    let items = line.match_indices("- ").filter(|(at, _)| line[..*at].trim().is_empty());
-    entries.chain(items.map(|(at, _)| ("- ".to_owned(), line[at + 2..].trim_start())))
+    let item =
+        line.trim_start().strip_prefix("- ").map(|item| ("- ".to_owned(), item.trim_start()));
+    entries.chain(item)
 }
 
 /// A flow value ends at a comma or bracket, except inside of a cron list such as `*/5,30`.

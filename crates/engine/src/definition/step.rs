@@ -75,7 +75,7 @@ fn read<'n>(
     mut fields: Fields<'n>,
     ids: &mut Ids,
 ) -> (Outline<'n>, Option<Step>) {
-    let place = fields.whole();
+    let place = fields.place();
     let id = ids.take(reading, &mut fields, "id: first");
     let name = fields.take("name").and_then(|field| reading.title(&field));
     let kind = fields.require("type", "type: noop");
@@ -83,9 +83,9 @@ fn read<'n>(
     let named = fields.take("depends_on");
     let dependencies = named.map(|field| dependencies(reading, &field)).unwrap_or_default();
     let retry = fields.take("retry").map(|field| retry(reading, &field));
-    let timeout = fields.take("timeout").and_then(|field| reading.duration(&field));
+    let timeout = fields.duration(reading, "timeout");
     let on_error = fields.take("on_error").and_then(|field| on_error(reading, &field));
-    let idempotent = fields.take("idempotent").and_then(|field| reading.boolean(&field));
+    let idempotent = fields.boolean(reading, "idempotent");
     let action = match kind {
         Some("noop") => Some(Action::Noop),
         Some("http") => http::read(reading, &mut fields).map(Action::Http),
@@ -144,8 +144,8 @@ fn retry(reading: &mut Reading<'_>, field: &Field<'_>) -> StepRetry {
     let default = StepRetry::default();
     let remedy = "retry: { max: 3, delay: 5s }";
     let Some(mut fields) = Fields::of(reading, field, remedy) else { return default };
-    let max = fields.take("max").and_then(|field| reading.whole(&field, 1..=limits::ATTEMPTS));
-    let delay = fields.take("delay").and_then(|field| reading.duration(&field));
+    let max = fields.whole(reading, "max", 1..=limits::ATTEMPTS);
+    let delay = fields.duration(reading, "delay");
     let factor = fields.take("factor").and_then(|field| reading.decimal(&field, 1.0..=100.0));
     let longest = fields.take("max_delay");
     let max_delay = longest.as_ref().and_then(|field| reading.duration(field));

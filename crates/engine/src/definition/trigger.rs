@@ -88,8 +88,7 @@ fn read(
     let written = fields.require("type", "type: schedule");
     let written = written.and_then(|field| trigger_type(reading, &field));
     let enabled = fields.take("enabled").map(|field| reading.boolean(&field));
-    let description = fields.take("description");
-    let description = description.and_then(|field| reading.text(&field).map(str::to_owned));
+    let description = fields.text(reading, "description");
     let kind = match written {
         Some("schedule") => {
             let declaration = declaration(reading, fields);

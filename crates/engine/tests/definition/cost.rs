@@ -39,6 +39,7 @@ fn many() {
     check(&"a: 1\n".repeat(100_000), "repeated-key");
     check(&format!("a: [{}]", "[],".repeat(300_000)), "limit");
     check(&format!("name: {}", "a".repeat(100_000)), "limit");
+    check(&format!("{}{}]", " ".repeat(500_000), "- ".repeat(60)), "syntax");
     check(&format!("name: t\nsteps: [{}]", "{id: a, type: noop},".repeat(1_001)), "limit");
     check(
         &format!("name: t\nsteps: []\ntriggers: [{}]", "{id: a, type: manual},".repeat(1_001)),

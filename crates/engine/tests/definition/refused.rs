@@ -288,6 +288,8 @@ fn yaml() {
         ("name: \"\\ud800\"", &["name syntax"]),
         ("name: \"t", &["name syntax"]),
         ("name: t\n\tsteps: []", &["name syntax"]),
+        ("cron: * * * * *", &["cron quotes"]),
+        ("- * * * * *", &["[0] quotes"]),
         ("cron: @daily", &["cron quotes"]),
         ("name: \u{0}", &["name syntax"]),
         (": a", &[" key"]),
