@@ -1,9 +1,126 @@
 //! Definitions: what a workflow is, as people write it and as it is checked.
+//!
+//! [`read`] turns a text into a checked [`Definition`], or says everything that is wrong with it,
+//! each with its place. The checked form is stored as JSON and read back without checking again.
+//!
+//! The way of a text: `tree` (values with their places) → `reading` (typed values, all flaws) →
+//! `document`, `trigger`, `step` (what the keys mean) → `order` (dependencies).
 
 mod action;
+mod calendars;
+mod document;
+mod duration;
+mod exec;
+mod fields;
+mod flaw;
+mod http;
+mod json;
+pub mod limits;
 mod model;
+mod names;
+mod number;
+mod order;
+mod path;
+mod quoting;
+mod reading;
+mod schedule_keys;
+mod shape;
+mod source;
+mod step;
+mod tree;
+mod trigger;
 mod version;
+mod warnings;
+
+use calendar::{Calendar, Zones};
+use jiff::Timestamp;
 
 pub use action::{Action, ExecAction, HttpAction};
+pub use flaw::Flaw;
 pub use model::{Definition, OnError, Step, StepRetry, Trigger, TriggerKind};
 pub use version::Version;
+pub use warnings::{locate, warnings};
+
+use reading::Reading;
+use source::{Source, Span};
+
+/// What a definition is checked against.
+pub struct ReadContext<'a> {
+    /// The zone database.
+    pub zones: &'a Zones,
+    /// Now: where an interval without an anchor begins, and what warnings look ahead from.
+    pub now: Timestamp,
+    /// Calendars from outside of the definition, by id.
+    pub known_calendar: &'a dyn Fn(&str) -> Option<Calendar>,
+}
+
+/// Reads a definition in YAML or JSON, or says all that is wrong with it.
+///
+/// ```
+/// use calendar::Zones;
+/// use engine::definition::{ReadContext, read};
+///
+/// let zones = Zones::bundled();
+/// let now = "2026-03-01T00:00:00Z".parse().unwrap();
+/// let context = ReadContext { zones: &zones, now, known_calendar: &|_| None };
+///
+/// let flaws = read("name: report\nsteps:\n  - {id: a, type: nop}\n", &context).unwrap_err();
+/// assert_eq!(
+///     flaws[0].to_string(),
+///     [
+///         "unknown step type nop",
+///         "    - {id: a, type: nop}",
+///         "                    ^^^",
+///         "  allowed: http, exec, noop",
+///         "  try: noop",
+///     ]
+///     .join("\n"),
+/// );
+/// assert_eq!((flaws[0].line, flaws[0].column, &*flaws[0].path), (3, 19, "steps[0].type"));
+/// ```
+pub fn read(text: &str, context: &ReadContext<'_>) -> Result<Definition, Vec<Flaw>> {
+    if text.len() > limits::TEXT_BYTES {
+        let flaw = Flaw::new("limit", format!("the definition has {} bytes", text.len()))
+            .allow(format!("at most {}", limits::TEXT_BYTES));
+        return Err(vec![flaw]);
+    }
+    // Some editors put a byte order mark in front; it says nothing.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let source = Source::new(text);
+    let parsed = tree::parse(&source);
+    let mut reading = Reading::new(source);
+    let root = match parsed {
+        Ok((root, repeated)) => {
+            repeated.into_iter().for_each(|misplaced| reading.keep(misplaced));
+            root
+        }
+        Err(misplaced) => {
+            reading.keep(*misplaced);
+            return Err(reading.finish());
+        }
+    };
+    json::no_templates(&mut reading, &root);
+    let definition = document::read(&mut reading, &root, context);
+    let flaws = reading.finish();
+    definition.filter(|_| flaws.is_empty()).ok_or(flaws)
+}
+
+/// Reads a definition from bytes, which have to be UTF-8.
+pub fn read_bytes(bytes: &[u8], context: &ReadContext<'_>) -> Result<Definition, Vec<Flaw>> {
+    let error = match str::from_utf8(bytes) {
+        Ok(text) => return read(text, context),
+        Err(error) => error,
+    };
+    let valid = error.valid_up_to();
+    let before = str::from_utf8(&bytes[..valid]).unwrap_or("");
+    let mut reading = Reading::new(Source::new(before));
+    let message = format!("the byte 0x{:02X} is not UTF-8", bytes[valid]);
+    let flaw = Flaw::new("encoding", message).suggest("save the text as UTF-8");
+    reading.report("", Span::new(valid, valid), flaw);
+    Err(reading.finish())
+}
+
+/// Templates will come; until then a text that holds one must not be taken literally.
+fn template() -> Flaw {
+    Flaw::unavailable("templates ({{ … }}) are")
+}

@@ -1,0 +1,85 @@
+//! The top level of a definition.
+
+use super::calendars::{self, Calendars};
+use super::fields::Fields;
+use super::flaw::Flaw;
+use super::model::Definition;
+use super::names;
+use super::reading::{Field, Reading};
+use super::tree::{Kind, Node};
+use super::version::Version;
+use super::{ReadContext, limits, step, trigger};
+
+/// Keys that the product will have.
+const LATER: [&str; 6] =
+    ["deadline", "outputs", "topics", "producers", "consumers", "max_concurrent_steps"];
+
+/// The definition, as far as it can be read. Flaws are kept in `reading`.
+pub(super) fn read(
+    reading: &mut Reading<'_>,
+    root: &Node,
+    context: &ReadContext<'_>,
+) -> Option<Definition> {
+    let field = Field { path: String::new(), node: root };
+    let mut fields = Fields::of(reading, &field, "name: my-workflow")?;
+    let name = fields.require("name", "name: my-workflow");
+    let name = name.and_then(|field| names::workflow(reading, &field));
+    let version = fields.take("version").map(|field| version(reading, &field));
+    let description = fields.text(reading, "description");
+    let zone_name = fields.take("timezone").and_then(|field| zone(reading, &field, context));
+    let declared = fields.take("calendars");
+    let calendars = Calendars::read(reading, declared.as_ref(), zone_name.as_deref(), context);
+    let calendar = fields.take("calendar");
+    let calendar = calendar.and_then(|id| calendars::named(reading, &id, &calendars, context));
+    let concurrency = fields.whole(reading, "concurrency", 1..=limits::CONCURRENCY);
+    let timeout = fields.duration(reading, "timeout");
+    let retention = fields.duration(reading, "retention");
+    let (timezone, calendar_id) = (zone_name.clone(), calendar.clone());
+    let defaults =
+        trigger::Defaults { timezone, calendar: calendar_id, calendars: &calendars, context };
+    let triggers = fields.take("triggers");
+    let triggers = triggers.map(|field| trigger::read_all(reading, &field, &defaults));
+    let steps = fields.require("steps", "steps: [ { id: first, type: noop } ]");
+    let steps = steps.map(|field| step::read_all(reading, &field)).unwrap_or_default();
+    fields.finish(reading, &LATER);
+    Some(Definition {
+        name: name?,
+        version: version.unwrap_or(Some(Version::default()))?,
+        description,
+        timezone: zone_name,
+        calendar,
+        concurrency: concurrency.map(|runs| runs as u32),
+        timeout,
+        retention,
+        calendars: calendars.into_specs(),
+        triggers: triggers.unwrap_or_default(),
+        steps,
+    })
+}
+
+fn version(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<Version> {
+    let written = match &field.node.kind {
+        Kind::Text(text) | Kind::Number(text) => text.as_str(),
+        _ => "",
+    };
+    let read = written.parse().ok();
+    if read.is_none() {
+        let flaw = Flaw::new("version", format!("{} is no version", field.node.describe()))
+            .allow("a whole number without leading zeros, or \"X.Y\"");
+        let digits = written.trim_start_matches('0');
+        let close = digits.parse::<Version>().map(|version| version.to_string());
+        reading.refuse(field, flaw.suggest(close.unwrap_or_else(|_| "1".to_owned())));
+    }
+    read
+}
+
+fn zone(reading: &mut Reading<'_>, field: &Field<'_>, context: &ReadContext<'_>) -> Option<String> {
+    let name = reading.text_such_as(field, "a text such as Europe/Berlin")?;
+    match context.zones.get(name) {
+        Ok(_) => Some(name.to_owned()),
+        Err(problem) => {
+            reading.problem(field, problem);
+            None
+        }
+    }
+}

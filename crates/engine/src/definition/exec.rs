@@ -1,0 +1,100 @@
+//! Steps of type `exec`.
+
+use std::collections::BTreeMap;
+
+use super::action::ExecAction;
+use super::fields::Fields;
+use super::flaw::Flaw;
+use super::limits;
+use super::reading::{Field, Reading};
+use super::tree::{Kind, cut};
+
+const SHELL: [&str; 2] = ["/bin/sh", "-c"];
+
+pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option<ExecAction> {
+    let shell = fields.boolean(reading, "shell").unwrap_or(false);
+    let command = fields.require("command", "command: [echo, hello]");
+    let command = command.and_then(|field| command_words(reading, &field, shell));
+    let env = fields.take("env").map(|field| variables(reading, &field));
+    let cwd = fields.take("cwd").and_then(|field| plain(reading, &field));
+    let stdin = fields.text(reading, "stdin");
+    let most = limits::PAYLOAD_BYTES as u64;
+    let max_output = fields.whole(reading, "max_output", 1..=most);
+    Some(ExecAction {
+        command: command?,
+        env: env.unwrap_or_default(),
+        cwd,
+        stdin,
+        max_output: max_output.unwrap_or(most),
+    })
+}
+
+fn command_words(reading: &mut Reading<'_>, field: &Field<'_>, shell: bool) -> Option<Vec<String>> {
+    match (&field.node.kind, shell) {
+        (Kind::Text(_), true) => {
+            let text = plain(reading, field)?;
+            return Some(SHELL.iter().map(|word| (*word).to_owned()).chain([text]).collect());
+        }
+        (Kind::Text(text), false) => {
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let flaw = Flaw::new("command", "a command is a list; a text needs a shell")
+                .suggest(format!("[{}], or shell: true beside it", cut(&words.join(", "))));
+            reading.refuse(field, flaw);
+            return None;
+        }
+        (_, true) => {
+            let flaw = Flaw::new("command", "with shell: true the command is one text")
+                .suggest("command: \"ls | wc -l\"");
+            reading.refuse(field, flaw);
+            return None;
+        }
+        (_, false) => {}
+    }
+    let words = reading.list(field, limits::ENTRIES)?;
+    if words.is_empty() {
+        reading.refuse(field, Flaw::new("command", "an empty command").suggest("[echo, hello]"));
+        return None;
+    }
+    let words: Vec<Option<String>> = words
+        .iter()
+        .enumerate()
+        .map(|(at, word)| if at == 0 { plain(reading, word) } else { argument(reading, word) })
+        .collect();
+    words.into_iter().collect()
+}
+
+/// A text that is not empty and can be given to the system.
+fn plain(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
+    let text = argument(reading, field)?;
+    if text.trim().is_empty() {
+        reading.refuse(field, Flaw::new("command", "an empty text"));
+        return None;
+    }
+    Some(text)
+}
+
+/// A text that can be given to the system, where NUL ends a text.
+fn argument(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
+    let text = reading.text(field)?;
+    if text.contains('\0') {
+        reading.refuse(field, Flaw::new("command", "a text with a NUL character"));
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+fn variables(reading: &mut Reading<'_>, field: &Field<'_>) -> BTreeMap<String, String> {
+    let mut variables = BTreeMap::new();
+    for (name, key_span, value_field, _) in reading.texts(field) {
+        let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        let good = name.bytes().all(word) && !name.starts_with(|c: char| c.is_ascii_digit());
+        if name.is_empty() || name.len() > 256 || !good {
+            let flaw = Flaw::new("env", format!("{} is not the name of a variable", cut(name)))
+                .allow("letters, digits and _, not beginning with a digit");
+            reading.report(&value_field.path, key_span, flaw);
+        } else if let Some(value) = argument(reading, &value_field) {
+            variables.insert(name.to_owned(), value);
+        }
+    }
+    variables
+}

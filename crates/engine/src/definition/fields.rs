@@ -1,0 +1,132 @@
+//! The keys of one mapping: asked for one by one; what nobody asked for is unknown.
+
+use std::ops::RangeInclusive;
+
+use jiff::SignedDuration;
+
+use super::flaw::Flaw;
+use super::path::join;
+use super::reading::{Field, Reading};
+use super::tree::{Entry, Kind, Node, cut};
+
+/// The keys of one mapping.
+pub(super) struct Fields<'n> {
+    path: String,
+    node: &'n Node,
+    entries: &'n [Entry],
+    asked: Vec<&'static str>,
+    missing: Vec<(&'static str, &'static str)>,
+}
+
+impl<'n> Fields<'n> {
+    /// The keys of a field that has to be a mapping.
+    pub(super) fn of(reading: &mut Reading<'_>, field: &Field<'n>, remedy: &str) -> Option<Self> {
+        let Kind::Map(entries) = &field.node.kind else {
+            let message = format!("expected a mapping, found {}", field.node.describe());
+            reading.refuse(field, Flaw::new("type", message).suggest(remedy));
+            return None;
+        };
+        let (asked, missing) = (Vec::new(), Vec::new());
+        Some(Fields { path: field.path.clone(), node: field.node, entries, asked, missing })
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The mapping as a whole.
+    pub(super) fn place(&self) -> Field<'n> {
+        Field { path: self.path.clone(), node: self.node }
+    }
+
+    /// The value of a key that may be left out.
+    pub(super) fn take(&mut self, key: &'static str) -> Option<Field<'n>> {
+        self.asked.push(key);
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        Some(Field { path: join(&self.path, key), node: &entry.value })
+    }
+
+    /// The value of a key that has to be there.
+    pub(super) fn require(&mut self, key: &'static str, remedy: &'static str) -> Option<Field<'n>> {
+        let found = self.take(key);
+        if found.is_none() {
+            self.missing.push((key, remedy));
+        }
+        found
+    }
+
+    /// A text that may be left out.
+    pub(super) fn text(&mut self, reading: &mut Reading<'_>, key: &'static str) -> Option<String> {
+        self.take(key).and_then(|field| reading.text(&field).map(str::to_owned))
+    }
+
+    /// `true` or `false`, which may be left out.
+    pub(super) fn boolean(&mut self, reading: &mut Reading<'_>, key: &'static str) -> Option<bool> {
+        self.take(key).and_then(|field| reading.boolean(&field))
+    }
+
+    /// A whole number that may be left out.
+    pub(super) fn whole(
+        &mut self,
+        reading: &mut Reading<'_>,
+        key: &'static str,
+        allowed: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        self.take(key).and_then(|field| reading.whole(&field, allowed))
+    }
+
+    /// A duration that may be left out.
+    pub(super) fn duration(
+        &mut self,
+        reading: &mut Reading<'_>,
+        key: &'static str,
+    ) -> Option<SignedDuration> {
+        self.take(key).and_then(|field| reading.duration(&field))
+    }
+
+    /// The entries that nobody asked for, for a reader with keys of its own. Reports what is
+    /// missing.
+    pub(super) fn rest(self, reading: &mut Reading<'_>) -> Vec<&'n Entry> {
+        self.report_missing(reading, &[]);
+        self.entries.iter().filter(|entry| !self.asked.contains(&entry.key.as_str())).collect()
+    }
+
+    /// Reports keys that are unknown, that are `later` ones, or that are missing.
+    pub(super) fn finish(self, reading: &mut Reading<'_>, later: &[&str]) {
+        let mut meant = Vec::new();
+        for entry in self.entries {
+            let key = entry.key.as_str();
+            if self.asked.contains(&key) {
+                continue;
+            }
+            let path = join(&self.path, key);
+            if later.contains(&key) {
+                reading.report(&path, entry.key_span, Flaw::unavailable(format!("{key} is")));
+                continue;
+            }
+            if reading.is_full() {
+                // Only counted, and finding the nearest key would have a price.
+                reading.report(&path, entry.key_span, Flaw::new("unknown-key", ""));
+                continue;
+            }
+            let flaw = Flaw::new("unknown-key", format!("unknown key {}", cut(key)))
+                .did_you_mean(key, self.asked.iter().copied());
+            let flaw = match &flaw.remedy {
+                Some(_) => flaw,
+                None => flaw.allow(self.asked.join(", ")),
+            };
+            meant.extend(flaw.remedy.clone());
+            reading.report(&path, entry.key_span, flaw);
+        }
+        let meant: Vec<&str> = meant.iter().map(String::as_str).collect();
+        self.report_missing(reading, &meant);
+    }
+
+    /// A key that was only misspelt is not reported as missing as well.
+    fn report_missing(&self, reading: &mut Reading<'_>, meant: &[&str]) {
+        for (key, remedy) in self.missing.iter().filter(|(key, _)| !meant.contains(key)) {
+            let flaw = Flaw::new("missing", format!("{key} is missing")).suggest(*remedy);
+            reading.report(&join(&self.path, key), self.node.mark(), flaw);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Values that are passed on as they are: payloads, bodies, declarations.
+
+use serde_json::{Map, Value};
+
+use super::flaw::Flaw;
+use super::number;
+use super::path::{join, join_index};
+use super::reading::{Field, Reading};
+use super::tree::{Kind, Node};
+
+/// The value as JSON. A number that JSON would round is refused.
+pub(super) fn value(reading: &mut Reading<'_>, field: &Field<'_>) -> Value {
+    match &field.node.kind {
+        Kind::Null => Value::Null,
+        Kind::Bool(value) => Value::Bool(*value),
+        Kind::Text(text) => Value::String(text.clone()),
+        Kind::Number(literal) => match number::exact(literal) {
+            Ok(number) => Value::Number(number),
+            Err(flaw) => {
+                reading.refuse(field, *flaw);
+                Value::Null
+            }
+        },
+        Kind::List(items) => {
+            let item =
+                |(at, node)| value(reading, &Field { path: join_index(&field.path, at), node });
+            Value::Array(items.iter().enumerate().map(item).collect())
+        }
+        Kind::Map(entries) => {
+            let mut map = Map::new();
+            for entry in entries {
+                let below = Field { path: join(&field.path, &entry.key), node: &entry.value };
+                map.insert(entry.key.clone(), value(reading, &below));
+            }
+            Value::Object(map)
+        }
+    }
+}
+
+/// A payload: a value whose size has a limit.
+pub(super) fn payload(reading: &mut Reading<'_>, field: &Field<'_>, most: usize) -> Value {
+    let value = value(reading, field);
+    let bytes = value.to_string().len();
+    if bytes > most {
+        let flaw = Flaw::new("limit", format!("{bytes} bytes as JSON"));
+        reading.refuse(field, flaw.allow(format!("at most {most}")));
+    }
+    value
+}
+
+/// Reports every text that holds a template.
+pub(super) fn no_templates(reading: &mut Reading<'_>, root: &Node) {
+    if reading.source().text().contains("{{") {
+        search(reading, &Field { path: String::new(), node: root });
+    }
+}
+
+fn search(reading: &mut Reading<'_>, field: &Field<'_>) {
+    match &field.node.kind {
+        Kind::Text(text) if text.contains("{{") => {
+            reading.report(&field.path, field.node.span, super::template());
+        }
+        Kind::List(items) => {
+            for (at, node) in items.iter().enumerate() {
+                search(reading, &Field { path: join_index(&field.path, at), node });
+            }
+        }
+        Kind::Map(entries) => {
+            for entry in entries {
+                let path = join(&field.path, &entry.key);
+                if entry.key.contains("{{") {
+                    reading.report(&path, entry.key_span, super::template());
+                }
+                search(reading, &Field { path, node: &entry.value });
+            }
+        }
+        _ => {}
+    }
+}

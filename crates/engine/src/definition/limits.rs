@@ -1,0 +1,41 @@
+//! The limits of a definition, each with its reason. What is over them is refused before anything
+//! large is built from it.
+
+use jiff::SignedDuration;
+
+/// Longest text of a definition, in bytes: a thousand steps fit into it many times over.
+pub const TEXT_BYTES: usize = 1 << 20;
+/// Most values in a text. It bounds the memory that a megabyte of `[],[],[],` can take.
+pub const VALUES: usize = 250_000;
+/// Deepest nesting: reading follows it by recursion, and payloads of people are far flatter.
+pub const DEPTH: usize = 64;
+/// Longest single text, in bytes: larger data belongs behind a URL or into a file.
+pub const SCALAR_BYTES: usize = 64 << 10;
+/// Most steps: a larger process is better cut into several.
+pub const STEPS: usize = 1_000;
+/// Most triggers: each is a schedule with its own row and its own next time.
+pub const TRIGGERS: usize = 1_000;
+/// Most calendars in one definition: more are shared, and declared outside of it.
+pub const CALENDARS: usize = 100;
+/// Most dependencies, counted over all steps: deciding what is ready looks at each.
+pub const DEPENDENCIES: usize = 100_000;
+/// Longest name or id, in characters: they become parts of ids, labels and URLs.
+pub const NAME_LENGTH: usize = 64;
+/// Longest line for people, such as a step's `name`, in characters.
+pub const TITLE_LENGTH: usize = 200;
+/// Longest URL, in bytes: what servers commonly take.
+pub const URL_BYTES: usize = 8 << 10;
+/// Most headers of a request, variables of a command, words of a command.
+pub const ENTRIES: usize = 1_000;
+/// Largest payload and largest output of a step, in bytes: it is stored with every run.
+pub const PAYLOAD_BYTES: usize = 256 << 10;
+/// Longest duration: ten years. Sums of a few of them are far from any overflow.
+pub const DURATION: SignedDuration = SignedDuration::from_hours(10 * 366 * 24);
+/// Most attempts of a step: with the default delays, days of trying.
+pub const ATTEMPTS: u64 = 100;
+/// Most runs of one workflow at a time: above it the node's own ceiling decides anyway.
+pub const CONCURRENCY: u64 = 10_000;
+/// Most redirects that a request follows.
+pub const REDIRECTS: u64 = 10;
+/// Most flaws told at once: nobody reads more, and finding the nearest name has a price.
+pub const FLAWS: usize = 100;

@@ -1,0 +1,93 @@
+//! Names and ids: what they may look like, and that each is used once.
+
+use std::collections::HashMap;
+
+use super::fields::Fields;
+use super::flaw::Flaw;
+use super::limits;
+use super::reading::{Field, Reading};
+use super::source::Span;
+use super::tree::cut;
+
+/// The name of a workflow.
+pub(super) fn workflow(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
+    let name = reading.text(field)?;
+    let good = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.len() <= limits::NAME_LENGTH
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if good {
+        return Some(name.to_owned());
+    }
+    let flaw = Flaw::new("name", format!("{} is not a name", quoted(name))).allow(format!(
+        "a-z, 0-9 and -, beginning with a letter, at most {} characters",
+        limits::NAME_LENGTH
+    ));
+    let close = slug(name);
+    reading.refuse(field, if close.is_empty() { flaw } else { flaw.suggest(close) });
+    None
+}
+
+/// What the name would be with only the characters that are allowed.
+fn slug(name: &str) -> String {
+    let mut slug = String::new();
+    for c in name.chars().take(limits::NAME_LENGTH) {
+        match c.to_ascii_lowercase() {
+            c if c.is_ascii_lowercase() => slug.push(c),
+            c if c.is_ascii_digit() && !slug.is_empty() => slug.push(c),
+            _ if !slug.is_empty() && !slug.ends_with('-') => slug.push('-'),
+            _ => {}
+        }
+    }
+    slug.trim_end_matches('-').to_owned()
+}
+
+/// The id of a step, trigger or calendar.
+pub(super) fn identifier(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
+    let id = reading.text(field)?;
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    if id.len() <= limits::NAME_LENGTH
+        && id.bytes().all(word)
+        && id.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+    {
+        return Some(id.to_owned());
+    }
+    let flaw = Flaw::new("id", format!("{} is not an id", quoted(id))).allow(format!(
+        "letters, digits, _ and -, not beginning with -, at most {} characters",
+        limits::NAME_LENGTH
+    ));
+    reading.refuse(field, flaw);
+    None
+}
+
+fn quoted(text: &str) -> String {
+    if text.is_empty() { "an empty text".to_owned() } else { cut(text) }
+}
+
+/// Ids that were given, to find the second use of one.
+#[derive(Default)]
+pub(super) struct Ids(HashMap<String, Span>);
+
+impl Ids {
+    /// Reads the `id` of an entry and reports it if it was used before.
+    pub(super) fn take(
+        &mut self,
+        reading: &mut Reading<'_>,
+        fields: &mut Fields<'_>,
+        remedy: &'static str,
+    ) -> Option<String> {
+        let field = fields.require("id", remedy)?;
+        let id = identifier(reading, &field)?;
+        if let Some(first) = self.0.get(&id) {
+            let (first, _) = reading.source().position(first.start);
+            let (here, _) = reading.source().position(field.node.span.start);
+            let message = match first == here {
+                true => format!("the id {id} is used twice on line {first}"),
+                false => format!("the id {id} is used on line {first} and again on line {here}"),
+            };
+            reading.refuse(&field, Flaw::new("repeated-id", message));
+        } else {
+            self.0.insert(id.clone(), field.node.span);
+        }
+        Some(id)
+    }
+}

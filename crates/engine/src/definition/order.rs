@@ -1,0 +1,149 @@
+//! Dependencies between steps: each is there, none waits for itself, and an order that works.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+use super::flaw::Flaw;
+use super::reading::{Field, Reading};
+use super::tree::cut;
+
+/// Longer cycles are shown without their middle.
+const SHOWN: usize = 8;
+
+/// What counts for the order of a step.
+pub(super) struct Outline<'n> {
+    pub(super) id: Option<String>,
+    pub(super) place: Field<'n>,
+    pub(super) dependencies: Vec<Dependency<'n>>,
+}
+
+/// A step that has to end before.
+pub(super) struct Dependency<'n> {
+    pub(super) id: &'n str,
+    pub(super) field: Field<'n>,
+}
+
+/// The places of the steps, dependencies first; among those that could come next, the one that is
+/// written first. Reports missing and repeated dependencies and cycles.
+pub(super) fn arrange(reading: &mut Reading<'_>, steps: &[Outline<'_>]) -> Vec<usize> {
+    let mut places = HashMap::new();
+    for (at, step) in steps.iter().enumerate() {
+        if let Some(id) = &step.id {
+            places.entry(id.as_str()).or_insert(at);
+        }
+    }
+    let waits_for: Vec<Vec<usize>> =
+        steps.iter().enumerate().map(|(at, step)| resolve(reading, &places, at, step)).collect();
+    let order = sorted(&waits_for);
+    if order.len() < steps.len() {
+        report_cycles(reading, steps, &waits_for, &order);
+    }
+    order
+}
+
+fn resolve(
+    reading: &mut Reading<'_>,
+    places: &HashMap<&str, usize>,
+    at: usize,
+    step: &Outline<'_>,
+) -> Vec<usize> {
+    let mut found = Vec::with_capacity(step.dependencies.len());
+    let mut seen = HashSet::new();
+    for Dependency { id, field } in &step.dependencies {
+        let flaw = match places.get(id) {
+            _ if !seen.insert(*id) => Flaw::new("repeated", format!("{} is named twice", cut(id))),
+            Some(place) if *place == at => {
+                Flaw::new("cycle", format!("step {id} waits for itself")).suggest("leave it out")
+            }
+            Some(place) => {
+                found.push(*place);
+                continue;
+            }
+            None if reading.is_full() => Flaw::new("no-step", ""),
+            None => Flaw::new("no-step", format!("there is no step {}", cut(id)))
+                .did_you_mean(id, places.keys().copied()),
+        };
+        reading.refuse(field, flaw);
+    }
+    found
+}
+
+/// Kahn's algorithm with a heap, so that the order is that of the text where it can be.
+fn sorted(waits_for: &[Vec<usize>]) -> Vec<usize> {
+    let mut followers = vec![Vec::new(); waits_for.len()];
+    let mut open: Vec<usize> = waits_for.iter().map(Vec::len).collect();
+    for (at, dependencies) in waits_for.iter().enumerate() {
+        dependencies.iter().for_each(|dependency| followers[*dependency].push(at));
+    }
+    let free = open.iter().enumerate().filter(|(_, open)| **open == 0);
+    let mut ready: BinaryHeap<Reverse<usize>> = free.map(|(at, _)| Reverse(at)).collect();
+    let mut order = Vec::with_capacity(waits_for.len());
+    while let Some(Reverse(at)) = ready.pop() {
+        order.push(at);
+        for follower in &followers[at] {
+            open[*follower] -= 1;
+            if open[*follower] == 0 {
+                ready.push(Reverse(*follower));
+            }
+        }
+    }
+    order
+}
+
+/// Searches in depth; whoever is met again on the way closes a cycle. Of cycles that share a step
+/// one is told: the others often end with it.
+fn report_cycles(
+    reading: &mut Reading<'_>,
+    steps: &[Outline<'_>],
+    waits_for: &[Vec<usize>],
+    order: &[usize],
+) {
+    let mut visited = vec![false; steps.len()];
+    let mut told = vec![false; steps.len()];
+    order.iter().for_each(|at| visited[*at] = true);
+    for start in 0..steps.len() {
+        // Each step on the way with how many of its dependencies were followed.
+        let mut way: Vec<(usize, usize)> = Vec::new();
+        if !visited[start] {
+            visited[start] = true;
+            way.push((start, 0));
+        }
+        while let Some((at, followed)) = way.last_mut() {
+            let Some(next) = waits_for[*at].get(*followed).copied() else {
+                way.pop();
+                continue;
+            };
+            *followed += 1;
+            if !visited[next] {
+                visited[next] = true;
+                way.push((next, 0));
+            } else if let Some(begin) = way.iter().position(|(seen, _)| *seen == next) {
+                let cycle: Vec<usize> = way[begin..].iter().map(|(at, _)| *at).collect();
+                if !cycle.iter().any(|at| told[*at]) {
+                    cycle.iter().for_each(|at| told[*at] = true);
+                    report_cycle(reading, steps, &cycle);
+                }
+            }
+        }
+    }
+}
+
+fn report_cycle(reading: &mut Reading<'_>, steps: &[Outline<'_>], cycle: &[usize]) {
+    // Told from the step that is written first.
+    let first = (0..cycle.len()).min_by_key(|at| cycle[*at]).unwrap_or(0);
+    let mut around: Vec<usize> = cycle[first..].iter().chain(&cycle[..first]).copied().collect();
+    around.extend(around.first().copied());
+    let mut ids: Vec<String> =
+        around.iter().map(|at| steps[*at].id.clone().unwrap_or_default()).collect();
+    if ids.len() > SHOWN {
+        let middle = SHOWN / 2..ids.len() - SHOWN / 2;
+        let left_out = format!("… {} more …", middle.len());
+        ids.splice(middle, [left_out]);
+    }
+    let message = format!("steps wait for each other: {}", ids.join(" → "));
+    let step = &steps[around[0]];
+    let second = around.get(1).and_then(|at| steps[*at].id.as_deref());
+    let named = step.dependencies.iter().find(|named| Some(named.id) == second);
+    let field = named.map_or(&step.place, |named| &named.field);
+    reading.refuse(field, Flaw::new("cycle", message));
+}

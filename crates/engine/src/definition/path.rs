@@ -1,0 +1,43 @@
+//! The way to a value: `steps[2].retry.delay`.
+
+use super::tree::{Entry, Kind, Node, cut};
+
+/// The path of a key of the mapping at `parent`.
+pub(super) fn join(parent: &str, key: &str) -> String {
+    if parent.is_empty() { cut(key) } else { format!("{parent}.{}", cut(key)) }
+}
+
+/// The path of an item of the list at `parent`.
+pub(super) fn join_index(parent: &str, index: usize) -> String {
+    format!("{parent}[{index}]")
+}
+
+/// What a path leads to.
+pub(super) struct Found<'n> {
+    /// The last value on the way that is there.
+    pub(super) node: &'n Node,
+    /// The entry it is the value of, if the last part was a key.
+    pub(super) entry: Option<&'n Entry>,
+    /// Whether the way was there to its end.
+    pub(super) complete: bool,
+}
+
+/// Follows a path as far as it goes.
+pub(super) fn follow<'n>(root: &'n Node, path: &str) -> Found<'n> {
+    let mut found = Found { node: root, entry: None, complete: true };
+    let parts = path.split(['.', '[', ']']).filter(|part| !part.is_empty());
+    for part in parts {
+        let next = match &found.node.kind {
+            Kind::Map(_) => found.node.entry(part).map(|entry| (&entry.value, Some(entry))),
+            Kind::List(items) => {
+                part.parse().ok().and_then(|n: usize| items.get(n)).map(|item| (item, None))
+            }
+            _ => None,
+        };
+        match next {
+            Some((node, entry)) => found = Found { node, entry, complete: true },
+            None => return Found { complete: false, ..found },
+        }
+    }
+    found
+}

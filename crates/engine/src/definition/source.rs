@@ -1,0 +1,84 @@
+//! The text of a definition: from a place in it to line, column and excerpt.
+
+use std::ops::Range;
+
+use calendar::Problem;
+
+/// A stretch of the text, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl Span {
+    pub(super) fn new(start: usize, end: usize) -> Span {
+        Span { start, end: end.max(start) }
+    }
+}
+
+/// The text, with the beginnings of its lines.
+pub(super) struct Source<'t> {
+    text: &'t str,
+    lines: Vec<usize>,
+}
+
+impl<'t> Source<'t> {
+    pub(super) fn new(text: &'t str) -> Source<'t> {
+        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let lines = std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect();
+        Source { text, lines }
+    }
+
+    pub(super) fn text(&self) -> &'t str {
+        self.text
+    }
+
+    pub(super) fn slice(&self, span: Span) -> &'t str {
+        self.text.get(span.start..span.end.min(self.text.len())).unwrap_or("")
+    }
+
+    /// Line and column of a place, both counted from 1.
+    pub(super) fn position(&self, at: usize) -> (u32, u32) {
+        let line = self.line_of(at);
+        let before = self.text.get(self.lines[line]..at.min(self.text.len())).unwrap_or("");
+        (line as u32 + 1, before.chars().count() as u32 + 1)
+    }
+
+    /// The line of a span, cut if it is long, and the span's part of it.
+    pub(super) fn excerpt(&self, span: Span) -> (String, Range<usize>) {
+        let range = self.line_range(span.start);
+        let line = &self.text[range.clone()];
+        let within = |at: usize| at.clamp(range.start, range.end) - range.start;
+        let problem = Problem::new("", line, within(span.start)..within(span.end), "");
+        (problem.text.into(), problem.span)
+    }
+
+    /// The line around a place, without its end.
+    pub(super) fn line_range(&self, at: usize) -> Range<usize> {
+        let line = self.line_of(at);
+        let start = self.lines[line];
+        let end = self.lines.get(line + 1).map_or(self.text.len(), |next| next - 1);
+        start..start + self.text[start..end].trim_end_matches('\r').len()
+    }
+
+    fn line_of(&self, at: usize) -> usize {
+        self.lines.partition_point(|start| *start <= at).saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_in_characters() {
+        let source = Source::new("a: é!\r\n\nb: x");
+        for (at, expected) in [(0, (1, 1)), (5, (1, 5)), (8, (2, 1)), (12, (3, 4)), (99, (3, 5))] {
+            assert_eq!(source.position(at), expected, "{at}");
+        }
+        assert_eq!(source.excerpt(Span::new(3, 5)), ("a: é!".to_owned(), 3..5));
+        assert_eq!(source.excerpt(Span::new(12, 40)), ("b: x".to_owned(), 3..4));
+        assert_eq!(source.excerpt(Span::new(8, 12)), (String::new(), 0..0));
+    }
+}

@@ -1,0 +1,85 @@
+//! Large and deep texts: refused or read without a deep stack, a large tree or a quadratic search.
+//! What breaks here does not fail but overflows the stack or never ends.
+
+use crate::{accept, refuse};
+
+#[track_caller]
+fn check(text: &str, code: &str) {
+    let flaws = refuse(text);
+    assert!(flaws.iter().any(|flaw| flaw.code == code), "{:?}", flaws.first());
+    assert!(flaws.len() <= 101);
+    for flaw in flaws {
+        assert!(flaw.to_string().len() < 2_000, "{flaw}");
+    }
+}
+
+#[test]
+fn deep() {
+    check(&"[".repeat(100_000), "limit");
+    check(&"{a: ".repeat(100_000), "limit");
+    check(&"- ".repeat(100_000), "limit");
+    check(&(0..1_000).map(|depth| " ".repeat(depth) + "a:\n").collect::<String>(), "limit");
+    let nested = |depth: usize| {
+        let (open, close) = ("[".repeat(depth), "]".repeat(depth));
+        format!(
+            "name: t\nsteps: []\ntriggers: [{{id: a, type: schedule, cron: daily, payload: {open}{close}}}]"
+        )
+    };
+    accept(&nested(60));
+    check(&nested(64), "limit");
+}
+
+#[test]
+fn many() {
+    let many = |count: usize, entry: &dyn Fn(usize) -> String| -> String {
+        (0..count).map(entry).collect()
+    };
+    check(&"x".repeat((1 << 20) + 1), "limit");
+    check(&many(100_000, &|at| format!("k{at}: 1\n")), "more");
+    check(&"a: 1\n".repeat(100_000), "repeated-key");
+    check(&format!("a: [{}]", "[],".repeat(300_000)), "limit");
+    check(&format!("name: {}", "a".repeat(100_000)), "limit");
+    check(&format!("{}{}]", " ".repeat(500_000), "- ".repeat(60)), "syntax");
+    check(&format!("name: t\nsteps: [{}]", "{id: a, type: noop},".repeat(1_001)), "limit");
+    check(
+        &format!("name: t\nsteps: []\ntriggers: [{}]", "{id: a, type: manual},".repeat(1_001)),
+        "limit",
+    );
+    let all = |at: usize| {
+        let named = many(at.min(120), &|other| format!("s{other},"));
+        format!("{{id: s{at}, type: noop, depends_on: [{named}]}},\n")
+    };
+    check(&format!("name: t\nsteps: [{}]", many(1_000, &all)), "limit");
+    let ring =
+        |at: usize| format!("{{id: s{at}, type: noop, depends_on: s{}}},\n", (at + 1) % 1_000);
+    check(&format!("name: t\nsteps: [{}]", many(1_000, &ring)), "cycle");
+    let payload = format!("[{}]", "123456789,".repeat(30_000));
+    check(
+        &format!(
+            "name: t\nsteps: []\ntriggers: [{{id: a, type: schedule, cron: daily, payload: {payload}}}]"
+        ),
+        "limit",
+    );
+}
+
+/// The first two are those of the vectors, kept for whoever does not have them.
+#[test]
+fn bombs() {
+    let laughs = (0..9).fold("a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned(), |text, at| {
+        let (this, before) = (char::from(b'b' + at), char::from(b'a' + at));
+        text + &format!("{this}: &{this} [{}]\n", vec![format!("*{before}"); 9].join(","))
+    });
+    check(&laughs, "anchor");
+    check("m0: &m0 {a0: 1}\nm1: &m1\n  <<: [*m0, *m0]\n", "anchor");
+    check(
+        &format!(
+            "name: t\nsteps: []\ntriggers: [{{id: x, type: schedule, cron: \"{}\"}}]",
+            "0 ".repeat(20_000)
+        ),
+        "cron-length",
+    );
+    check(
+        "name: t\nsteps: []\ntriggers: [{id: x, type: schedule, rrule: \"FREQ=DAILY;COUNT=9223372036854775808\"}]",
+        "rrule-range",
+    );
+}

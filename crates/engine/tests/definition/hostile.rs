@@ -1,0 +1,122 @@
+//! Hostile definitions: refused at a small price, with a place. The vectors beside the repository
+//! are run where they are present; the essential ones are kept here.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use engine::definition::read_bytes;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::with_context;
+
+/// Makes the text of a vector: a Python expression in `gen`, or the text itself.
+fn generated(input: &Value) -> Option<Vec<u8>> {
+    if let Some(text) = input.as_str() {
+        return Some(text.as_bytes().to_vec());
+    }
+    let expression = input.get("gen")?.as_str()?;
+    let script = format!(
+        "import sys, json\nx = {expression}\n\
+         sys.stdout.buffer.write(x if isinstance(x, bytes) else x.encode())"
+    );
+    let output = Command::new("python3").args(["-c", &script]).output().ok()?;
+    output.status.success().then_some(output.stdout)
+}
+
+#[test]
+fn vectors() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors/hostile.jsonl");
+    let Ok(lines) = fs::read_to_string(&path) else {
+        eprintln!("skipped: {} is not there", path.display());
+        return;
+    };
+    let mut seen = 0;
+    for line in lines.lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let id = case["id"].as_str().unwrap_or_default().to_owned();
+        if !["yaml", "definition"].contains(&case["area"].as_str().unwrap_or_default()) {
+            continue;
+        }
+        let Some(bytes) = generated(&case["input"]) else {
+            eprintln!("skipped: {id} is a request to the API, or python3 is not there");
+            continue;
+        };
+        seen += 1;
+        check_vector(&id, &bytes);
+    }
+    eprintln!("{seen} vectors");
+    assert!(seen >= 30);
+}
+
+/// Two are fine; everything else is refused, with a line where there is a text to point at.
+fn check_vector(id: &str, bytes: &[u8]) {
+    let read = with_context(|context| read_bytes(bytes, context));
+    match (id, read) {
+        ("h023" | "h057", Ok(_)) => {}
+        (_, Ok(_)) => panic!("{id} is accepted"),
+        (_, Err(flaws)) => {
+            eprintln!("--- {id}");
+            for flaw in &flaws {
+                eprintln!("{}", crate::place(flaw));
+                let whole = bytes.len() > engine::definition::limits::TEXT_BYTES;
+                assert!(flaw.line > 0 || whole || flaw.code == "more", "{id}: {flaw:?}");
+            }
+            assert!(!["h023", "h057"].contains(&id), "{id} is refused");
+        }
+    }
+}
+
+/// Pieces that mean something to one of the readers.
+const PIECES: [&str; 24] = [
+    "\n",
+    " ",
+    "  ",
+    "- ",
+    ": ",
+    ",",
+    "[",
+    "]",
+    "{",
+    "}",
+    "{{",
+    "\"",
+    "'",
+    "#",
+    "&a",
+    "*a",
+    "!t",
+    "|",
+    "é",
+    "\u{feff}",
+    "0x",
+    "9999999999999999999999",
+    "\t",
+    "---\n",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A definition with pieces put in and taken out: whatever it is then, it is read or refused
+    /// with flaws that can be shown.
+    #[test]
+    fn damaged_definitions_do_no_harm(edits in prop::collection::vec((any::<prop::sample::Index>(), 0..PIECES.len(), 0..12_usize), 1..6)) {
+        let mut text: Vec<char> = crate::accepted::REPORT.chars().collect();
+        for (at, piece, removed) in edits {
+            let at = at.index(text.len());
+            let end = (at + removed).min(text.len());
+            text.splice(at..end, PIECES[piece].chars());
+        }
+        let text: String = text.into_iter().collect();
+        if let Err(flaws) = with_context(|context| read_bytes(text.as_bytes(), context)) {
+            prop_assert!(!flaws.is_empty());
+            for flaw in flaws {
+                let (line, span) = flaw.excerpt.clone().unwrap_or_default();
+                prop_assert!(line.get(span).is_some() && !flaw.to_string().is_empty());
+                prop_assert!(!flaw.message.contains('\n') && flaw.line > 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Definitions: what is read, what is refused, and how that looks.
+
+mod accepted;
+mod cost;
+mod hostile;
+mod printed;
+mod refused;
+
+use calendar::{Calendar, Zones};
+use engine::definition::{Definition, Flaw, ReadContext, read, read_bytes};
+
+/// Runs `f` with the bundled zones, at the beginning of 2026, knowing the calendar `head-office`.
+fn with_context<T>(f: impl FnOnce(&ReadContext<'_>) -> T) -> T {
+    let zones = Zones::bundled();
+    let region = calendar::holidays::Region::parse("DE-BY").expect("a region");
+    let office = Calendar::for_region(&region, zones.get("Europe/Berlin").expect("a zone"));
+    let known_calendar = |id: &str| (id == "head-office").then(|| office.clone());
+    let now = "2026-01-01T00:00:00Z".parse().expect("an instant");
+    f(&ReadContext { zones: &zones, now, known_calendar: &known_calendar })
+}
+
+/// The definition of a text that has to be right.
+fn accept(text: &str) -> Definition {
+    with_context(|context| read(text, context)).unwrap_or_else(|flaws| {
+        let printed: Vec<String> = flaws.iter().map(place).collect();
+        panic!("{text}\n{}", printed.join("\n"))
+    })
+}
+
+/// The flaws of a text that has to be wrong.
+fn refuse(text: &str) -> Vec<Flaw> {
+    let read = with_context(|context| read(text, context));
+    read.err().unwrap_or_else(|| panic!("accepted: {text}"))
+}
+
+/// The flaws of bytes that have to be wrong.
+fn refuse_bytes(bytes: &[u8]) -> Vec<Flaw> {
+    with_context(|context| read_bytes(bytes, context)).expect_err("accepted")
+}
+
+/// `4:10 steps[0].id: …`, as a caller prints it.
+fn place(flaw: &Flaw) -> String {
+    format!("{}:{} {}: {flaw}", flaw.line, flaw.column, flaw.path)
+}

@@ -1,0 +1,301 @@
+//! What is refused: the place and the code of every flaw.
+
+use crate::{refuse, refuse_bytes};
+
+/// The flaws of a text: exactly these, as `path code`, in the order of the text.
+#[track_caller]
+fn check(text: &str, expected: &[&str]) {
+    let flaws = refuse(text);
+    let found: Vec<String> =
+        flaws.iter().map(|flaw| format!("{} {}", flaw.path, flaw.code)).collect();
+    assert_eq!(found, expected, "{text}");
+    for flaw in flaws {
+        let single_line = !flaw.message.is_empty() && !flaw.message.contains('\n');
+        assert!(single_line && flaw.line > 0 && flaw.column > 0, "{text}: {flaw:?}");
+    }
+}
+
+/// One step, in a definition that is right otherwise.
+#[track_caller]
+fn check_step(step: &str, expected: &[&str]) {
+    check(&format!("name: t\nsteps: [{{id: a, {step}}}]"), expected);
+}
+
+/// One schedule trigger, in a definition that is right otherwise.
+#[track_caller]
+fn check_trigger(trigger: &str, expected: &[&str]) {
+    check(
+        &format!("name: t\nsteps: []\ntriggers: [{{id: a, type: schedule, {trigger}}}]"),
+        expected,
+    );
+}
+
+#[test]
+fn the_top_level() {
+    for (text, expected) in [
+        ("steps: []", &["name missing"][..]),
+        ("name: t", &["steps missing"]),
+        ("name: t\nsteps:", &["steps type"]),
+        ("name: t\nsteps: {}", &["steps type"]),
+        ("name: T\nsteps: []", &["name name"]),
+        ("name: 1t\nsteps: []", &["name name"]),
+        ("name: a_b\nsteps: []", &["name name"]),
+        ("name: ''\nsteps: []", &["name name"]),
+        ("name: 5\nsteps: []", &["name type"]),
+        ("name: t\nversion: 010\nsteps: []", &["version version"]),
+        ("name: t\nversion: 1.2.3\nsteps: []", &["version version"]),
+        ("name: t\nversion: -1\nsteps: []", &["version version"]),
+        ("name: t\nversion: [1]\nsteps: []", &["version version"]),
+        ("name: t\nconcurrency: 0\nsteps: []", &["concurrency range"]),
+        ("name: t\nconcurrency: 1.5\nsteps: []", &["concurrency range"]),
+        ("name: t\nconcurrency: 1e400\nsteps: []", &["concurrency range"]),
+        ("name: t\nconcurrency: '1'\nsteps: []", &["concurrency type"]),
+        ("name: t\ntimeout: 0\nsteps: []", &["timeout duration"]),
+        ("name: t\ntimeout: 11000d\nsteps: []", &["timeout duration"]),
+        ("name: t\ntimeout: 99999999999999999999d\nsteps: []", &["timeout duration"]),
+        ("name: t\nretention: true\nsteps: []", &["retention type"]),
+        ("name: t\ntimezone: Mars/Base\nsteps: []", &["timezone zone-unknown"]),
+        ("name: t\ncalendar: nobody\nsteps: []", &["calendar calendar-unknown"]),
+        ("name: t\nstep: []", &["step unknown-key"]),
+        ("name: t\ndeadline: {}\nsteps: []", &["deadline unavailable"]),
+        ("name: t\nname: u\nsteps: []", &["name repeated-key"]),
+        ("name: t\ndescription: '{{ x }}'\nsteps: []", &["description unavailable"]),
+        ("name: '{{ x }}'\nsteps: []", &["name unavailable"]),
+        ("Name: t\nsteps: [a]", &["Name unknown-key", "steps[0] type"]),
+    ] {
+        check(text, expected);
+    }
+    check(&format!("name: {}\nsteps: []", "a".repeat(65)), &["name name"]);
+}
+
+#[test]
+fn ids_and_dependencies() {
+    for (steps, expected) in [
+        ("{type: noop}", &["steps[0].id missing"][..]),
+        ("{id: a}", &["steps[0].type missing"]),
+        ("{id: '', type: noop}", &["steps[0].id id"]),
+        ("{id: -a, type: noop}", &["steps[0].id id"]),
+        ("{id: ../a, type: noop}", &["steps[0].id id"]),
+        ("{id: é, type: noop}", &["steps[0].id id"]),
+        ("{id: a, type: noop}, {id: a, type: noop}", &["steps[1].id repeated-id"]),
+        ("{id: a, type: noop, depends_on: b}", &["steps[0].depends_on no-step"]),
+        ("{id: a, type: noop, depends_on: [a]}", &["steps[0].depends_on[0] cycle"]),
+        ("{id: a, type: noop, depends_on: 1}", &["steps[0].depends_on type"]),
+        (
+            "{id: a, type: noop}, {id: b, type: noop, depends_on: [a, a]}",
+            &["steps[1].depends_on[1] repeated"],
+        ),
+        (
+            "{id: a, type: noop, depends_on: b}, {id: b, type: noop, depends_on: a}",
+            &["steps[0].depends_on cycle"],
+        ),
+        // A step that only waits for a cycle is not part of it.
+        (
+            "{id: c, type: noop, depends_on: a}, {id: a, type: noop, depends_on: b}, {id: b, type: timer, depends_on: a}",
+            &["steps[1].depends_on cycle", "steps[2].type unavailable"],
+        ),
+    ] {
+        check(&format!("name: t\nsteps: [{steps}]"), expected);
+    }
+}
+
+#[test]
+fn what_all_steps_share() {
+    for (step, expected) in [
+        ("type: nop", &["steps[0].type step-type"][..]),
+        ("type: 5", &["steps[0].type type"]),
+        ("type: for_each", &["steps[0].type unavailable"]),
+        ("type: noop, url: x", &["steps[0].url unknown-key"]),
+        (
+            "type: noop, condition: x, compensation: {}",
+            &["steps[0].condition unavailable", "steps[0].compensation unavailable"],
+        ),
+        ("type: noop, timeout: 0s", &["steps[0].timeout duration"]),
+        ("type: noop, timeout: 1 working day", &["steps[0].timeout duration"]),
+        ("type: noop, retry: 3", &["steps[0].retry type"]),
+        ("type: noop, retry: {max: 101}", &["steps[0].retry.max range"]),
+        ("type: noop, retry: {max: -1}", &["steps[0].retry.max range"]),
+        ("type: noop, retry: {factor: 0.5}", &["steps[0].retry.factor range"]),
+        ("type: noop, retry: {factor: .inf}", &["steps[0].retry.factor range"]),
+        ("type: noop, retry: {delay: 1m, max_delay: 1s}", &["steps[0].retry.max_delay retry"]),
+        ("type: noop, retry: {dealy: 1m}", &["steps[0].retry.dealy unknown-key"]),
+        ("type: noop, on_error: skip", &["steps[0].on_error on-error"]),
+        ("type: noop, on_error: {goto_step: a}", &["steps[0].on_error unavailable"]),
+        ("type: noop, idempotent: 1", &["steps[0].idempotent type"]),
+        ("type: noop, name: ''", &["steps[0].name title"]),
+        ("type: noop, name: \"a\\nb\"", &["steps[0].name title"]),
+    ] {
+        check_step(step, expected);
+    }
+}
+
+#[test]
+fn requests() {
+    for (keys, expected) in [
+        ("", &["steps[0].url missing"][..]),
+        ("url: ftp://x/", &["steps[0].url url"]),
+        ("url: 'file:///etc/passwd'", &["steps[0].url url"]),
+        ("url: 'http:x.com'", &["steps[0].url url"]),
+        ("url: 'http:///x'", &["steps[0].url url"]),
+        ("url: 'http://'", &["steps[0].url url"]),
+        ("url: 'http://a b/'", &["steps[0].url url"]),
+        ("url: \"http://a/\\r\\nHost: b\"", &["steps[0].url url"]),
+        ("url: 'http://[::1'", &["steps[0].url url"]),
+        ("url: 'http://x:99999/'", &["steps[0].url url"]),
+        ("url: 'javascript:alert(1)'", &["steps[0].url url"]),
+        ("url: http://x, method: FETCH", &["steps[0].method method"]),
+        ("url: http://x, headers: []", &["steps[0].headers type"]),
+        ("url: http://x, headers: {'': x}", &["steps[0].headers. header"]),
+        ("url: http://x, headers: {\"a:b\": x}", &["steps[0].headers.a:b header"]),
+        ("url: http://x, headers: {X: \"a\\r\\nY: b\"}", &["steps[0].headers.X header"]),
+        ("url: http://x, headers: {X: a, x: b}", &["steps[0].headers.x header"]),
+        (
+            "url: http://x, headers: {content-length: '5'}",
+            &["steps[0].headers.content-length header"],
+        ),
+        (
+            "url: http://x, headers: {Transfer-Encoding: chunked}",
+            &["steps[0].headers.Transfer-Encoding header"],
+        ),
+        ("url: http://x, expect: 99", &["steps[0].expect range"]),
+        ("url: http://x, expect: []", &["steps[0].expect expect"]),
+        ("url: http://x, expect: ok", &["steps[0].expect type"]),
+        ("url: http://x, redirects: 11", &["steps[0].redirects range"]),
+        ("url: http://x, max_bytes: 0", &["steps[0].max_bytes range"]),
+        ("url: http://x, max_bytes: 262145", &["steps[0].max_bytes range"]),
+        (
+            "url: http://x, body: {n: 1e400, m: 010}",
+            &["steps[0].body.n number", "steps[0].body.m number"],
+        ),
+        ("url: http://x, body: null", &["steps[0].body type"]),
+        ("url: http://x, command: [a]", &["steps[0].command unknown-key"]),
+    ] {
+        check_step(&format!("type: http, {keys}"), expected);
+    }
+}
+
+#[test]
+fn commands() {
+    for (keys, expected) in [
+        ("", &["steps[0].command missing"][..]),
+        ("command: []", &["steps[0].command command"]),
+        ("command: ['']", &["steps[0].command[0] command"]),
+        ("command: ls -l", &["steps[0].command command"]),
+        ("command: [ls, -1]", &["steps[0].command[1] type"]),
+        ("command: [ls, \"a\\0b\"]", &["steps[0].command[1] command"]),
+        ("command: [ls], shell: true", &["steps[0].command command"]),
+        ("command: '', shell: true", &["steps[0].command command"]),
+        ("command: [ls], env: {A=B: x}", &["steps[0].env.A=B env"]),
+        ("command: [ls], env: {A: 1}", &["steps[0].env.A type"]),
+        ("command: [ls], env: {A: \"\\0\"}", &["steps[0].env.A command"]),
+        ("command: [ls], cwd: ''", &["steps[0].cwd command"]),
+        ("command: [ls], stdin: [1]", &["steps[0].stdin type"]),
+        ("command: [ls], max_output: 1GB", &["steps[0].max_output type"]),
+    ] {
+        check_step(&format!("type: exec, {keys}"), expected);
+    }
+}
+
+#[test]
+fn triggers() {
+    for (trigger, expected) in [
+        ("", &["triggers[0] rule"][..]),
+        ("cron: daily, interval: 5m", &["triggers[0] rule"]),
+        ("cron: 5", &["triggers[0].cron type"]),
+        ("cron: dayly", &["triggers[0].cron cron-preset"]),
+        ("cron: '* * * *'", &["triggers[0].cron cron-fields"]),
+        ("cron: daily, timezone: Mars/Base", &["triggers[0].timezone zone-unknown"]),
+        ("cron: daily, timezone: localtime", &["triggers[0].timezone zone-unknown"]),
+        ("cron: daily, calendar: nobody", &["triggers[0].calendar calendar-unknown"]),
+        ("cron: daily, roll: next", &["triggers[0].roll no-calendar"]),
+        ("cron: daily, roll: nxt, calendar: US", &["triggers[0].roll choice"]),
+        ("cron: daily, crno: x", &["triggers[0].crno unknown-key"]),
+        ("interval: 0s", &["triggers[0].interval interval-zero"]),
+        ("interval: 0", &["triggers[0].interval interval-zero"]),
+        ("interval: -5", &["triggers[0].interval type"]),
+        ("interval_seconds: 1.5", &["triggers[0].interval_seconds type"]),
+        ("rrule: FREQ=SOMETIMES", &["triggers[0].rrule rrule-freq"]),
+        ("daily: {att: '09:00'}", &["triggers[0].daily.att unknown-key"]),
+        ("rules: [{cron: daily}, {crn: daily}]", &["triggers[0].rules[1].crn unknown-key"]),
+        ("rules: [{cron: daily}, {cron: '0 25 * * *'}]", &["triggers[0].rules[1].cron cron-range"]),
+        ("cron: daily, overlap: maybe", &["triggers[0].overlap type"]),
+        ("cron: daily, catch_up: some", &["triggers[0].catch_up type"]),
+        ("cron: daily, catch_up: {window: 5x}", &["triggers[0].catch_up.window duration"]),
+        ("cron: daily, catch_up: {limit: 0}", &["triggers[0].catch_up.limit catch-up"]),
+        ("cron: daily, total_repeats: -1", &["triggers[0].total_repeats type"]),
+        ("cron: daily, max_retries: 1001", &["triggers[0].max_retries type"]),
+        ("cron: daily, timeout_seconds: 0", &["triggers[0].timeout_seconds type"]),
+        ("cron: daily, retry: {delay: 0}", &["triggers[0].retry.delay duration"]),
+        ("cron: daily, retry: {jitter: 2}", &["triggers[0].retry.jitter type"]),
+        ("cron: daily, retry: 5", &["triggers[0].retry type"]),
+        ("cron: daily, queue_limit: many", &["triggers[0].queue_limit type"]),
+        ("cron: daily, pause_on_failure: 'on'", &["triggers[0].pause_on_failure type"]),
+        ("cron: daily, retention: 11000d", &["triggers[0].retention duration"]),
+        ("cron: daily, enabled: 'no'", &["triggers[0].enabled type"]),
+        ("cron: daily, payload: {a: '{{ x }}'}", &["triggers[0].payload.a unavailable"]),
+        ("cron: daily, payload: 99999999999999999999", &["triggers[0].payload number"]),
+        ("cron: '{{ x }}'", &["triggers[0].cron unavailable"]),
+    ] {
+        check_trigger(trigger, expected);
+    }
+    for (trigger, expected) in [
+        ("{id: a, type: webhook, path: /x}", &["triggers[0].type unavailable"][..]),
+        ("{id: a, type: shedule}", &["triggers[0].type trigger-type"]),
+        ("{id: a, cron: daily}", &["triggers[0].type missing"]),
+        ("{id: a, type: manual, cron: daily}", &["triggers[0].cron unknown-key"]),
+        ("{id: a, type: manual}, {id: a, type: manual}", &["triggers[1].id repeated-id"]),
+    ] {
+        check(&format!("name: t\nsteps: []\ntriggers: [{trigger}]"), expected);
+    }
+}
+
+#[test]
+fn calendars() {
+    for (calendar, expected) in [
+        ("timezone: UTC", &["calendars[0].id missing"][..]),
+        ("id: a", &["calendars[0].timezone calendar-zone"]),
+        ("id: a, timezone: UTC, huors: {}", &["calendars[0].huors unknown-key"]),
+        ("id: a, timezone: UTC, hours: [1]", &["calendars[0].hours[0] type"]),
+        (
+            "id: a, timezone: UTC, exceptions: [{date: 2026-01-01}]",
+            &["calendars[0].exceptions[0] missing"],
+        ),
+        (
+            "id: a, timezone: UTC, holidays: [{ics: x.ics}]",
+            &["calendars[0].holidays[0].ics ics-file"],
+        ),
+    ] {
+        check(&format!("name: t\nsteps: []\ncalendars: [{{{calendar}}}]"), expected);
+    }
+}
+
+#[test]
+fn yaml() {
+    for (text, expected) in [
+        ("", &[" empty"][..]),
+        ("# only a remark\n", &[" empty"]),
+        ("~", &[" empty"]),
+        ("text", &[" type"]),
+        ("a: &a [*a]", &["a anchor"]),
+        ("a: *b", &["a quotes"]),
+        ("[*b]", &["[0] alias"]),
+        ("<<: {a: 1}", &[" merge"]),
+        ("name: !!str t", &["name tag"]),
+        ("? [a]\n: b", &[" key"]),
+        ("{{ a }}", &[" unavailable"]),
+        ("name: a\n---\nname: b\n", &[" documents"]),
+        ("%TAG ! x\n---\nname: a\n", &[" directive"]),
+        ("name: \"\\ud800\"", &["name syntax"]),
+        ("name: \"t", &["name syntax"]),
+        ("name: t\n\tsteps: []", &["name syntax"]),
+        ("cron: * * * * *", &["cron quotes"]),
+        ("- * * * * *", &["[0] quotes"]),
+        ("cron: @daily", &["cron quotes"]),
+        ("name: \u{0}", &["name syntax"]),
+        (": a", &[" key"]),
+    ] {
+        check(text, expected);
+    }
+    assert_eq!(refuse_bytes(b"name: t\nsteps: \xff")[0].code, "encoding");
+    assert_eq!((refuse_bytes(b"a\n\xff")[0].line, refuse_bytes(b"a\n\xff")[0].column), (2, 1));
+}
