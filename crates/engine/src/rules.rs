@@ -1,7 +1,7 @@
 //! What declarations are read with: the zone database and the calendars that are known.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use calendar::holidays::Region;
 use calendar::{
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 /// Zones and calendars. A new value is made when either changes.
 pub struct Rules {
-    zones: Zones,
+    zones: Arc<Zones>,
     calendars: HashMap<String, Calendar>,
     /// Regions as calendars, by name and zone: their years are worked out once.
     regions: Mutex<HashMap<(String, String), Calendar>>,
@@ -19,12 +19,12 @@ pub struct Rules {
 
 impl Rules {
     /// With the calendars of regions alone.
-    pub fn new(zones: Zones) -> Rules {
-        Rules { zones, calendars: HashMap::new(), regions: Mutex::default() }
+    pub fn new(zones: impl Into<Arc<Zones>>) -> Rules {
+        Rules { zones: zones.into(), calendars: HashMap::new(), regions: Mutex::default() }
     }
 
     /// The zone database.
-    pub fn zones(&self) -> &Zones {
+    pub fn zones(&self) -> &Arc<Zones> {
         &self.zones
     }
 

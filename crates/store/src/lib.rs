@@ -15,13 +15,11 @@ mod view;
 use futures_util::future::BoxFuture;
 
 pub use failure::Failure;
-pub use request::{
-    Commanded, CommandRequest, Idempotency, Joined, Report, TurnRequest, Turned,
-};
+pub use request::{CommandRequest, Commanded, Idempotency, Joined, Report, TurnRequest, Turned};
 pub use sqlite::{Sqlite, SqliteOptions};
 pub use view::{
     CalendarView, Cursor, Finding, LedgerQuery, LedgerRow, Page, RunDetail, RunQuery, RunView,
-    ScheduleQuery, ScheduleView, StepView, Stats, Total, WorkflowQuery, WorkflowView,
+    ScheduleQuery, ScheduleView, Stats, StepView, Total, WorkflowQuery, WorkflowView,
 };
 
 use engine::{Moment, NodeId, RunId, ScheduleId};
@@ -89,7 +87,11 @@ pub trait Store: Send + Sync + 'static {
     fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>>;
     /// The workflow with this id or name, with one of its revisions (the live one, or else the newest,
     /// if none is named).
-    fn workflow(&self, id_or_name: &str, revision: Option<u32>) -> Answered<'_, Option<WorkflowView>>;
+    fn workflow(
+        &self,
+        id_or_name: &str,
+        revision: Option<u32>,
+    ) -> Answered<'_, Option<WorkflowView>>;
     /// Calendars that were declared.
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>>;
     /// What declarations are read with: the zone database, and the calendars as of now.

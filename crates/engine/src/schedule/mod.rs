@@ -141,6 +141,7 @@ pub enum Active {
         /// The retry that comes.
         retry: u32,
         /// When.
+        #[serde(with = "crate::moment::milliseconds")]
         at: Timestamp,
     },
     /// A run that was started by hand.

@@ -12,8 +12,10 @@ use crate::moment::whole_millisecond;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Due {
     /// What the rule says.
+    #[serde(with = "crate::moment::milliseconds")]
     pub nominal: Timestamp,
     /// When it happens.
+    #[serde(with = "crate::moment::milliseconds")]
     pub effective: Timestamp,
 }
 

@@ -272,7 +272,8 @@ fn insert_run(connection: &Connection, run: &Run) -> Result<(), Failure> {
 }
 
 fn update_run(connection: &Connection, run: &Run) -> Result<(), Failure> {
-    let sql = "UPDATE runs SET status = ?2, started_at = ?3, ended_at = ?4, step = ?5, attempt = ?6,
+    let sql =
+        "UPDATE runs SET status = ?2, started_at = ?3, ended_at = ?4, step = ?5, attempt = ?6,
                 token = ?7, since = ?8, owner = ?9, retry_at = ?10, ending = ?11, output = ?12,
                 error = ?13
                WHERE key = ?1";

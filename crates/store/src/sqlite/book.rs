@@ -80,10 +80,7 @@ pub(super) fn definition(
     Ok(found.optional()?)
 }
 
-pub(super) fn overrides(
-    connection: &Connection,
-    id: ScheduleId,
-) -> Result<Vec<Override>, Failure> {
+pub(super) fn overrides(connection: &Connection, id: ScheduleId) -> Result<Vec<Override>, Failure> {
     let sql = "SELECT nominal, action, by FROM overrides WHERE schedule = ?1 ORDER BY nominal";
     let mut statement = connection.prepare_cached(sql)?;
     let read = |row: &Row<'_>| {

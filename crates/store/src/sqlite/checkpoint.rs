@@ -1,7 +1,7 @@
 //! Moves the log into the file, beside the writer, so that no commit waits for it.
 
 use std::path::Path;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use rusqlite::Connection;
 
 use crate::failure::Failure;
 
-/// The log is looked at so often while it grows.
-const LOOK: Duration = Duration::from_millis(250);
+/// The log is looked at again after so long at the earliest.
+const PAUSE: Duration = Duration::from_millis(250);
 /// From so many bytes on the log is moved.
 const WORTHWHILE: u64 = 8 * 1024 * 1024;
 
 /// A thread of its own.
 pub(super) struct Checkpointer {
-    stop: Option<Sender<()>>,
+    grown: Option<SyncSender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -27,20 +27,27 @@ impl Checkpointer {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
         let log = std::path::PathBuf::from(log);
-        let (stop, stopped) = channel::<()>();
+        let (grown, has_grown) = sync_channel::<()>(1);
         let thread = thread::Builder::new()
             .name("store-checkpoint".to_owned())
             .spawn(move || {
-                while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
+                // Sleeps until something is committed: a store that nobody writes to costs nothing.
+                while has_grown.recv().is_ok() {
                     let size = std::fs::metadata(&log).map_or(0, |log| log.len());
                     if size >= WORTHWHILE {
                         checkpoint(&connection, "PASSIVE");
+                        thread::sleep(PAUSE);
                     }
                 }
                 checkpoint(&connection, "TRUNCATE");
             })
             .map_err(|error| Failure::Unavailable(error.to_string()))?;
-        Ok(Checkpointer { stop: Some(stop), thread: Some(thread) })
+        Ok(Checkpointer { grown: Some(grown), thread: Some(thread) })
+    }
+
+    /// To be told of each commit.
+    pub(super) fn nudge(&self) -> Option<SyncSender<()>> {
+        self.grown.clone()
     }
 }
 
@@ -53,7 +60,7 @@ fn checkpoint(connection: &Connection, mode: &str) {
 
 impl Drop for Checkpointer {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.grown.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -38,11 +38,8 @@ impl Core {
     pub(super) fn turn(&mut self, request: TurnRequest) -> Result<Turned, Failure> {
         let due = self.due(request.moment.now, request.limit)?;
         let rules = self.rules();
-        let mut book = SqlBook {
-            connection: &self.connection,
-            ids: &mut self.ids,
-            memory: &mut self.memory,
-        };
+        let mut book =
+            SqlBook { connection: &self.connection, ids: &mut self.ids, memory: &mut self.memory };
         let (moment, node) = (request.moment, request.node);
         let mut turn = Turn::new(&mut book, &rules, moment, node, request.places);
         let mut refused = 0;
@@ -116,11 +113,8 @@ impl Core {
         node: NodeId,
     ) -> Result<Commanded, Failure> {
         let rules = self.rules();
-        let mut book = SqlBook {
-            connection: &self.connection,
-            ids: &mut self.ids,
-            memory: &mut self.memory,
-        };
+        let mut book =
+            SqlBook { connection: &self.connection, ids: &mut self.ids, memory: &mut self.memory };
         // What a command creates begins with the driver's next turn: it knows the places.
         let places = Places { look: false, ..Places::new(0) };
         let mut turn = Turn::new(&mut book, &rules, moment, node, places);
@@ -180,7 +174,8 @@ impl Core {
 
     pub(super) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {
         // What it still owned is found by the next life, as after a crash.
-        let owned = "SELECT 1 FROM runs INDEXED BY runs_open WHERE status = 1 AND owner = ?1 LIMIT 1";
+        let owned =
+            "SELECT 1 FROM runs INDEXED BY runs_open WHERE status = 1 AND owner = ?1 LIMIT 1";
         let owns = self.connection.prepare_cached(owned)?.exists([node.0])?;
         if !owns {
             self.connection.execute("DELETE FROM nodes WHERE id = ?1", [node.0])?;

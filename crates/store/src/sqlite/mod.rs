@@ -73,20 +73,26 @@ enum Access {
 
 impl Sqlite {
     /// Opens the store in `path`, or makes a new one. Nobody else can open it at the same time.
-    pub fn open(path: &Path, zones: Zones, options: SqliteOptions) -> Result<Sqlite, Failure> {
+    pub fn open(
+        path: &Path,
+        zones: impl Into<Arc<Zones>>,
+        options: SqliteOptions,
+    ) -> Result<Sqlite, Failure> {
         let lock = lock(path)?;
         let mut connection = connect(path, options)?;
         crate::migrations::migrate(&mut connection)?;
-        let rules = Arc::new(RwLock::new(Arc::new(upkeep::load_rules(&connection, zones)?)));
+        let rules = Arc::new(RwLock::new(Arc::new(upkeep::load_rules(&connection, zones.into())?)));
         let core = Core::new(connection, rules.clone())?;
         let access = if options.inline {
             Access::Inline(Mutex::new(core))
         } else {
             let readers = (0..options.readers.max(1)).map(|_| connect_reader(path)).collect();
+            let checkpointer = Checkpointer::start(path)?;
+            let readers: Result<Vec<Connection>, Failure> = readers;
             Access::Threads {
                 readers: Readers::start(readers?)?,
-                _checkpointer: Checkpointer::start(path)?,
-                writer: Writer::start(core)?,
+                writer: Writer::start(core, checkpointer.nudge())?,
+                _checkpointer: checkpointer,
             }
         };
         Ok(Sqlite { rules, access, _lock: Some(lock) })
@@ -129,9 +135,7 @@ fn write_inline<T: Send + 'static>(
     let (answer, answered) = std::sync::mpsc::channel();
     let request: writer::Request = Box::new(move |core| {
         let result = in_savepoint(core, work);
-        Box::new(move |committed| {
-            answer.send(committed.and(result)).is_ok()
-        })
+        Box::new(move |committed| answer.send(committed.and(result)).is_ok())
     });
     commit_group(core, std::iter::once(request));
     answered.recv().map_err(|_| Failure::Unavailable("no transaction begins".to_owned()))?
@@ -142,9 +146,8 @@ fn lock(path: &Path) -> Result<File, Failure> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let name = PathBuf::from(name);
-    let failed = |error: std::io::Error| {
-        Failure::Unavailable(format!("{}: {error}", name.display()))
-    };
+    let failed =
+        |error: std::io::Error| Failure::Unavailable(format!("{}: {error}", name.display()));
     let file = File::options().create(true).append(true).open(&name).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),

@@ -42,7 +42,8 @@ impl Readers {
             // Whoever asked may have gone away.
             let _ = answer.send(question(connection));
         });
-        let sent = self.questions.as_ref().is_some_and(|questions| questions.send(question).is_ok());
+        let sent =
+            self.questions.as_ref().is_some_and(|questions| questions.send(question).is_ok());
         Box::pin(async move {
             let closed = || Failure::Unavailable("the store is closed".to_owned());
             if !sent {

@@ -1,6 +1,6 @@
 //! The one writer: takes what is waiting, and commits it together.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::thread;
 
 use futures_util::future::BoxFuture;
@@ -23,11 +23,15 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(mut core: Core) -> Result<Writer, Failure> {
+    /// `committed` is told of each commit, if it has time to listen.
+    pub(super) fn start(
+        mut core: Core,
+        committed: Option<SyncSender<()>>,
+    ) -> Result<Writer, Failure> {
         let (requests, waiting) = channel();
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || serve(&mut core, &waiting))
+            .spawn(move || serve(&mut core, &waiting, committed))
             .map_err(|error| Failure::Unavailable(error.to_string()))?;
         Ok(Writer { requests: Some(requests), thread: Some(thread) })
     }
@@ -70,20 +74,21 @@ impl Drop for Writer {
     }
 }
 
-fn serve(core: &mut Core, waiting: &Receiver<Request>) {
+fn serve(core: &mut Core, waiting: &Receiver<Request>, committed: Option<SyncSender<()>>) {
     while let Ok(first) = waiting.recv() {
         let group = std::iter::once(first).chain(waiting.try_iter()).take(GROUP);
         commit_group(core, group);
+        if let Some(committed) = &committed {
+            let _ = committed.try_send(());
+        }
     }
 }
 
 /// One transaction for all of them.
 pub(super) fn commit_group(core: &mut Core, group: impl Iterator<Item = Request>) {
     if let Err(error) = core.connection.execute_batch("BEGIN IMMEDIATE") {
-        for request in group {
-            let reply = request_not_begun(request);
-            reply(Err(Failure::from(rusqlite::Error::InvalidQuery)));
-        }
+        // Whoever waits for these is told by their going away unanswered.
+        group.for_each(drop);
         tracing::error!(%error, "the store does not begin a transaction");
         return;
     }
@@ -93,12 +98,6 @@ pub(super) fn commit_group(core: &mut Core, group: impl Iterator<Item = Request>
         let outcome = committed.as_ref().map_err(|message| Failure::Unknown(message.clone()));
         reply(outcome.copied());
     }
-}
-
-/// A request that is never carried out: its answer is dropped with it.
-fn request_not_begun(request: Request) -> Reply {
-    drop(request);
-    Box::new(|_| false)
 }
 
 fn commit(core: &mut Core) -> Result<(), String> {

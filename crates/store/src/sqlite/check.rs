@@ -1,0 +1,164 @@
+//! Whether what is stored holds together.
+
+use jiff::Timestamp;
+use rusqlite::Connection;
+
+use super::core::Core;
+use crate::failure::Failure;
+use crate::view::Finding;
+
+/// So many of one kind are told one by one.
+const TOLD: usize = 20;
+
+/// One invariant: what breaks it, and how it is mended.
+struct Invariant {
+    code: &'static str,
+    /// Rows with an id and a text for each breach.
+    breaches: &'static str,
+    message: &'static str,
+    /// Mends all breaches; nothing if a person has to look.
+    mend: Option<&'static str>,
+}
+
+const INVARIANTS: [Invariant; 9] = [
+    Invariant {
+        code: "schedule-without-progress",
+        breaches: "SELECT id, '' FROM schedules WHERE id NOT IN (SELECT id FROM progress)",
+        message: "schedule {id} has no progress",
+        mend: None,
+    },
+    Invariant {
+        code: "schedule-without-wakeup",
+        breaches: "SELECT p.id, '' FROM progress p JOIN schedules s ON s.id = p.id
+                   WHERE s.status = 0 AND p.next_effective IS NOT NULL AND NOT EXISTS
+                   (SELECT 1 FROM wakeups w
+                    WHERE w.due <= p.next_effective AND w.kind = 1 AND w.id = p.id)",
+        message: "schedule {id} has a next time, but nothing wakes it",
+        mend: Some(
+            "INSERT OR IGNORE INTO wakeups (due, kind, id)
+             SELECT p.next_effective, 1, p.id FROM progress p JOIN schedules s ON s.id = p.id
+             WHERE s.status = 0 AND p.next_effective IS NOT NULL AND NOT EXISTS
+             (SELECT 1 FROM wakeups w
+              WHERE w.due <= p.next_effective AND w.kind = 1 AND w.id = p.id)",
+        ),
+    },
+    Invariant {
+        code: "schedule-without-next-time",
+        breaches: "SELECT p.id, '' FROM progress p JOIN schedules s ON s.id = p.id
+                   WHERE s.status = 0 AND p.next_effective IS NULL AND p.live IS NULL",
+        message: "schedule {id} is active, but has no next time and nothing is going on",
+        mend: None,
+    },
+    Invariant {
+        code: "wakeup-of-nothing",
+        breaches: "SELECT id, kind FROM wakeups
+                   WHERE (kind = 1 AND id NOT IN (SELECT id FROM progress))
+                      OR (kind = 0 AND id NOT IN (SELECT key FROM runs WHERE status < 4))",
+        message: "a wakeup is for {id}, which has ended or is gone",
+        mend: Some(
+            "DELETE FROM wakeups
+             WHERE (kind = 1 AND id NOT IN (SELECT id FROM progress))
+                OR (kind = 0 AND id NOT IN (SELECT key FROM runs WHERE status < 4))",
+        ),
+    },
+    Invariant {
+        code: "run-without-owner",
+        breaches: "SELECT key, '' FROM runs INDEXED BY runs_open
+                   WHERE status = 1 AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes))",
+        message: "run {id} is running, but no node performs it",
+        mend: None,
+    },
+    Invariant {
+        code: "waiting-run-without-wakeup",
+        breaches: "SELECT key, '' FROM runs INDEXED BY runs_open
+                   WHERE status = 2 AND NOT EXISTS
+                   (SELECT 1 FROM wakeups w WHERE w.kind = 0 AND w.id = runs.key)",
+        message: "run {id} waits, but nothing wakes it",
+        mend: Some(
+            "INSERT OR IGNORE INTO wakeups (due, kind, id)
+             SELECT coalesce(retry_at, created_at), 0, key FROM runs INDEXED BY runs_open
+             WHERE status = 2 AND NOT EXISTS
+             (SELECT 1 FROM wakeups w WHERE w.kind = 0 AND w.id = runs.key)",
+        ),
+    },
+    Invariant {
+        code: "occurrence-without-run",
+        breaches: "SELECT l.schedule, l.n FROM ledger l
+                   WHERE l.outcome IN (0, 1) AND l.run IS NULL",
+        message: "an occurrence of schedule {id} has started, but has no run: number {text}",
+        mend: None,
+    },
+    Invariant {
+        code: "counts",
+        breaches: "SELECT 0, '' WHERE (SELECT count(*) FROM schedules) <>
+                   (SELECT coalesce(sum(count), 0) FROM schedule_counts WHERE workflow = 0)",
+        message: "the counts of schedules are wrong",
+        mend: Some(
+            "DELETE FROM schedule_counts;
+             INSERT INTO schedule_counts SELECT workflow, status, count(*) FROM schedules
+              GROUP BY workflow, status;
+             INSERT INTO schedule_counts SELECT 0, status, count(*) FROM schedules GROUP BY status",
+        ),
+    },
+    Invariant {
+        code: "active-count",
+        breaches: "SELECT w.id, w.name FROM workflows w
+                   WHERE w.concurrency IS NOT NULL AND w.active <>
+                   (SELECT count(*) FROM runs r INDEXED BY runs_open
+                    WHERE r.status IN (1, 2, 3) AND r.workflow = w.id)",
+        message: "workflow {text} counts its active runs wrongly",
+        mend: Some(
+            "UPDATE workflows SET active = (SELECT count(*) FROM runs r INDEXED BY runs_open
+              WHERE r.status IN (1, 2, 3) AND r.workflow = workflows.id)
+             WHERE concurrency IS NOT NULL",
+        ),
+    },
+];
+
+impl Core {
+    pub(super) fn check(&mut self, _: Timestamp, repair: bool) -> Result<Vec<Finding>, Failure> {
+        let mut findings = integrity(&self.connection)?;
+        for invariant in &INVARIANTS {
+            let breaches = breaches(&self.connection, invariant)?;
+            let mended = match invariant.mend.filter(|_| repair && !breaches.is_empty()) {
+                Some(mend) => {
+                    self.connection.execute_batch(mend)?;
+                    true
+                }
+                None => false,
+            };
+            let finding = |message| Finding { code: invariant.code, message, repaired: mended };
+            findings.extend(breaches.into_iter().map(finding));
+        }
+        Ok(findings)
+    }
+}
+
+/// What SQLite itself finds.
+fn integrity(connection: &Connection) -> Result<Vec<Finding>, Failure> {
+    let mut statement = connection.prepare("PRAGMA quick_check(20)")?;
+    let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let lines = lines.collect::<Result<Vec<_>, _>>()?;
+    let wrong = lines.into_iter().filter(|line| line != "ok");
+    Ok(wrong.map(|message| Finding { code: "file", message, repaired: false }).collect())
+}
+
+fn breaches(connection: &Connection, invariant: &Invariant) -> Result<Vec<String>, Failure> {
+    let mut statement = connection.prepare(invariant.breaches)?;
+    let read = |row: &rusqlite::Row<'_>| {
+        let id: i64 = row.get(0)?;
+        let text = match row.get::<_, rusqlite::types::Value>(1)? {
+            rusqlite::types::Value::Text(text) => text,
+            rusqlite::types::Value::Integer(number) => number.to_string(),
+            _ => String::new(),
+        };
+        Ok(invariant.message.replace("{id}", &id.to_string()).replace("{text}", &text))
+    };
+    let mut found = statement.query_map([], read)?.collect::<Result<Vec<_>, _>>()?;
+    if found.len() > TOLD {
+        let more = found.len() - TOLD;
+        found.truncate(TOLD);
+        found.push(format!("… and {more} more of the kind {}", invariant.code));
+    }
+    Ok(found)
+}

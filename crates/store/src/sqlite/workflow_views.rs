@@ -1,0 +1,111 @@
+//! Workflows and figures, as they are seen.
+
+use std::sync::Arc;
+
+use engine::WorkflowId;
+use engine::run::RunStatus;
+use engine::schedule::Status;
+use engine::turn::Workflow;
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::core::next_wakeup;
+use super::rows::{self, code, ms};
+use super::schedule_views::count_of;
+use crate::failure::Failure;
+use crate::view::{self, Cursor, Page, Stats, Total, WorkflowQuery, WorkflowView};
+
+/// Due wakeups are counted up to here: beyond it, "many" is enough.
+const DUE_COUNTED: u64 = 100_000;
+
+pub(super) fn workflows(
+    connection: &Connection,
+    query: &WorkflowQuery,
+) -> Result<Page<WorkflowView>, Failure> {
+    let sql = format!(
+        "SELECT {} FROM workflows w WHERE w.name > ?1 ORDER BY w.name LIMIT ?2",
+        rows::WORKFLOW
+    );
+    let after = view::name(query.after.as_ref()).unwrap_or("");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let found = statement.query_map((after, query.limit + 1), rows::workflow)?;
+    let mut found = found.collect::<Result<Vec<_>, _>>()?;
+    let has_more = found.len() > query.limit;
+    found.truncate(query.limit);
+    let next =
+        found.last().filter(|_| has_more).map(|workflow| Cursor::Name(workflow.name.clone()));
+    let mut items = Vec::new();
+    for workflow in found {
+        items.extend(with_revision(connection, workflow, None)?);
+    }
+    let total = connection.query_row("SELECT count(*) FROM workflows", [], |row| row.get(0))?;
+    Ok(Page { items, total: Total::Exact(total), next })
+}
+
+pub(super) fn workflow(
+    connection: &Connection,
+    id_or_name: &str,
+    revision: Option<u32>,
+) -> Result<Option<WorkflowView>, Failure> {
+    let found = match id_or_name.parse::<WorkflowId>() {
+        Ok(id) => {
+            let sql = format!("SELECT {} FROM workflows w WHERE w.id = ?1", rows::WORKFLOW);
+            connection.prepare_cached(&sql)?.query_row([id.0], rows::workflow).optional()?
+        }
+        Err(()) => {
+            let sql = format!("SELECT {} FROM workflows w WHERE w.name = ?1", rows::WORKFLOW);
+            connection.prepare_cached(&sql)?.query_row([id_or_name], rows::workflow).optional()?
+        }
+    };
+    match found {
+        Some(workflow) => with_revision(connection, workflow, revision),
+        None => Ok(None),
+    }
+}
+
+fn with_revision(
+    connection: &Connection,
+    workflow: Workflow,
+    revision: Option<u32>,
+) -> Result<Option<WorkflowView>, Failure> {
+    let revision = revision.or(workflow.live).unwrap_or(workflow.newest);
+    let sql = "SELECT source, definition, created_at FROM revisions
+               WHERE workflow = ?1 AND revision = ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_row((workflow.id.0, revision), |row| {
+        Ok((row.get(0)?, rows::json(row, 1)?, rows::instant(row, 2)?))
+    });
+    let Some((source, definition, saved_at)) = found.optional()? else { return Ok(None) };
+    let schedules = count_of(connection, workflow.id)?;
+    let definition = Arc::new(definition);
+    Ok(Some(WorkflowView { workflow, revision, source, definition, saved_at, schedules }))
+}
+
+pub(super) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats, Failure> {
+    let count = |sql: &str, value: i64| -> Result<u64, Failure> {
+        Ok(connection.prepare_cached(sql)?.query_row([value], |row| row.get(0))?)
+    };
+    let by_status = "SELECT coalesce(sum(count), 0) FROM schedule_counts
+                     WHERE workflow = 0 AND status = ?1";
+    let mut schedules = Vec::new();
+    for status in Status::ALL {
+        schedules.push((status, count(by_status, code(&Status::ALL, status))?));
+    }
+    let open = "SELECT count(*) FROM runs INDEXED BY runs_open WHERE status = ?1";
+    let mut runs = Vec::new();
+    for status in RunStatus::ALL.into_iter().filter(|status| !status.has_ended()) {
+        runs.push((status, count(open, code(&RunStatus::ALL, status))?));
+    }
+    let due =
+        format!("SELECT count(*) FROM (SELECT 1 FROM wakeups WHERE due <= ?1 LIMIT {DUE_COUNTED})");
+    let pages: u64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let page: u64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    Ok(Stats {
+        schedules,
+        runs,
+        workflows: connection.query_row("SELECT count(*) FROM workflows", [], |row| row.get(0))?,
+        due: count(&due, ms(now))?,
+        next_wakeup: next_wakeup(connection)?,
+        bytes: pages * page,
+    })
+}
