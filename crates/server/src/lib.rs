@@ -1,2 +1,15 @@
-//! The edges: driver, API, metrics, and the clock.
+//! **The edges.** The driver, the API, metrics, and the clock.
 #![forbid(unsafe_code)]
+
+mod alarm;
+mod clock;
+mod dispatch;
+mod driver;
+mod hub;
+mod metrics;
+
+pub use clock::{Clock, SystemClock};
+pub use dispatch::{Dispatch, RunnerDispatch, SharedDispatch};
+pub use driver::{CLAIMED, Driver, Taken};
+pub use hub::{Hub, Nudge};
+pub use metrics::Metrics;

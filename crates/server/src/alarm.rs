@@ -1,0 +1,54 @@
+//! An alarm on the wall clock. It goes off at its time, and also when somebody sets the clock: nothing
+//! has to be polled, and a clock that jumps is noticed at once.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use jiff::Timestamp;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// With nothing to wait for, the alarm still waits for the clock to be set: this far ahead.
+const FAR_AHEAD_SECONDS: i64 = 100 * 365 * 86_400;
+
+/// One alarm.
+pub(crate) struct Alarm {
+    timer: AsyncFd<OwnedFd>,
+}
+
+impl Alarm {
+    pub(crate) fn new() -> io::Result<Alarm> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
+        Ok(Alarm { timer: AsyncFd::register_with_interest(timer, Interest::READABLE)? })
+    }
+
+    /// Returns at the instant, or when the clock was set.
+    pub(crate) async fn wait_until(&self, at: Option<Timestamp>) -> io::Result<()> {
+        let due = match at {
+            Some(at) => Timespec {
+                tv_sec: at.as_second().max(0),
+                // A zero would disarm the alarm.
+                tv_nsec: i64::from(at.subsec_nanosecond()).max(1),
+            },
+            None => Timespec { tv_sec: 4_000_000_000 + FAR_AHEAD_SECONDS, tv_nsec: 1 },
+        };
+        let spec = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: due };
+        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        timerfd_settime(&self.timer, flags, &spec)?;
+        loop {
+            let mut ready = self.timer.readable().await?;
+            let mut expirations = [0; 8];
+            match rustix::io::read(&self.timer, &mut expirations) {
+                // ECANCELED: the clock was set.
+                Ok(_) | Err(rustix::io::Errno::CANCELED) => return Ok(()),
+                Err(rustix::io::Errno::AGAIN) => ready.clear_ready(),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

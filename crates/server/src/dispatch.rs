@@ -1,0 +1,122 @@
+//! From effects to runners, and back as reports.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use engine::RunKey;
+use engine::definition::Action;
+use engine::run::AttemptEnd;
+use engine::turn::Perform;
+use runners::{Ended, Runners, Work};
+use serde_json::value::RawValue;
+use store::Report;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio_util::sync::CancellationToken;
+
+/// Who does the work: runners, or a simulation.
+pub trait Dispatch: Send + Sync + 'static {
+    /// Begins to perform an attempt. What has ended already is reported at once; everything else later,
+    /// to whoever the dispatch was made for.
+    fn perform(&self, perform: Perform) -> Option<Report>;
+    /// Tells an attempt to end. Its report comes all the same.
+    fn cancel(&self, run: RunKey, token: u32);
+    /// Drops everything that is going on: it will be taken over.
+    fn abandon(&self);
+}
+
+/// The runners of this node.
+pub struct RunnerDispatch {
+    runners: Runners,
+    /// Definitions of the node's own folder may run commands where others may not.
+    reports: UnboundedSender<Report>,
+    going_on: Mutex<HashMap<(RunKey, u32), Attempt>>,
+}
+
+struct Attempt {
+    cancel: CancellationToken,
+    task: tokio::task::AbortHandle,
+}
+
+impl RunnerDispatch {
+    /// Reports go to `reports`.
+    pub fn new(runners: Runners, reports: UnboundedSender<Report>) -> RunnerDispatch {
+        RunnerDispatch { runners, reports, going_on: Mutex::default() }
+    }
+
+    fn attempts(&self) -> std::sync::MutexGuard<'_, HashMap<(RunKey, u32), Attempt>> {
+        self.going_on.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// A handle that can be shared with the tasks it starts.
+pub struct SharedDispatch(pub std::sync::Arc<RunnerDispatch>);
+
+impl Dispatch for SharedDispatch {
+    fn perform(&self, perform: Perform) -> Option<Report> {
+        let (run, token) = (perform.run, perform.token);
+        if matches!(perform.action(), Action::Noop) {
+            let output = RawValue::NULL.to_owned();
+            return Some(Report { run, token, end: AttemptEnd::Succeeded { output } });
+        }
+        let work = work(&perform);
+        let cancel = CancellationToken::new();
+        let (dispatch, cancelled) = (self.0.clone(), cancel.clone());
+        let mut attempts = self.0.attempts();
+        let task = tokio::spawn(async move {
+            let ended = dispatch.runners.perform(work, cancelled).await;
+            dispatch.attempts().remove(&(run, token));
+            // Nobody listens any more: the node is stopping, and the attempt will be taken over.
+            let _ = dispatch.reports.send(Report { run, token, end: attempt_end(ended) });
+        });
+        attempts.insert((run, token), Attempt { cancel, task: task.abort_handle() });
+        None
+    }
+
+    fn cancel(&self, run: RunKey, token: u32) {
+        if let Some(attempt) = self.0.attempts().get(&(run, token)) {
+            attempt.cancel.cancel();
+        }
+    }
+
+    fn abandon(&self) {
+        for (_, attempt) in self.0.attempts().drain() {
+            attempt.task.abort();
+        }
+    }
+}
+
+fn work(perform: &Perform) -> Work {
+    let step = &perform.definition.steps[perform.step as usize];
+    Work {
+        action: step.action.clone(),
+        run_id: perform.run_id.to_string(),
+        step_id: step.id.clone(),
+        idempotency_key: perform.idempotency_key(),
+        input: serde_json::from_str(&perform.input).unwrap_or_default(),
+        timeout: Duration::try_from(step.timeout).unwrap_or(Duration::MAX),
+    }
+}
+
+fn attempt_end(ended: Ended) -> AttemptEnd {
+    match ended {
+        Ended::Succeeded { output } => AttemptEnd::Succeeded { output: raw(&output) },
+        Ended::Failed { code, message, retryable, output } => AttemptEnd::Failed {
+            code: code.to_owned(),
+            message,
+            retryable,
+            output: output.as_ref().map(raw),
+        },
+        Ended::TimedOut { message } => AttemptEnd::Failed {
+            code: "timeout".to_owned(),
+            message,
+            retryable: true,
+            output: None,
+        },
+        Ended::Cancelled { message } => AttemptEnd::Cancelled { message },
+    }
+}
+
+fn raw(value: &serde_json::Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

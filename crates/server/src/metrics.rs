@@ -1,0 +1,139 @@
+//! Counters of what happens, for `/metrics`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::ledger::Outcome;
+use engine::run::RunStatus;
+use engine::turn::{Notice, Perform};
+use jiff::Timestamp;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use store::Turned;
+
+/// Upper edges of lateness in seconds: a good scheduler lives in the first ones.
+const LATENESS: [f64; 14] =
+    [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 600.0];
+/// Upper edges of how much a transaction holds.
+const BATCH: [f64; 8] = [1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0];
+
+/// A label that is a name of ours.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Labels {
+    outcome: Name,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StatusLabels {
+    status: Name,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+struct Name(&'static str);
+
+impl EncodeLabelValue for Name {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
+        EncodeLabelValue::encode(&self.0, encoder)
+    }
+}
+
+/// What is counted.
+#[derive(Debug)]
+pub struct Metrics {
+    lateness: Histogram,
+    batch: Histogram,
+    occurrences: Family<Labels, Counter>,
+    runs: Family<StatusLabels, Counter>,
+    attempts: Counter,
+    refused: Counter,
+    taken_over: Counter,
+    /// Starts so far, for those who only want to know whether something happens.
+    pub started: AtomicU64,
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics {
+            lateness: Histogram::new(LATENESS),
+            batch: Histogram::new(BATCH),
+            occurrences: Family::default(),
+            runs: Family::default(),
+            attempts: Counter::default(),
+            refused: Counter::default(),
+            taken_over: Counter::default(),
+            started: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Metrics {
+    /// Makes them known under their names.
+    pub fn register(&self, registry: &mut Registry) {
+        let mut add =
+            |name: &str, help: &str, metric: Box<dyn prometheus_client::registry::Metric>| {
+                registry.register(name, help, BoxedMetric(metric));
+            };
+        add("lateness_seconds", "From due to begun", Box::new(self.lateness.clone()));
+        add("turn_wakeups", "Wakeups decided in one transaction", Box::new(self.batch.clone()));
+        add("occurrences", "Occurrences by outcome", Box::new(self.occurrences.clone()));
+        add("runs", "Runs that came to a status", Box::new(self.runs.clone()));
+        add("attempts", "Attempts that were begun", Box::new(self.attempts.clone()));
+        add("reports_refused", "Reports that came too late", Box::new(self.refused.clone()));
+        add("attempts_taken_over", "Attempts of dead nodes", Box::new(self.taken_over.clone()));
+    }
+
+    pub(crate) fn turn(&self, turned: &Turned) {
+        if turned.claimed > 0 {
+            self.batch.observe(turned.claimed as f64);
+        }
+        self.refused.inc_by(turned.refused as u64);
+        self.taken_over.inc_by(turned.taken_over);
+    }
+
+    pub(crate) fn performing(&self, perform: &Perform, now: Timestamp) {
+        self.attempts.inc();
+        self.started.fetch_add(1, Ordering::Relaxed);
+        if let Some(due) = perform.due {
+            self.lateness.observe(now.duration_since(due).as_secs_f64().max(0.0));
+        }
+    }
+
+    pub(crate) fn notices(&self, notices: &[Notice]) {
+        for notice in notices {
+            match notice {
+                Notice::Occurrence { outcome, count, .. } => self.occurrence(*outcome, *count),
+                Notice::Run { status, .. } => self.run(*status),
+                Notice::Schedule { .. } | Notice::Workflow { .. } => {}
+            }
+        }
+    }
+
+    fn occurrence(&self, outcome: Outcome, count: u64) {
+        let labels = Labels { outcome: Name(outcome.name()) };
+        self.occurrences.get_or_create(&labels).inc_by(count);
+    }
+
+    fn run(&self, status: RunStatus) {
+        let labels = StatusLabels { status: Name(status.name()) };
+        self.runs.get_or_create(&labels).inc();
+    }
+}
+
+/// So that metrics of different kinds go through one function.
+#[derive(Debug)]
+struct BoxedMetric(Box<dyn prometheus_client::registry::Metric>);
+
+impl prometheus_client::encoding::EncodeMetric for BoxedMetric {
+    fn encode(
+        &self,
+        encoder: prometheus_client::encoding::MetricEncoder<'_>,
+    ) -> Result<(), std::fmt::Error> {
+        self.0.encode(encoder)
+    }
+
+    fn metric_type(&self) -> prometheus_client::metrics::MetricType {
+        self.0.metric_type()
+    }
+}
