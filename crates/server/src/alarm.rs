@@ -24,7 +24,12 @@ impl Alarm {
     pub(crate) fn new() -> io::Result<Alarm> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
-        Ok(Alarm { timer: AsyncFd::register_with_interest(timer, Interest::READABLE)? })
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe; an `OwnedFd` keeps what it asks for"
+        )]
+        let timer = AsyncFd::with_interest(timer, Interest::READABLE)?;
+        Ok(Alarm { timer })
     }
 
     /// Returns at the instant, or when the clock was set.
