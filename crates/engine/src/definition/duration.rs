@@ -9,7 +9,7 @@ use super::limits;
 const LENGTH_LIMIT: usize = 64;
 
 /// The duration of a text or of the literal of a number; not negative, at most ten years.
-pub(super) fn parse(text: &str) -> Result<SignedDuration, Problem> {
+pub(crate) fn parse(text: &str) -> Result<SignedDuration, Problem> {
     let written = text.trim();
     let found = if !written.is_empty() && written.bytes().all(|b| b.is_ascii_digit()) {
         seconds(text, written)?

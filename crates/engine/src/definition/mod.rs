@@ -9,7 +9,7 @@
 mod action;
 mod calendars;
 mod document;
-mod duration;
+pub(crate) mod duration;
 mod exec;
 mod fields;
 mod flaw;
@@ -23,8 +23,7 @@ mod order;
 mod path;
 mod quoting;
 mod reading;
-mod schedule_keys;
-mod shape;
+pub(crate) mod shape;
 mod source;
 mod step;
 mod tree;
@@ -38,6 +37,7 @@ use jiff::Timestamp;
 pub use action::{Action, ExecAction, HttpAction};
 pub use flaw::Flaw;
 pub use model::{Definition, OnError, Step, StepRetry, Trigger, TriggerKind};
+pub(crate) use tree::cut;
 pub use version::Version;
 pub use warnings::{locate, warnings};
 

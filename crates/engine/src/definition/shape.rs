@@ -46,7 +46,7 @@ fn parts<'v>(key: &str, value: &'v Value) -> Vec<(String, &'v Value, Map<String,
 }
 
 /// A key that nobody knows, with the nearest one.
-pub(super) fn unknown_key<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Mistake {
+pub(crate) fn unknown_key<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Mistake {
     let known: Vec<&str> = known.collect();
     let short = super::tree::cut(key);
     let problem = Problem::whole("unknown-key", "", format!("unknown key {short}"));

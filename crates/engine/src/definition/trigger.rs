@@ -12,42 +12,13 @@ use super::names::Ids;
 use super::path::join;
 use super::reading::{Field, Reading};
 use super::tree::cut;
-use super::{ReadContext, limits, schedule_keys, shape};
+use super::{ReadContext, limits, shape};
+use crate::schedule::keys;
 
 /// Types that can start a workflow.
 const TYPES: [&str; 2] = ["schedule", "manual"];
 /// Types that the product will have.
 const LATER_TYPES: [&str; 2] = ["webhook", "event"];
-
-/// The keys that say when a schedule is due: those of [`TimingSpec`].
-const RULE_KEYS: [&str; 26] = [
-    "cron",
-    "preset",
-    "interval",
-    "every",
-    "interval_seconds",
-    "from",
-    "anchor",
-    "at",
-    "rrule",
-    "dtstart",
-    "exdate",
-    "rdate",
-    "daily",
-    "weekly",
-    "monthly",
-    "quarterly",
-    "yearly",
-    "rules",
-    "timezone",
-    "calendar",
-    "roll",
-    "fit",
-    "start",
-    "end",
-    "spread",
-    "dst",
-];
 
 /// What a trigger takes from its definition.
 pub(super) struct Defaults<'a> {
@@ -146,15 +117,16 @@ pub(super) fn check_rule(
     declaration: &Map<String, Value>,
     defaults: &Defaults<'_>,
 ) -> Result<Timing, Vec<Mistake>> {
-    let mut mistakes = schedule_keys::check(declaration);
+    let mut mistakes = keys::check(declaration);
     let mut rule = declaration.clone();
-    rule.retain(|key, _| !schedule_keys::KEYS.contains(&key.as_str()));
-    let others = schedule_keys::KEYS.iter().chain(&["id", "type", "enabled"]).copied();
+    rule.retain(|key, _| !keys::KEYS.contains(&key.as_str()));
+    let others = keys::KEYS.iter().chain(&["id", "type", "enabled"]).copied();
     let others: Vec<&str> = others.collect();
     let before = mistakes.len();
     let own =
         with_defaults(rule, [("timezone", &defaults.timezone), ("calendar", &defaults.calendar)]);
-    let spec: TimingSpec = shape::read(&own, &RULE_KEYS, &others, &mut mistakes);
+    let known: Vec<&str> = keys::timing_keys().collect();
+    let spec: TimingSpec = shape::read(&own, &known, &others, &mut mistakes);
     let misshapen = mistakes.len() > before;
     let zones = defaults.context.zones;
     let find = |id: &str| defaults.calendars.find(id, defaults.context);
@@ -189,26 +161,9 @@ fn of_the_trigger(mut mistake: Mistake) -> Mistake {
 
 /// The key of a declaration that says when it is due.
 pub(super) fn rule_key(declaration: &Map<String, Value>) -> Option<&'static str> {
-    let options = ["from", "anchor", "dtstart", "exdate", "rdate"];
-    let rules = RULE_KEYS.iter().take_while(|key| **key != "timezone");
-    rules.copied().filter(|key| !options.contains(key)).find(|key| declaration.contains_key(*key))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A key that the calendar learns must be learnt here as well.
-    #[test]
-    fn all_keys_of_a_timing_are_known() {
-        let error = serde_json::from_str::<TimingSpec>(r#"{"nonsense": 1}"#).unwrap_err();
-        let error = error.to_string();
-        let known: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
-        for key in &known {
-            assert!(RULE_KEYS.contains(key), "{key} is missing");
-        }
-        for key in RULE_KEYS {
-            assert!(known.contains(&key) || key == "every", "{key} is not known");
-        }
-    }
+    let options = ["from", "anchor", "dtstart", "exdate", "rdate", "dst"];
+    keys::RULE_KEYS
+        .into_iter()
+        .filter(|key| !options.contains(key))
+        .find(|key| declaration.contains_key(*key))
 }

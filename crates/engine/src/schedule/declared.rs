@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::keys;
 use crate::policy::overlap::Overlap;
 use crate::policy::retry::{Retry, RetrySpec};
 use crate::rules::Rules;
@@ -30,7 +31,7 @@ pub(crate) const LONGEST_NAME: usize = 200;
 pub const LARGEST_PAYLOAD: usize = 256 * 1024;
 
 /// What someone declared, in the form that is stored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Declared {
     /// What people call it.
@@ -77,27 +78,6 @@ pub struct Declared {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
-}
-
-impl Default for Declared {
-    fn default() -> Declared {
-        Declared {
-            name: String::new(),
-            description: None,
-            owner: None,
-            timing: TimingSpec::default(),
-            overlap: Overlap::default(),
-            queue_limit: None,
-            catch_up: None,
-            total_repeats: 0,
-            max_retries: None,
-            retry: RetrySpec::default(),
-            timeout_seconds: None,
-            payload: None,
-            pause_on_failure: false,
-            retention: None,
-        }
-    }
 }
 
 impl PartialEq for Declared {
@@ -175,11 +155,11 @@ impl Declared {
                 mistakes.push(Mistake::new(path, problem));
             }
         };
-        bound("max_retries", self.max_retries().into(), 0..=LARGEST_MAX_RETRIES.into());
-        bound("queue_limit", self.queue_limit().into(), 1..=LARGEST_QUEUE.into());
+        bound("max_retries", self.max_retries().into(), keys::RETRIES);
+        bound("queue_limit", self.queue_limit().into(), keys::QUEUE);
         let timeout = self.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
-        bound("timeout_seconds", timeout, 1..=LONGEST_TIMEOUT_SECONDS);
-        bound("total_repeats", self.total_repeats, 0..=i64::MAX as u64);
+        bound("timeout_seconds", timeout, keys::TIMEOUT);
+        bound("total_repeats", self.total_repeats, keys::REPEATS);
         let name = self.name.trim();
         if name.is_empty() || name.chars().count() > LONGEST_NAME || name.contains(char::is_control)
         {

@@ -3,6 +3,7 @@
 mod control;
 mod declared;
 mod due;
+pub(crate) mod keys;
 mod refusal;
 mod settle;
 mod upcoming;

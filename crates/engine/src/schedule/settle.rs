@@ -44,7 +44,10 @@ impl Decider<'_, '_> {
         progress.run_count += 1;
         progress.current_repeat = progress.current_repeat.max(occurrence.repeat + 1);
         progress.current_retry = 0;
-        progress.last_error = None;
+        // Why it died stays, also when a run of before ends well.
+        if self.schedule.status != Status::Dead {
+            progress.last_error = None;
+        }
     }
 
     fn failed(&mut self, occurrence: Numbered, retry: u32, error: &str, retryable: bool) {

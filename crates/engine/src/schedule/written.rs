@@ -8,52 +8,11 @@ use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, MapAccess, Vi
 use serde_json::value::RawValue;
 
 use super::declared::Declared;
+use super::keys::{self, RULE_KEYS, TIMING_OPTIONS, timing_keys};
 
-/// The keys that say when: one of them is given. An edit that gives one replaces them all.
-const RULE_KEYS: [&str; 19] = [
-    "cron",
-    "preset",
-    "interval",
-    "every",
-    "interval_seconds",
-    "from",
-    "anchor",
-    "at",
-    "rrule",
-    "dtstart",
-    "exdate",
-    "rdate",
-    "daily",
-    "weekly",
-    "monthly",
-    "quarterly",
-    "yearly",
-    "rules",
-    "dst",
-];
-/// The other keys of a timing.
-const TIMING_OPTIONS: [&str; 7] = ["timezone", "calendar", "roll", "fit", "start", "end", "spread"];
-/// The keys of a schedule besides its timing.
-const SCHEDULE_KEYS: [&str; 18] = [
-    "name",
-    "description",
-    "owner",
-    "workflow_id",
-    "workflow",
-    "trigger_node_id",
-    "trigger",
-    "overlap",
-    "queue_limit",
-    "catch_up",
-    "total_repeats",
-    "max_retries",
-    "retry",
-    "timeout_seconds",
-    "payload",
-    "trigger_payload",
-    "pause_on_failure",
-    "retention",
-];
+/// The keys of a schedule in the API, besides those of a trigger.
+const API_KEYS: [&str; 6] =
+    ["owner", "workflow_id", "workflow", "trigger_node_id", "trigger", "trigger_payload"];
 /// Keys that are shown but not written: taken without a word when an object is sent back as it came.
 const READ_ONLY: [&str; 20] = [
     "id",
@@ -166,8 +125,8 @@ fn apply(written: &mut Written, text: &str) -> Result<(), Vec<Mistake>> {
     for (key, value) in &fields {
         if RULE_KEYS.contains(&&**key) || TIMING_OPTIONS.contains(&&**key) {
             timing.push((&**key, *value));
-        } else if let Err(mistake) = set(written, key, value) {
-            mistakes.push(mistake);
+        } else if let Err(found) = set(written, key, value) {
+            mistakes.extend(explained(key, value, *found));
         }
     }
     if !timing.is_empty() {
@@ -179,7 +138,16 @@ fn apply(written: &mut Written, text: &str) -> Result<(), Vec<Mistake>> {
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-fn set(written: &mut Written, key: &str, value: &RawValue) -> Result<(), Mistake> {
+/// What the shared rules say about a value, or else what reading it said.
+fn explained(key: &str, value: &RawValue, found: Mistake) -> Vec<Mistake> {
+    let Ok(value) = serde_json::from_str::<serde_json::Value>(value.get()) else {
+        return vec![found];
+    };
+    let said = keys::check(&serde_json::Map::from_iter([(key.to_owned(), value)]));
+    if said.is_empty() { vec![found] } else { said }
+}
+
+fn set(written: &mut Written, key: &str, value: &RawValue) -> Result<(), Box<Mistake>> {
     let declared = &mut written.declared;
     match key {
         "name" => declared.name = read(key, value)?,
@@ -202,7 +170,7 @@ fn set(written: &mut Written, key: &str, value: &RawValue) -> Result<(), Mistake
         }
         "retention" => declared.retention = read(key, value)?,
         known if READ_ONLY.contains(&known) => {}
-        unknown => return Err(unknown_key(unknown)),
+        unknown => return Err(Box::new(unknown_key(unknown))),
     }
     Ok(())
 }
@@ -226,23 +194,23 @@ impl<'de> Deserialize<'de> for NameOrNumber {
 }
 
 /// The value as written, white space apart. Numbers that JSON cannot name exactly stay as they are.
-fn payload(key: &str, value: &RawValue) -> Result<Option<Box<RawValue>>, Mistake> {
+fn payload(key: &str, value: &RawValue) -> Result<Option<Box<RawValue>>, Box<Mistake>> {
     match value.get() {
         "null" => Ok(None),
         _ => read::<Box<RawValue>>(key, value).map(Some),
     }
 }
 
-fn read<T: DeserializeOwned>(key: &str, value: &RawValue) -> Result<T, Mistake> {
+fn read<T: DeserializeOwned>(key: &str, value: &RawValue) -> Result<T, Box<Mistake>> {
     serde_json::from_str(value.get()).map_err(|error| {
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(&*message, |(text, _)| text);
-        Mistake::new(key, Problem::whole("type", value.get(), message))
+        Box::new(Mistake::new(key, Problem::whole("type", value.get(), message)))
     })
 }
 
 fn unknown_key(key: &str) -> Mistake {
-    let known = SCHEDULE_KEYS.iter().chain(&RULE_KEYS).chain(&TIMING_OPTIONS).copied();
+    let known = keys::KEYS.into_iter().chain(API_KEYS).chain(timing_keys());
     let mut problem = Problem::whole("unknown-field", key, "unknown field");
     if let Some(close) = nearest(key, known).first() {
         problem = problem.suggest(*close);
@@ -274,7 +242,7 @@ fn with_timing(
         match read::<serde_json::Value>(key, value) {
             Ok(serde_json::Value::Null) => drop(object.remove(*key)),
             Ok(value) => drop(object.insert((*key).to_owned(), value)),
-            Err(mistake) => mistakes.push(mistake),
+            Err(mistake) => mistakes.push(*mistake),
         }
     }
     // One by one, so that each mistake is told with its field.
@@ -363,10 +331,9 @@ mod tests {
         assert_eq!(
             mistakes(r#"{"name": 5, "overlpa": "skip", "overlap": "sometimes", "cron": 5}"#),
             [
-                "name: invalid type: integer `5`, expected a string",
+                "name: expected a text, found 5",
                 "overlpa: unknown field",
-                "overlap: unknown variant `sometimes`, expected one of `skip`, `queue`, \
-                 `queue_all`, `cancel`, `allow`, `error`",
+                "overlap: expected an overlap policy, found sometimes",
                 "cron: invalid type: integer `5`, expected a string",
             ]
         );

@@ -1,16 +1,51 @@
-//! The keys of a schedule that do not say when it is due: overlap, catch-up, retries, payload.
+//! The keys that a schedule is written with, in the API and as a trigger of a definition.
 
 use std::ops::RangeInclusive;
 
 use calendar::{CatchUpSpec, Mistake, Problem, nearest};
 use serde_json::{Map, Value};
 
-use super::duration;
-use super::limits;
-use super::shape;
+use super::declared::{
+    LARGEST_MAX_RETRIES, LARGEST_PAYLOAD, LARGEST_QUEUE, LONGEST_TIMEOUT_SECONDS,
+};
+use crate::definition::{cut, duration, shape};
+use crate::policy::overlap::Overlap;
 
-/// All of them.
-pub(super) const KEYS: [&str; 12] = [
+/// The keys that say when: one of them is given, the others belong to one. An edit that gives any of
+/// them replaces them all.
+pub(crate) const RULE_KEYS: [&str; 19] = [
+    "cron",
+    "preset",
+    "interval",
+    "every",
+    "interval_seconds",
+    "from",
+    "anchor",
+    "at",
+    "rrule",
+    "dtstart",
+    "exdate",
+    "rdate",
+    "daily",
+    "weekly",
+    "monthly",
+    "quarterly",
+    "yearly",
+    "rules",
+    "dst",
+];
+
+/// What moves or bounds what a rule says.
+pub(crate) const TIMING_OPTIONS: [&str; 7] =
+    ["timezone", "calendar", "roll", "fit", "start", "end", "spread"];
+
+/// The keys of a timing.
+pub(crate) fn timing_keys() -> impl Iterator<Item = &'static str> {
+    RULE_KEYS.into_iter().chain(TIMING_OPTIONS)
+}
+
+/// The keys that do not say when it is due: overlap, catch-up, retries, payload.
+pub(crate) const KEYS: [&str; 12] = [
     "name",
     "description",
     "overlap",
@@ -25,17 +60,15 @@ pub(super) const KEYS: [&str; 12] = [
     "retention",
 ];
 
-const OVERLAPS: [&str; 6] = ["skip", "queue", "queue_all", "cancel", "allow", "error"];
-
-/// A billion repeats of one second are more than thirty years.
-const REPEATS: RangeInclusive<u64> = 0..=1_000_000_000;
-const RETRIES: RangeInclusive<u64> = 0..=1_000;
-const QUEUE: RangeInclusive<u64> = 1..=10_000;
+/// A repeat count that a store can hold.
+pub(crate) const REPEATS: RangeInclusive<u64> = 0..=i64::MAX as u64;
+pub(crate) const RETRIES: RangeInclusive<u64> = 0..=LARGEST_MAX_RETRIES as u64;
+pub(crate) const QUEUE: RangeInclusive<u64> = 1..=LARGEST_QUEUE as u64;
+pub(crate) const TIMEOUT: RangeInclusive<u64> = 1..=LONGEST_TIMEOUT_SECONDS;
 
 /// Everything that is wrong with them.
-pub(super) fn check(map: &Map<String, Value>) -> Vec<Mistake> {
+pub(crate) fn check(map: &Map<String, Value>) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
-    let longest = limits::DURATION.as_secs().unsigned_abs();
     for (key, value) in map {
         let found = match key.as_str() {
             "name" | "description" => text(value),
@@ -43,7 +76,7 @@ pub(super) fn check(map: &Map<String, Value>) -> Vec<Mistake> {
             "total_repeats" => whole(value, &REPEATS),
             "max_retries" => whole(value, &RETRIES),
             "queue_limit" => whole(value, &QUEUE),
-            "timeout_seconds" => whole(value, &(1..=longest)),
+            "timeout_seconds" => whole(value, &TIMEOUT),
             "pause_on_failure" => boolean(value),
             "retention" => time(value),
             "payload" => payload(value),
@@ -71,7 +104,7 @@ fn written(value: &Value) -> String {
 }
 
 fn expected(what: &str, value: &Value) -> Problem {
-    let found = super::tree::cut(&written(value));
+    let found = cut(&written(value));
     Problem::whole("type", "", format!("expected {what}, found {found}"))
 }
 
@@ -107,11 +140,12 @@ fn time(value: &Value) -> Option<Problem> {
 
 fn overlap(value: &Value) -> Option<Problem> {
     let written = value.as_str().unwrap_or("");
-    if OVERLAPS.contains(&written) {
+    let known = Overlap::ALL.map(Overlap::name);
+    if known.contains(&written) {
         return None;
     }
-    let problem = expected("an overlap policy", value).allow(OVERLAPS.join(", "));
-    Some(match nearest(written, OVERLAPS).first() {
+    let problem = expected("an overlap policy", value).allow(known.join(", "));
+    Some(match nearest(written, known).first() {
         Some(close) => problem.suggest(*close),
         None => problem,
     })
@@ -119,8 +153,8 @@ fn overlap(value: &Value) -> Option<Problem> {
 
 fn payload(value: &Value) -> Option<Problem> {
     let bytes = value.to_string().len();
-    let allowed = format!("at most {}", limits::PAYLOAD_BYTES);
-    (bytes > limits::PAYLOAD_BYTES)
+    let allowed = format!("at most {}", LARGEST_PAYLOAD);
+    (bytes > LARGEST_PAYLOAD)
         .then(|| Problem::whole("limit", "", format!("{bytes} bytes as JSON")).allow(allowed))
 }
 
@@ -161,4 +195,23 @@ fn retry(value: &Value) -> Vec<Mistake> {
         _ => Some(shape::unknown_key(key, DETAILS.into_iter())),
     };
     map.iter().filter_map(check).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key that the calendar learns must be learnt here as well.
+    #[test]
+    fn all_keys_of_a_timing_are_known() {
+        let error = serde_json::from_str::<calendar::TimingSpec>(r#"{"nonsense": 1}"#).unwrap_err();
+        let error = error.to_string();
+        let known: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+        for key in &known {
+            assert!(timing_keys().any(|ours| ours == *key), "{key} is missing");
+        }
+        for key in timing_keys() {
+            assert!(known.contains(&key) || key == "every", "{key} is not known");
+        }
+    }
 }

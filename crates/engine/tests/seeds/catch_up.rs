@@ -1,0 +1,162 @@
+//! After downtime.
+
+use engine::schedule::{OverrideAction, Status};
+use engine::turn::Command;
+
+use crate::world::{World, at, seconds, success};
+
+fn down_for_five_hours(more: &str) -> (World, engine::ScheduleId) {
+    let mut world = World::new("2026-03-02T08:30:00Z").working(|_| (seconds(60), success()));
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, &format!(r#"{{"name": "s", "cron": "0 * * * *"{more}}}"#));
+    world.advance_to("2026-03-02T09:30:00Z");
+    world.down_until("2026-03-02T14:30:00Z");
+    (world, id)
+}
+
+#[test]
+fn the_latest_missed_one_runs_by_default_and_stands_for_the_others() {
+    let (mut world, id) = down_for_five_hours("");
+    let expected = [
+        "09:00 started",
+        "10:00 coalesced",
+        "11:00 coalesced",
+        "12:00 coalesced",
+        "13:00 coalesced",
+        "14:00 started",
+    ];
+    assert_eq!(world.ledger(id), expected);
+    let run = world.memory.runs.values().last().unwrap();
+    assert!(run.input.get().contains(r#""coalesced":4"#), "{}", run.input);
+    world.advance_to("2026-03-02T15:30:00Z");
+    assert_eq!(world.runs(id).last().unwrap(), "n6-rc0 15:00 succeeded");
+}
+
+#[test]
+fn none_misses_them_all() {
+    let (mut world, id) = down_for_five_hours(r#", "catch_up": "none""#);
+    assert_eq!(world.ledger(id)[1..].iter().filter(|row| row.ends_with("missed")).count(), 5);
+    world.advance_to("2026-03-02T15:30:00Z");
+    assert_eq!(world.ledger(id)[6], "15:00 started");
+}
+
+#[test]
+fn none_still_runs_what_is_only_late() {
+    let mut world = World::new("2026-03-02T08:30:00Z");
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "0 * * * *", "catch_up": "none"}"#);
+    // Awake, but busy with other things for a while.
+    world.now = at("2026-03-02T09:00:45Z");
+    world.advance_to("2026-03-02T09:01:00Z");
+    assert_eq!(world.ledger(id), ["09:00 started"]);
+}
+
+#[test]
+fn all_runs_one_after_the_other_within_limit_and_pace() {
+    let (mut world, id) =
+        down_for_five_hours(r#", "catch_up": {"policy": "all", "limit": 3, "pace": "1/10m"}"#);
+    world.advance_to("2026-03-02T14:55:00Z");
+    let runs = [
+        "n0-rc0 09:00 succeeded",
+        "n3-rc0 14:30 succeeded",
+        "n4-rc0 14:40 succeeded",
+        "n5-rc0 14:50 succeeded",
+    ];
+    assert_eq!(world.runs(id), runs);
+    assert_eq!(world.ledger(id)[1..3], ["10:00 coalesced", "11:00 coalesced"]);
+}
+
+#[test]
+fn older_than_the_window_is_missed() {
+    let (world, id) = down_for_five_hours(r#", "catch_up": {"policy": "last", "window": "2h"}"#);
+    let expected =
+        ["10:00 missed", "11:00 missed", "12:00 missed", "13:00 coalesced", "14:00 started"];
+    assert_eq!(world.ledger(id)[1..], expected);
+}
+
+#[test]
+fn once_is_late_but_still_due() {
+    let mut world = World::new("2026-03-02T08:30:00Z");
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "at": "2026-03-02T09:00"}"#);
+    world.down_until("2026-03-03T12:00:00Z");
+    world.advance_to("2026-03-03T12:00:01Z");
+    assert_eq!(world.ledger(id), ["09:00 started"]);
+    assert_eq!(world.get(id).status, Status::Done);
+    // Also when it is declared too late.
+    let id = world.schedule(workflow, r#"{"name": "s", "at": "2026-03-02T09:00"}"#);
+    world.advance_to("2026-03-03T12:00:02Z");
+    assert_eq!(world.ledger(id), ["09:00 started"]);
+}
+
+#[test]
+fn more_than_can_be_listed_share_one_row() {
+    let mut world = World::new("2026-03-02T00:00:00Z");
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "interval": "1s"}"#);
+    world.down_until("2026-03-03T00:00:00Z");
+    let rows: Vec<_> =
+        world.memory.ledger.values().map(|e| (e.n, e.count, e.outcome.name())).collect();
+    assert_eq!(rows, [(0, 86_399, "coalesced"), (86_399, 1, "started")]);
+    assert_eq!(world.get(id).progress.n, 86_400);
+}
+
+#[test]
+fn a_clock_set_back_makes_nothing_run_again() {
+    let mut world = World::new("2026-03-02T08:30:00Z");
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "*/10 * * * *"}"#);
+    world.advance_to("2026-03-02T10:05:00Z");
+    let before = world.ledger(id).len();
+    world.now = at("2026-03-02T09:05:00Z");
+    world.advance_to("2026-03-02T10:09:00Z");
+    assert_eq!(world.ledger(id).len(), before);
+    world.advance_to("2026-03-02T10:11:00Z");
+    assert_eq!(world.ledger(id).len(), before + 1);
+}
+
+#[test]
+fn days_off_are_in_the_ledger() {
+    let mut world = World::new("2026-03-06T12:00:00Z");
+    let workflow = world.workflow("w", None);
+    let text = r#"{"name": "s", "cron": "0 9 * * *", "calendar": "US"}"#;
+    let skipping = world.schedule(workflow, text);
+    let text = r#"{"name": "s", "cron": "0 9 * * *", "calendar": "US", "roll": "next"}"#;
+    let rolling = world.schedule(workflow, text);
+    world.advance_to("2026-03-09T12:00:00Z");
+    assert_eq!(world.ledger(skipping), ["09:00 skipped", "09:00 skipped", "09:00 started"]);
+    let reasons: Vec<&str> = world
+        .memory
+        .ledger
+        .values()
+        .filter(|entry| entry.schedule == skipping)
+        .map(|entry| &*entry.reason)
+        .collect();
+    assert_eq!(reasons, ["Saturday", "Sunday", "due"]);
+    let mut rolled = world.ledger(rolling);
+    rolled.sort();
+    assert_eq!(rolled, ["09:00 coalesced", "09:00 coalesced", "09:00 moved"]);
+}
+
+#[test]
+fn an_occurrence_can_be_skipped_moved_or_given_another_payload() {
+    let mut world = World::new("2026-03-02T08:30:00Z");
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "0 * * * *", "payload": 1}"#);
+    let mut say = |nominal: &str, action| {
+        let (nominal, by) = (at(nominal), "ann".to_owned());
+        world.command(Command::Override { id, nominal, action: Some(action), by })
+    };
+    say("2026-03-02T09:00:00Z", OverrideAction::Skip).unwrap();
+    say("2026-03-02T10:00:00Z", OverrideAction::Move(at("2026-03-02T11:30:00Z"))).unwrap();
+    let payload = serde_json::value::to_raw_value(&2).unwrap();
+    say("2026-03-02T12:00:00Z", OverrideAction::Payload(payload)).unwrap();
+    assert!(say("2026-03-02T12:30:00Z", OverrideAction::Skip).is_err());
+    assert!(say("2026-03-02T13:00:00Z", OverrideAction::Move(at("2026-03-02T08:00:00Z"))).is_err());
+    world.advance_to("2026-03-02T12:10:00Z");
+    let ledger = ["09:00 skipped", "11:00 started", "10:00 moved", "12:00 started"];
+    assert_eq!(world.ledger(id), ledger);
+    let payloads: Vec<bool> =
+        world.memory.runs.values().map(|run| run.input.get().contains(r#""payload":2"#)).collect();
+    assert_eq!(payloads, [false, false, true]);
+}

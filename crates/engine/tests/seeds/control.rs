@@ -1,0 +1,190 @@
+//! What people do with schedules, and what is refused.
+
+use engine::run::RunStatus;
+use engine::schedule::Status;
+use engine::turn::{Command, Refused, Verb};
+use jiff::SignedDuration;
+
+use crate::world::{World, at, failure, seconds, success};
+
+fn every_ten_minutes() -> (World, engine::ScheduleId) {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(5), success()));
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "interval": "10m", "overlap": "queue"}"#);
+    (world, id)
+}
+
+const RESUME: Verb = Verb::Resume { catch_up: false };
+
+#[test]
+fn pause_clears_the_next_time_and_resume_sets_now_plus_interval() {
+    let (mut world, id) = every_ten_minutes();
+    assert_eq!(world.get(id).progress.next.unwrap().effective, at("2026-03-02T09:10:00Z"));
+    world.advance_to("2026-03-02T09:13:00Z");
+    world.control(id, Verb::Pause).unwrap();
+    assert_eq!((world.get(id).status, world.get(id).progress.next), (Status::Paused, None));
+    world.advance_to("2026-03-02T10:02:00Z");
+    assert_eq!(world.ledger(id), ["09:10 started"]);
+    world.control(id, RESUME).unwrap();
+    assert_eq!(world.get(id).progress.next.unwrap().effective, at("2026-03-02T10:12:00Z"));
+    world.advance_to("2026-03-02T10:30:00Z");
+    assert_eq!(world.ledger(id), ["09:10 started", "10:12 started", "10:22 started"]);
+    assert_eq!(world.get(id).progress.run_count, 3);
+}
+
+#[test]
+fn resume_goes_on_with_the_rule_and_catches_up_only_if_asked() {
+    let mut world = World::new("2026-03-02T08:30:00Z");
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "0 * * * *"}"#);
+    world.advance_to("2026-03-02T09:30:00Z");
+    world.control(id, Verb::Pause).unwrap();
+    world.advance_to("2026-03-02T12:30:00Z");
+    world.control(id, RESUME).unwrap();
+    assert_eq!(world.get(id).progress.next.unwrap().effective, at("2026-03-02T13:00:00Z"));
+    world.control(id, Verb::Pause).unwrap();
+    world.advance_to("2026-03-02T15:30:00Z");
+    world.control(id, Verb::Resume { catch_up: true }).unwrap();
+    world.advance_to("2026-03-02T15:31:00Z");
+    let rows = ["09:00 started", "13:00 coalesced", "14:00 coalesced", "15:00 started"];
+    assert_eq!(world.ledger(id), rows);
+}
+
+#[test]
+fn calls_in_a_wrong_state_are_refused_by_name() {
+    let (mut world, id) = every_ten_minutes();
+    let mut refused = |verb| world.control(id, verb).unwrap_err();
+    assert_eq!(refused(RESUME), "Cannot resume schedule with status 'active'.");
+    assert_eq!(refused(Verb::Revive), "Cannot revive schedule with status 'active'.");
+    assert_eq!(refused(Verb::Enable), "Cannot enable schedule with status 'active'.");
+    world.control(id, Verb::Disable).unwrap();
+    assert_eq!(
+        world.control(id, Verb::Pause).unwrap_err(),
+        "Cannot pause schedule with status 'paused'."
+    );
+    let text = r#"{"name": "s", "at": "2026-03-02T09:00:01"}"#;
+    let workflow = world.get(id).workflow;
+    let once = world.schedule(workflow, text);
+    world.advance_to("2026-03-02T09:01:00Z");
+    assert_eq!(
+        world.control(once, Verb::Pause).unwrap_err(),
+        "Cannot pause schedule with status 'done'."
+    );
+    assert!(world.control(once, Verb::Revive).unwrap_err().contains("no time after now"));
+}
+
+#[test]
+fn pause_drops_what_waits_and_lets_what_runs_go_on() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(500), success()));
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "interval": "5m", "overlap": "queue"}"#);
+    world.advance_to("2026-03-02T09:11:00Z");
+    world.control(id, Verb::Pause).unwrap();
+    world.advance_to("2026-03-02T09:30:00Z");
+    assert_eq!(world.ledger(id), ["09:05 started", "09:10 dropped"]);
+    assert_eq!(world.runs(id), ["n0-rc0 09:05 succeeded"]);
+}
+
+#[test]
+fn revive_clears_retries_and_error() {
+    let mut world =
+        World::new("2026-03-02T09:00:00Z").working(|_| (SignedDuration::ZERO, failure("no luck")));
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "interval": "10m", "max_retries": 0}"#);
+    world.advance_to("2026-03-02T09:15:00Z");
+    assert_eq!(world.get(id).status, Status::Dead);
+    world.control(id, Verb::Revive).unwrap();
+    let progress = &world.get(id).progress;
+    assert_eq!((progress.current_retry, &progress.last_error), (0, &None));
+    assert_eq!(progress.next.unwrap().effective, at("2026-03-02T09:25:00Z"));
+    world.advance_to("2026-03-02T09:26:00Z");
+    assert_eq!(world.runs(id), ["n0-rc0 09:10 failed", "n1-rc0 09:25 failed"]);
+}
+
+#[test]
+fn a_start_by_hand_does_not_consume_the_next_occurrence_and_works_while_paused() {
+    let (mut world, id) = every_ten_minutes();
+    let run = world.new_run();
+    world.command(Command::StartSchedule { id, run }).unwrap();
+    let run = world.new_run();
+    let busy = world.command(Command::StartSchedule { id, run: run.clone() }).unwrap_err();
+    assert!(matches!(&busy, Refused::Busy { run: Some(_), .. }), "{busy:?}");
+    world.advance_to("2026-03-02T09:01:00Z");
+    world.control(id, Verb::Pause).unwrap();
+    world.command(Command::StartSchedule { id, run }).unwrap();
+    world.advance_to("2026-03-02T09:02:00Z");
+    world.control(id, RESUME).unwrap();
+    world.advance_to("2026-03-02T09:15:00Z");
+    let runs = ["by-hand 09:00 succeeded", "by-hand 09:01 succeeded", "n0-rc0 09:12 succeeded"];
+    assert_eq!(world.runs(id), runs);
+}
+
+#[test]
+fn an_edit_computes_the_next_time_again_and_keeps_the_numbers() {
+    let (mut world, id) = every_ten_minutes();
+    world.advance_to("2026-03-02T09:25:00Z");
+    let patch = r#"{"interval": "1h"}"#.to_owned();
+    world.command(Command::EditSchedule { id, patch }).unwrap();
+    assert_eq!(world.get(id).progress.next.unwrap().effective, at("2026-03-02T10:25:00Z"));
+    let patch = r#"{"description": "d", "max_retries": 1}"#.to_owned();
+    world.advance_to("2026-03-02T10:00:00Z");
+    world.command(Command::EditSchedule { id, patch }).unwrap();
+    world.advance_to("2026-03-02T10:30:00Z");
+    assert_eq!(world.runs(id).last().unwrap(), "n2-rc0 10:25 succeeded");
+    let patch = r#"{"cron": "0 99 * * *"}"#.to_owned();
+    assert!(matches!(world.command(Command::EditSchedule { id, patch }), Err(Refused::Invalid(_))));
+}
+
+#[test]
+fn deleted_schedules_are_gone_and_unknown_ids_are_no_mistake() {
+    let (mut world, id) = every_ten_minutes();
+    world.command(Command::DeleteSchedules(vec![id, engine::ScheduleId(999)])).unwrap();
+    world.advance_to("2026-03-02T12:00:00Z");
+    assert!(world.memory.schedules.is_empty() && world.ledger(id).is_empty());
+}
+
+#[test]
+fn backfill_runs_past_occurrences_after_all() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(5), success()));
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "*/10 * * * *"}"#);
+    world.advance_to("2026-03-02T09:05:00Z");
+    let (from, to) = (at("2026-03-01T00:00:00Z"), at("2026-03-01T00:25:00Z"));
+    let ask = |limit| Command::Backfill { id, from, to, limit, pace: None };
+    assert!(world.command(ask(1)).is_err());
+    world.command(ask(10)).unwrap();
+    world.advance_to("2026-03-02T09:09:00Z");
+    assert_eq!(world.runs(id).len(), 3);
+    assert_eq!(world.get(id).progress.next.unwrap().effective, at("2026-03-02T09:10:00Z"));
+}
+
+#[test]
+fn an_interval_from_completion_counts_from_the_end() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(420), success()));
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "interval": "10m", "from": "completion"}"#);
+    world.advance_to("2026-03-02T09:45:00Z");
+    let runs = ["n0-rc0 09:10 succeeded", "n1-rc0 09:27 succeeded", "n2-rc0 09:44 running"];
+    assert_eq!(world.runs(id), runs);
+}
+
+#[test]
+fn a_run_can_be_cancelled_and_tried_again() {
+    let mut world =
+        World::new("2026-03-02T09:00:00Z").working(|_| (SignedDuration::from_hours(1), success()));
+    let workflow = world.workflow("w", None);
+    let run = world.new_run();
+    world.command(Command::StartWorkflow { id: workflow, run }).unwrap();
+    let id = world.memory.runs.values().next().unwrap().id.clone();
+    let reason = "enough".to_owned();
+    world.command(Command::CancelRun { id: id.clone(), reason: reason.clone() }).unwrap();
+    world.advance_to("2026-03-02T09:00:10Z");
+    let run = world.memory.runs.values().next().unwrap();
+    assert_eq!(run.status, RunStatus::Cancelled);
+    let again = world.command(Command::CancelRun { id: id.clone(), reason });
+    assert_eq!(again.unwrap_err().to_string(), "Cannot cancel run with status 'cancelled'.");
+    let run = world.new_run();
+    world.command(Command::RetryRun { id: id.clone(), from_start: true, run }).unwrap();
+    let run = world.memory.runs.values().last().unwrap();
+    assert_eq!((run.status, run.retry_of.as_ref()), (RunStatus::Running, Some(&id)));
+}

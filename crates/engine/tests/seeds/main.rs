@@ -1,0 +1,10 @@
+//! The rules that the design began with, each with a test that names it.
+
+#![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
+
+mod catch_up;
+mod control;
+mod limits;
+mod overlap;
+mod retries;
+mod world;

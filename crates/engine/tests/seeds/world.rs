@@ -1,0 +1,399 @@
+//! A small world in memory: the engine's turns over virtual time, with work that takes time.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use calendar::Zones;
+use engine::definition::{Action, Definition, OnError, Step, StepRetry, Version};
+use engine::ledger::Entry;
+use engine::run::{AttemptEnd, Run, RunStatus};
+use engine::schedule::{Override, Schedule, read_written};
+use engine::turn::{
+    Answer, Book, Command, Effect, NewRun, NewSchedule, OverrideWrite, Perform, Places, Refused,
+    RunWrite, ScheduleWrite, Turn, Turned, Verb, Wakeup, Workflow,
+};
+use engine::{Moment, NodeId, Rules, RunId, RunKey, ScheduleId, WorkflowId};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::value::RawValue;
+
+const NODE: NodeId = NodeId(1);
+
+#[derive(Default)]
+pub(crate) struct Memory {
+    pub(crate) schedules: BTreeMap<ScheduleId, Schedule>,
+    pub(crate) runs: BTreeMap<RunKey, Run>,
+    pub(crate) workflows: BTreeMap<WorkflowId, Workflow>,
+    pub(crate) ledger: BTreeMap<(ScheduleId, u64), Entry>,
+    definitions: BTreeMap<(WorkflowId, u32), Arc<Definition>>,
+    overrides: BTreeMap<(ScheduleId, Timestamp), Override>,
+    last: i64,
+}
+
+impl Memory {
+    fn next(&mut self) -> i64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn pending(&self) -> impl Iterator<Item = &Run> {
+        self.runs.values().filter(|run| run.status == RunStatus::Pending)
+    }
+}
+
+impl Book for Memory {
+    type Error = Infallible;
+
+    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Schedule>, Infallible> {
+        Ok(self.schedules.get(&id).cloned())
+    }
+
+    fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Infallible> {
+        let all = self.overrides.iter().filter(|((schedule, _), _)| *schedule == id);
+        Ok(all.map(|(_, over)| over.clone()).collect())
+    }
+
+    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Schedule>, Infallible> {
+        let all = self.schedules.values().filter(|s| s.workflow == id && s.trigger.is_some());
+        Ok(all.cloned().collect())
+    }
+
+    fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Infallible> {
+        Ok(self.schedules.values().filter(|s| s.workflow == id).map(|s| s.id).collect())
+    }
+
+    fn workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Infallible> {
+        Ok(self.workflows.get(&id).cloned())
+    }
+
+    fn workflow_named(&mut self, name: &str) -> Result<Option<WorkflowId>, Infallible> {
+        Ok(self.workflows.values().find(|workflow| workflow.name == name).map(|w| w.id))
+    }
+
+    fn definition(
+        &mut self,
+        id: WorkflowId,
+        revision: u32,
+    ) -> Result<Option<Arc<Definition>>, Infallible> {
+        Ok(self.definitions.get(&(id, revision)).cloned())
+    }
+
+    fn run(&mut self, key: RunKey) -> Result<Option<Run>, Infallible> {
+        Ok(self.runs.get(&key).cloned())
+    }
+
+    fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Infallible> {
+        Ok(self.runs.values().find(|run| run.id == *id).map(|run| run.key))
+    }
+
+    fn pending(
+        &mut self,
+        after: Option<WorkflowId>,
+        limit: usize,
+    ) -> Result<Vec<(WorkflowId, RunKey)>, Infallible> {
+        let mut oldest = BTreeMap::new();
+        for run in Memory::pending(self).filter(|run| Some(run.workflow) > after) {
+            oldest.entry(run.workflow).or_insert(run.key);
+        }
+        Ok(oldest.into_iter().take(limit).collect())
+    }
+
+    fn pending_after(
+        &mut self,
+        workflow: WorkflowId,
+        after: RunKey,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Infallible> {
+        let all = Memory::pending(self).filter(|run| run.workflow == workflow && run.key > after);
+        Ok(all.map(|run| run.key).take(limit).collect())
+    }
+
+    fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Infallible> {
+        let active = |run: &&Run| {
+            run.workflow == id && !run.status.has_ended() && run.status != RunStatus::Pending
+        };
+        Ok(self.runs.values().filter(active).map(|run| run.key).take(limit).collect())
+    }
+
+    fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Infallible> {
+        let owned = |run: &&Run| run.position.owner == Some(node);
+        Ok(self.runs.values().filter(owned).map(|run| run.key).take(limit).collect())
+    }
+
+    fn new_run_key(&mut self) -> RunKey {
+        RunKey(self.next())
+    }
+
+    fn new_schedule_id(&mut self) -> ScheduleId {
+        ScheduleId(self.next())
+    }
+
+    fn new_workflow_id(&mut self) -> WorkflowId {
+        WorkflowId(self.next())
+    }
+}
+
+/// What an attempt takes and how it ends.
+type Work = Box<dyn FnMut(&Perform) -> (SignedDuration, AttemptEnd)>;
+
+pub(crate) struct World {
+    pub(crate) memory: Memory,
+    pub(crate) now: Timestamp,
+    pub(crate) awake_since: Timestamp,
+    pub(crate) places: usize,
+    pub(crate) cancelled: Vec<RunKey>,
+    rules: Rules,
+    work: Work,
+    going_on: Vec<(Timestamp, RunKey, u32, AttemptEnd)>,
+}
+
+pub(crate) fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+pub(crate) fn seconds(seconds: i64) -> SignedDuration {
+    SignedDuration::from_secs(seconds)
+}
+
+pub(crate) fn success() -> AttemptEnd {
+    AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() }
+}
+
+pub(crate) fn failure(message: &str) -> AttemptEnd {
+    let (code, message) = ("failed".to_owned(), message.to_owned());
+    AttemptEnd::Failed { code, message, retryable: true, output: None }
+}
+
+impl World {
+    /// A world that begins at this instant, with attempts that take no time and succeed.
+    pub(crate) fn new(begin: &str) -> World {
+        World {
+            memory: Memory::default(),
+            now: at(begin),
+            awake_since: at(begin),
+            places: 1_000,
+            cancelled: Vec::new(),
+            rules: Rules::new(Zones::bundled()),
+            work: Box::new(|_| (SignedDuration::ZERO, success())),
+            going_on: Vec::new(),
+        }
+    }
+
+    pub(crate) fn working(
+        mut self,
+        work: impl FnMut(&Perform) -> (SignedDuration, AttemptEnd) + 'static,
+    ) -> World {
+        self.work = Box::new(work);
+        self
+    }
+
+    pub(crate) fn command(&mut self, command: Command) -> Result<Answer, Refused> {
+        let mut places = Places::new(self.places.saturating_sub(self.going_on.len()));
+        places.look = true;
+        let moment = Moment::new(self.now, self.awake_since);
+        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, NODE, places);
+        let answer = turn.command(command).unwrap()?;
+        turn.fill_places().unwrap();
+        let turned = turn.finish();
+        self.apply(turned);
+        Ok(answer)
+    }
+
+    /// A published workflow of one step.
+    pub(crate) fn workflow(&mut self, name: &str, concurrency: Option<u32>) -> WorkflowId {
+        let step = Step {
+            id: "only".to_owned(),
+            name: None,
+            depends_on: Vec::new(),
+            action: Action::Noop,
+            retry: StepRetry { max: 1, ..StepRetry::default() },
+            timeout: seconds(300),
+            on_error: OnError::FailProcess,
+            idempotent: true,
+        };
+        let definition = Definition {
+            name: name.to_owned(),
+            version: Version::default(),
+            description: None,
+            timezone: None,
+            calendar: None,
+            concurrency,
+            timeout: None,
+            retention: None,
+            calendars: Vec::new(),
+            triggers: Vec::new(),
+            steps: vec![step],
+        };
+        let definition = Arc::new(definition);
+        let command = Command::SaveWorkflow { source: String::new(), definition, publish: true };
+        match self.command(command).unwrap() {
+            Answer::Workflow { id, .. } => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A schedule, as a program writes it.
+    pub(crate) fn schedule(&mut self, workflow: WorkflowId, text: &str) -> ScheduleId {
+        let declared = read_written(text).unwrap().declared;
+        let new = NewSchedule { workflow, trigger: None, declared };
+        match self.command(Command::CreateSchedules(vec![new])).unwrap() {
+            Answer::Created(ids) => ids[0],
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn control(&mut self, id: ScheduleId, verb: Verb) -> Result<Answer, String> {
+        let command = Command::ControlSchedule { id, verb };
+        self.command(command).map_err(|refused| refused.to_string())
+    }
+
+    pub(crate) fn new_run(&self) -> NewRun {
+        let id = u128::try_from(self.now.as_nanosecond()).unwrap() + self.memory.last as u128;
+        NewRun { id, payload: None, by: "someone".to_owned() }
+    }
+
+    /// Lets time pass: whatever ends or is due on the way happens at its instant, ends first.
+    pub(crate) fn advance_to(&mut self, until: &str) {
+        let until = at(until);
+        while let Some(next) = self.next_instant().filter(|next| *next <= until) {
+            self.now = self.now.max(next);
+            self.take_turn();
+        }
+        self.now = until;
+    }
+
+    /// Nobody is awake until then.
+    pub(crate) fn down_until(&mut self, until: &str) {
+        self.now = at(until);
+        self.awake_since = self.now;
+        self.take_turn();
+    }
+
+    fn next_instant(&self) -> Option<Timestamp> {
+        let ends = self.going_on.iter().map(|(at, ..)| *at);
+        ends.chain(self.wakeups().into_iter().map(|(at, _)| at)).min()
+    }
+
+    fn wakeups(&self) -> Vec<(Timestamp, Wakeup)> {
+        let runs = self.memory.runs.values();
+        let runs = runs.filter_map(|run| Some((run.wake_at()?, Wakeup::Run(run.key))));
+        let schedules = self.memory.schedules.values();
+        let schedules = schedules.filter_map(|s| Some((s.wake_at()?, Wakeup::Schedule(s.id))));
+        let mut all: Vec<_> = runs.chain(schedules).collect();
+        all.sort_unstable();
+        all
+    }
+
+    fn take_turn(&mut self) {
+        let now = self.now;
+        let (ended, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.going_on).into_iter().partition(|(at, ..)| *at <= now);
+        self.going_on = rest;
+        let due = self.wakeups().into_iter().filter(|(at, _)| *at <= now);
+        let due: Vec<Wakeup> = due.map(|(_, wakeup)| wakeup).collect();
+        let places = Places::new(self.places.saturating_sub(self.going_on.len()));
+        let moment = Moment::new(now, self.awake_since);
+        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, NODE, places);
+        for (_, run, token, end) in ended {
+            // A late report is refused, which is what is wanted of it.
+            let _ = turn.report(run, token, end).unwrap();
+        }
+        for wakeup in due {
+            turn.wake(wakeup).unwrap();
+        }
+        turn.fill_places().unwrap();
+        let turned = turn.finish();
+        self.apply(turned);
+    }
+
+    fn apply(&mut self, turned: Turned) {
+        let writes = turned.writes;
+        for write in writes.schedules {
+            match write {
+                ScheduleWrite::Insert(new) => drop(self.memory.schedules.insert(new.id, *new)),
+                ScheduleWrite::Update { after, .. } => {
+                    self.memory.schedules.insert(after.id, *after);
+                }
+                ScheduleWrite::Delete { before } => drop(self.memory.schedules.remove(&before.id)),
+            }
+        }
+        for write in writes.runs {
+            match write {
+                RunWrite::Insert(new) => {
+                    let twice = self.memory.runs.values().any(|run| run.id == new.id);
+                    assert!(!twice, "{} was created twice", new.id);
+                    self.memory.runs.insert(new.key, *new);
+                }
+                RunWrite::Update { after, .. } => drop(self.memory.runs.insert(after.key, *after)),
+            }
+        }
+        for mut entry in writes.ledger {
+            let known = self.memory.ledger.get(&(entry.schedule, entry.n));
+            entry.run = known.and_then(|known| known.run).or(entry.run);
+            self.memory.ledger.insert((entry.schedule, entry.n), entry);
+        }
+        for workflow in writes.workflows {
+            self.memory.workflows.insert(workflow.id, workflow);
+        }
+        for revision in writes.revisions {
+            let key = (revision.workflow, revision.revision);
+            self.memory.definitions.insert(key, revision.definition);
+        }
+        for write in writes.overrides {
+            match write {
+                OverrideWrite::Put(id, over) => {
+                    self.memory.overrides.insert((id, over.nominal), over);
+                }
+                OverrideWrite::Delete(id, nominal) => {
+                    self.memory.overrides.remove(&(id, nominal));
+                }
+            }
+        }
+        for effect in turned.effects {
+            match effect {
+                Effect::Perform(perform) => {
+                    let (takes, end) = (self.work)(&perform);
+                    let ends = self.now.checked_add(takes).unwrap();
+                    self.going_on.push((ends, perform.run, perform.token, end));
+                }
+                Effect::Cancel { run, .. } => {
+                    self.cancelled.push(run);
+                    for (ends, key, _, end) in &mut self.going_on {
+                        if *key == run {
+                            *ends = self.now;
+                            *end = AttemptEnd::Cancelled { message: "told to end".to_owned() };
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// `09:00 started`, one line for each occurrence.
+    pub(crate) fn ledger(&self, id: ScheduleId) -> Vec<String> {
+        let rows = self.memory.ledger.values().filter(|entry| entry.schedule == id);
+        rows.map(|entry| {
+            let nominal = entry.nominal.to_string();
+            let more = if entry.count > 1 { format!(" x{}", entry.count) } else { String::new() };
+            format!("{} {}{more}", &nominal[11..16], entry.outcome.name())
+        })
+        .collect()
+    }
+
+    /// `n0-rc0 09:00 succeeded`: each run with the instant at which it began.
+    pub(crate) fn runs(&self, id: ScheduleId) -> Vec<String> {
+        let runs = self.memory.runs.values().filter(|run| run.schedule == Some(id));
+        runs.map(|run| {
+            let began =
+                run.started_at.map_or("-".to_owned(), |at| at.to_string()[11..16].to_owned());
+            let name = run.id.to_string();
+            let name = name.strip_prefix(&format!("sched-{id}-")).unwrap_or("by-hand");
+            format!("{name} {began} {}", run.status.name())
+        })
+        .collect()
+    }
+
+    pub(crate) fn get(&self, id: ScheduleId) -> &Schedule {
+        &self.memory.schedules[&id]
+    }
+}
