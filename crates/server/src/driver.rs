@@ -152,6 +152,7 @@ impl Driver {
             reports,
         };
         let committed = self.reports.len();
+        self.hub.turning();
         match self.store.turn(request).await {
             Ok(turned) => Ok(self.committed(turned, committed)),
             Err(failure) => {

@@ -119,6 +119,12 @@ impl Hub {
         self.set_ready(true);
     }
 
+    /// While the driver takes a turn it does not know when it will sleep until: whoever commits
+    /// meanwhile has to nudge it.
+    pub(crate) fn turning(&self) {
+        self.wakes_at.store(i64::MAX, Ordering::Release);
+    }
+
     pub(crate) fn committed(&self, turned: &Turned, next_wakeup: Option<Timestamp>) {
         let wakes_at = next_wakeup.map_or(i64::MAX, |at| at.as_millisecond());
         self.wakes_at.store(wakes_at, Ordering::Release);

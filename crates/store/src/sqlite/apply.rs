@@ -21,7 +21,11 @@ pub(super) const WAKE_SCHEDULE: i64 = 1;
 pub(super) const WAKE_NODE: i64 = 2;
 
 /// Writes everything.
-pub(super) fn apply(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
+pub(super) fn apply(
+    connection: &Connection,
+    writes: &Writes,
+    now: Timestamp,
+) -> Result<(), Failure> {
     let mut counts = Counts::default();
     for write in &writes.schedules {
         schedule(connection, write, &mut counts)?;
@@ -39,8 +43,9 @@ pub(super) fn apply(connection: &Connection, writes: &Writes) -> Result<(), Fail
     overrides(connection, writes)?;
     for node in &writes.nodes_gone {
         connection.prepare_cached("DELETE FROM nodes WHERE id = ?1")?.execute([node.0])?;
-        let sql = "DELETE FROM wakeups WHERE kind = ?1 AND id = ?2";
-        connection.prepare_cached(sql)?.execute([WAKE_NODE, node.0])?;
+        // Only what is due is looked through: each of its wakeups has come.
+        let sql = "DELETE FROM wakeups WHERE due <= ?1 AND kind = ?2 AND id = ?3";
+        connection.prepare_cached(sql)?.execute([ms(now), WAKE_NODE, node.0])?;
     }
     Ok(())
 }

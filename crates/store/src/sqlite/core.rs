@@ -1,8 +1,9 @@
 //! What the one writer does inside of a transaction.
 
+use std::collections::HashSet;
 use std::sync::{Arc, RwLock};
 
-use engine::turn::{Answer, Command, Places, Turn, Wakeup};
+use engine::turn::{Answer, Book as _, Command, Places, Turn, Wakeup};
 use engine::{Moment, NodeId, Rules, RunKey, ScheduleId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -55,7 +56,8 @@ impl Core {
         }
         turn.fill_places()?;
         let turned = turn.finish();
-        apply(&self.connection, &turned.writes)?;
+        apply(&self.connection, &turned.writes, moment.now)?;
+        self.settle_leftovers(&due, moment.now)?;
         Ok(Turned {
             effects: turned.effects,
             notices: turned.notices,
@@ -69,17 +71,62 @@ impl Core {
 
     /// Claims what is due, in order of its time.
     fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Wakeup>, Failure> {
-        let sql = "SELECT kind, id FROM wakeups WHERE due <= ?1 ORDER BY due, kind, id LIMIT ?2";
+        let due = self.due_with_times(now, limit)?;
+        Ok(due.into_iter().map(|(_, wakeup)| wakeup).collect())
+    }
+
+    fn due_with_times(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
+        let sql =
+            "SELECT due, kind, id FROM wakeups WHERE due <= ?1 ORDER BY due, kind, id LIMIT ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
         let read = |row: &rusqlite::Row<'_>| {
-            let id: i64 = row.get(1)?;
-            Ok(match row.get(0)? {
+            let id: i64 = row.get(2)?;
+            let wakeup = match row.get(1)? {
                 WAKE_RUN => Wakeup::Run(RunKey(id)),
                 WAKE_SCHEDULE => Wakeup::Schedule(ScheduleId(id)),
                 _ => Wakeup::Node(NodeId(id)),
-            })
+            };
+            Ok((row.get(0)?, wakeup))
         };
         Ok(statement.query_map(params![ms(now), limit], read)?.collect::<Result<_, _>>()?)
+    }
+
+    /// A wakeup that was claimed and is still there, due as before, would be claimed for ever. If what
+    /// it is for is gone or waits for another time, so goes the wakeup; else it is looked at a little
+    /// later.
+    fn settle_leftovers(&mut self, claimed: &[Wakeup], now: Timestamp) -> Result<(), Failure> {
+        if self.next_wakeup()?.is_none_or(|next| next > now) {
+            return Ok(());
+        }
+        let claimed: HashSet<&Wakeup> = claimed.iter().collect();
+        for (due, wakeup) in self.due_with_times(now, claimed.len())? {
+            if !claimed.contains(&wakeup) {
+                continue;
+            }
+            let wants = match wakeup {
+                // Its attempts are taken over in parts: it is claimed again at once.
+                Wakeup::Node(_) => continue,
+                Wakeup::Run(key) => self.book().run(key)?.and_then(|run| run.wake_at()),
+                Wakeup::Schedule(id) => self.book().schedule(id)?.and_then(|s| s.wake_at()),
+            };
+            let (kind, id) = match wakeup {
+                Wakeup::Run(key) => (WAKE_RUN, key.0),
+                Wakeup::Schedule(id) => (WAKE_SCHEDULE, id.0),
+                Wakeup::Node(node) => (WAKE_NODE, node.0),
+            };
+            let sql = "DELETE FROM wakeups WHERE due = ?1 AND kind = ?2 AND id = ?3";
+            self.connection.prepare_cached(sql)?.execute([due, kind, id])?;
+            if wants.is_some_and(|at| at <= now) {
+                tracing::error!(?wakeup, "what was due is still due: looked at again in a second");
+                let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (?1, ?2, ?3)";
+                self.connection.prepare_cached(sql)?.execute([ms(now) + 1_000, kind, id])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn book(&mut self) -> SqlBook<'_> {
+        SqlBook { connection: &self.connection, ids: &mut self.ids, memory: &mut self.memory }
     }
 
     fn next_wakeup(&self) -> Result<Option<Timestamp>, Failure> {
@@ -120,7 +167,7 @@ impl Core {
         let mut turn = Turn::new(&mut book, &rules, moment, node, places);
         let answer = turn.command(command)?.map_err(Failure::Refused)?;
         let turned = turn.finish();
-        apply(&self.connection, &turned.writes)?;
+        apply(&self.connection, &turned.writes, moment.now)?;
         Ok(Commanded {
             answer,
             replayed: false,
