@@ -6,7 +6,6 @@ use super::declared::{Declared, LARGEST_QUEUE};
 use super::refusal::Refusal;
 use super::upcoming::{Due, Upcoming, just_before, overdue_once};
 use super::{Active, Decider, Start, Status};
-use crate::ledger::Outcome;
 use crate::policy::overlap::Overlap;
 
 impl Decider<'_, '_> {
@@ -18,24 +17,9 @@ impl Decider<'_, '_> {
     pub(super) fn pause(&mut self) -> Result<(), Refusal> {
         self.require("pause", &[Status::Active])?;
         self.schedule.progress.next = None;
-        self.drop_queued("the schedule was paused");
-        self.drop_retries("the schedule was paused before it was tried again");
+        self.drop_waiting("the schedule was paused");
         self.set_status(Status::Paused);
         Ok(())
-    }
-
-    /// Those that wait to be tried again are over.
-    fn drop_retries(&mut self, reason: &'static str) {
-        let active = std::mem::take(&mut self.schedule.progress.active);
-        for active in active {
-            match active {
-                Active::Retrying { occurrence, .. } => {
-                    self.record(&occurrence, Outcome::Dropped, reason, None);
-                    self.schedule.progress.current_retry = 0;
-                }
-                running => self.schedule.progress.active.push(running),
-            }
-        }
     }
 
     pub(super) fn resume(&mut self, catch_up: bool) -> Result<(), Refusal> {

@@ -329,7 +329,7 @@ impl<'b> Decider<'_, 'b> {
         self.schedule.progress.last_error = Some(reason.clone());
         self.schedule.progress.error_count += 1;
         self.record(&occurrence, Outcome::Failed, reason, None);
-        self.drop_queued("the schedule died");
+        self.drop_waiting("the schedule died");
         self.schedule.progress.next = None;
         self.set_status(Status::Dead);
     }

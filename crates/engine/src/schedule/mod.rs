@@ -390,10 +390,24 @@ impl Decider<'_, '_> {
         self.schedule.updated_at = self.situation.moment.now;
     }
 
-    /// Gives up what waits, with the reason.
+    /// Gives up what waits for its turn, with the reason.
     fn drop_queued(&mut self, reason: &'static str) {
         for queued in std::mem::take(&mut self.schedule.progress.queued) {
             self.record(&queued.occurrence, Outcome::Dropped, reason, None);
+        }
+    }
+
+    /// Gives up what waits for its turn and what waits to be tried again; what runs goes on.
+    fn drop_waiting(&mut self, reason: &'static str) {
+        self.drop_queued(reason);
+        for active in std::mem::take(&mut self.schedule.progress.active) {
+            match active {
+                Active::Retrying { occurrence, .. } => {
+                    self.record(&occurrence, Outcome::Dropped, reason, None);
+                    self.schedule.progress.current_retry = 0;
+                }
+                running => self.schedule.progress.active.push(running),
+            }
         }
     }
 }

@@ -84,7 +84,7 @@ impl Decider<'_, '_> {
             false => (Status::Dead, "the schedule died"),
         };
         self.schedule.progress.next = None;
-        self.drop_queued(reason);
+        self.drop_waiting(reason);
         self.set_status(status);
     }
 

@@ -252,10 +252,7 @@ impl<B: Book> Turn<'_, B> {
             Command::EditSchedule { id, patch } => self.edit_schedule(id, &patch),
             Command::DeleteSchedules(ids) => self.delete_schedules(&ids),
             Command::ControlSchedule { id, verb } => self.control_schedule(id, verb),
-            Command::StartSchedule { id, run } => {
-                let started = self.decide_schedule(id, Input::Start, Some(&run))?;
-                Ok(started.map(|()| Answer::Run(RunId::Other(run.id).to_string())))
-            }
+            Command::StartSchedule { id, run } => self.start_schedule(id, &run),
             Command::Backfill { id, from, to, limit, pace } => {
                 let input = Input::Backfill { from, to, limit, pace };
                 Ok(self.decide_schedule(id, input, None)?.map(|()| Answer::Schedule(id)))
@@ -345,6 +342,14 @@ impl<B: Book> Turn<'_, B> {
         };
         if let Err(mistakes) = after.declared.check(self.rules, self.moment.now) {
             return invalid(mistakes);
+        }
+        let workflow = slot.schedule.workflow;
+        if let Some(named) = after.workflow
+            && named != workflow.to_string()
+            && self.book.workflow_named(&named)? != Some(workflow)
+        {
+            let message = "A schedule stays with its workflow. Create another schedule instead.";
+            return Ok(Err(Refused::Conflict(message.to_owned())));
         }
         let input = Input::Edit(Box::new(after.declared));
         Ok(self.decide_schedule(id, input, None)?.map(|()| Answer::Schedule(id)))
@@ -447,6 +452,32 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
+    fn start_schedule(&mut self, id: ScheduleId, new: &NewRun) -> Asked<B::Error> {
+        if !self.load_schedule(id)? {
+            return Ok(Err(Refused::unknown_schedule(id)));
+        }
+        if let Some(workflow) = self.schedules.get(&id).map(|slot| slot.schedule.workflow)
+            && let Some(refused) = self.at_its_limit(workflow)?
+        {
+            return Ok(Err(refused));
+        }
+        let started = self.decide_schedule(id, Input::Start, Some(new))?;
+        Ok(started.map(|()| Answer::Run(RunId::Other(new.id).to_string())))
+    }
+
+    /// Whoever starts something by hand is not put into a queue, but told who is in the way.
+    fn at_its_limit(&mut self, id: WorkflowId) -> Result<Option<Refused>, B::Error> {
+        let Some(slot) = self.load_workflow(id)? else { return Ok(Some(unknown_workflow(id))) };
+        let workflow = &slot.workflow;
+        let Some(limit) = workflow.concurrency.filter(|limit| workflow.active >= *limit) else {
+            return Ok(None);
+        };
+        let what = format!("Workflow {} runs at most {limit} at a time", workflow.name);
+        let in_the_way = self.book.active_runs(id, 1)?.first().copied();
+        let run = self.run_id(in_the_way)?;
+        Ok(Some(Refused::busy(what, run)))
+    }
+
     fn start_workflow(&mut self, id: WorkflowId, new: &NewRun) -> Asked<B::Error> {
         let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
         let workflow = slot.workflow.clone();
@@ -455,19 +486,13 @@ impl<B: Book> Turn<'_, B> {
             let message = format!("Workflow {} has no published version.", workflow.name);
             return Ok(Err(Refused::Conflict(message)));
         };
-        let in_the_way = match workflow.concurrency {
-            None => workflow.by_hand,
-            Some(limit) if workflow.active >= limit => {
-                self.book.active_runs(id, 1)?.first().copied()
-            }
-            Some(_) => None,
-        };
-        if in_the_way.is_some()
-            || workflow.concurrency.is_some_and(|limit| workflow.active >= limit)
-        {
-            let limit = workflow.concurrency.unwrap_or(1);
-            let what = format!("Workflow {} runs at most {limit} at a time", workflow.name);
-            let run = self.run_id(in_the_way)?;
+        if let Some(refused) = self.at_its_limit(id)? {
+            return Ok(Err(refused));
+        }
+        if let Some(by_hand) = workflow.by_hand.filter(|_| workflow.concurrency.is_none()) {
+            let what = format!("Workflow {} runs one at a time by hand", workflow.name);
+            let what = format!("{what} unless its definition says `concurrency`");
+            let run = self.run_id(Some(by_hand))?;
             return Ok(Err(Refused::busy(what, run)));
         }
         let key = self.create_run(new, id, live, Origin::ByHand)?;

@@ -64,6 +64,11 @@ fn starting_by_hand_respects_the_limit_and_names_the_run_in_the_way() {
             other => panic!("{other:?}"),
         }
     }
+    let three = world.memory.workflows.values().find(|w| w.name == "three").unwrap().id;
+    let id = world.schedule(three, r#"{"name": "s", "interval": "1h"}"#);
+    let run = world.new_run();
+    let busy = world.command(Command::StartSchedule { id, run }).unwrap_err();
+    assert!(matches!(busy, Refused::Busy { run: Some(_), .. }), "{busy:?}");
     world.advance_to("2026-03-02T09:02:00Z");
     let id = world.memory.workflows.values().find(|w| w.name == "default").unwrap().id;
     let run = world.new_run();
