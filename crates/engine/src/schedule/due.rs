@@ -3,7 +3,7 @@
 use calendar::{CatchUp, Count, Fate, Policy, Roll, Rule};
 use jiff::{SignedDuration, Timestamp};
 
-use super::upcoming::{Due, OverrideAction, Upcoming};
+use super::upcoming::{Due, OverrideAction, Upcoming, just_before};
 use super::{Active, Decider, Numbered, Queued, Status};
 use crate::ledger::{Entry, Outcome};
 use crate::moment::whole_millisecond;
@@ -70,8 +70,7 @@ impl<'b> Decider<'_, 'b> {
     }
 
     fn one_due(&mut self, due: Due) {
-        self.record_days_off(due);
-        let occurrence = self.number(due, 0);
+        let occurrence = self.number_with_days_off(due, 0);
         let missed = self.was_missed(due);
         if missed && !self.is_caught_up(due) {
             self.record(&occurrence, Outcome::Missed, self.missed_reason(), None);
@@ -126,24 +125,36 @@ impl<'b> Decider<'_, 'b> {
 
     fn listed_due(&mut self, listed: &[Due]) {
         let (missed, coalesced) = self.split(listed);
-        let runs = &listed[missed + coalesced..];
-        if missed + coalesced <= ROWS {
-            for due in &listed[..missed] {
-                let occurrence = self.number(*due, 0);
-                self.record(&occurrence, Outcome::Missed, self.missed_reason(), None);
-            }
-            for due in &listed[missed..missed + coalesced] {
-                let occurrence = self.number(*due, 0);
-                self.record(&occurrence, Outcome::Coalesced, COALESCED, None);
+        let (rest, runs) = listed.split_at(missed + coalesced);
+        if rest.len() <= ROWS {
+            for (place, due) in rest.iter().enumerate() {
+                let occurrence = self.number_with_days_off(*due, 0);
+                match place < missed {
+                    true => self.record(&occurrence, Outcome::Missed, self.missed_reason(), None),
+                    false => self.record(&occurrence, Outcome::Coalesced, COALESCED, None),
+                }
             }
         } else {
             let count = |counted: usize| Count { counted: counted as u64, more: false };
             let ends = |part: &[Due]| part.first().copied().zip(part.last().copied());
-            self.record_many(ends(&listed[..missed]), count(missed), Outcome::Missed);
-            let part = &listed[missed..missed + coalesced];
-            self.record_many(ends(part), count(coalesced), Outcome::Coalesced);
+            self.record_many(ends(&rest[..missed]), count(missed), Outcome::Missed);
+            self.record_many(ends(&rest[missed..]), count(coalesced), Outcome::Coalesced);
+            self.pass(rest[rest.len() - 1]);
         }
         self.catch_up(runs, coalesced as u64);
+    }
+
+    /// Days off before it get their numbers first.
+    fn number_with_days_off(&mut self, due: Due, merged: u64) -> Numbered {
+        self.record_days_off(due);
+        self.pass(due);
+        self.number(due, merged)
+    }
+
+    /// Everything up to this one is decided.
+    fn pass(&mut self, due: Due) {
+        let mark = &mut self.schedule.progress.mark;
+        *mark = (*mark).max(due.effective);
     }
 
     /// How many of the first are missed, and how many of the next are coalesced; the rest runs.
@@ -175,6 +186,10 @@ impl<'b> Decider<'_, 'b> {
         let last = plan.timing.previous_before(just_after(now)).map(Due::from).or(first);
         self.record_many(first.zip(last), caught_up.missed, Outcome::Missed);
         self.record_many(first.zip(last), caught_up.coalesced, Outcome::Coalesced);
+        // The days off among so many are not told one by one.
+        if let Some(before) = caught_up.run.first().map(|run| just_before(run.effective)) {
+            self.schedule.progress.mark = self.schedule.progress.mark.max(before);
+        }
         let runs: Vec<Due> = caught_up.run.into_iter().map(Due::from).collect();
         self.catch_up(&runs, caught_up.coalesced.counted);
         if let Some(last) = last {
@@ -207,12 +222,13 @@ impl<'b> Decider<'_, 'b> {
     /// The occurrences that run although others were due after them, oldest first.
     fn catch_up(&mut self, runs: &[Due], merged: u64) {
         if let [only] = runs {
-            let occurrence = self.number(*only, merged);
+            let occurrence = self.number_with_days_off(*only, merged);
             return self.offer(occurrence);
         }
         let pace = self.situation.plan.catch_up.pace;
         for (place, due) in runs.iter().enumerate() {
-            let occurrence = self.number(*due, if place == 0 { merged } else { 0 });
+            let merged = if place == 0 { merged } else { 0 };
+            let occurrence = self.number_with_days_off(*due, merged);
             self.enqueue_paced(occurrence, place, pace);
         }
     }
@@ -348,14 +364,14 @@ impl<'b> Decider<'_, 'b> {
         }
     }
 
-    /// Everything up to this one is decided.
+    /// This one was the last that is due: what comes next?
     fn advance(&mut self, decided: Due, following: Option<Due>) {
         let exhausted = self.remaining() == Some(0);
-        let progress = &mut self.schedule.progress;
-        progress.mark = progress.mark.max(decided.effective);
+        self.pass(decided);
         if self.schedule.status != Status::Active {
             return;
         }
+        let progress = &self.schedule.progress;
         let after_completion =
             matches!(self.situation.plan.timing.rule(), Rule::AfterCompletion(_));
         // An interval from completion goes on when the run has ended; if none started, from here.

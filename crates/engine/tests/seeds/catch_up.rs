@@ -139,6 +139,18 @@ fn days_off_are_in_the_ledger() {
 }
 
 #[test]
+fn days_off_within_downtime_are_in_the_ledger_too() {
+    let mut world = World::new("2026-03-05T12:00:00Z");
+    let workflow = world.workflow("w", None);
+    let text = r#"{"name": "s", "cron": "0 9 * * *", "calendar": "US"}"#;
+    let id = world.schedule(workflow, text);
+    world.down_until("2026-03-10T12:00:00Z");
+    let rows: Vec<String> = world.ledger(id);
+    let expected = ["coalesced", "skipped", "skipped", "coalesced", "started"];
+    assert_eq!(rows, expected.map(|outcome| format!("09:00 {outcome}")));
+}
+
+#[test]
 fn an_occurrence_can_be_skipped_moved_or_given_another_payload() {
     let mut world = World::new("2026-03-02T08:30:00Z");
     let workflow = world.workflow("w", None);
