@@ -107,14 +107,22 @@ impl<const LIMIT: usize> RawBody<LIMIT> {
 }
 
 impl JsonBody {
+    /// The text, which must not be empty.
+    pub fn required(&self) -> Result<&str, Problem> {
+        match &*self.text {
+            "" => Err(Problem::bad_request("The body is empty. Send a JSON object.")),
+            text => Ok(text),
+        }
+    }
+
     /// The body as `T`. Text that is no JSON is a bad request; JSON that is no `T` is invalid.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        read_json(&self.text)
+        read_json(self.required()?)
     }
 
     /// The same, where no body at all means nothing special.
     pub fn read_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
-        if self.text.trim().is_empty() { Ok(T::default()) } else { self.read() }
+        if self.text.is_empty() { Ok(T::default()) } else { self.read() }
     }
 }
 

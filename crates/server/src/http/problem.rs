@@ -203,6 +203,11 @@ impl Problem {
         Problem::new(status, "wrong-type", "Wrong content type", detail)
     }
 
+    /// Says more.
+    pub(super) fn add_detail(&mut self, more: &str) {
+        self.detail = format!("{} {more}", self.detail);
+    }
+
     /// With another title.
     pub(super) fn retitle(&mut self, title: &'static str) {
         self.title = title;
