@@ -6,13 +6,14 @@
 //! | runs: steps, attempts, cancel, timeout | [`run`] |
 //! | one transaction: from inputs to everything that is written | [`turn`] |
 //! | what a workflow is | [`definition`] |
-//! | why something ran or did not | [`ledger`] |
+//! | why something ran or did not | [`ledger`], [`explain`] |
 //!
 //! No clock, IO, SQL, async or randomness: `now` is in the [`Moment`], ids of runs are given by the
 //! store, what has to be done outside is returned as [`turn::Effect`]s.
 #![forbid(unsafe_code)]
 
 pub mod definition;
+pub mod explain;
 mod ids;
 pub mod ledger;
 mod moment;

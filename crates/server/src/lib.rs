@@ -5,8 +5,10 @@ mod alarm;
 mod clock;
 mod dispatch;
 mod driver;
+pub mod http;
 mod hub;
 mod metrics;
+pub mod serve;
 
 pub use clock::{Clock, SystemClock};
 pub use dispatch::{Dispatch, RunnerDispatch, SharedDispatch};

@@ -148,7 +148,7 @@ impl Decider<'_, '_> {
 }
 
 /// The occurrences in the range, both ends included.
-pub(super) fn backfilled(
+pub fn backfilled(
     plan: &super::Plan,
     from: Timestamp,
     to: Timestamp,

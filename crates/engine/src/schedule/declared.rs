@@ -22,7 +22,7 @@ pub const DEFAULT_QUEUE_LIMIT: u32 = 100;
 /// Ten years: a run that takes longer is a mistake in the unit.
 pub(crate) const LONGEST_TIMEOUT_SECONDS: u64 = 10 * 366 * 86_400;
 /// More in a queue is a flood, not a queue: each is part of the schedule's own row.
-pub(crate) const LARGEST_QUEUE: u32 = 1_000;
+pub const LARGEST_QUEUE: u32 = 1_000;
 /// More retries than that are a loop.
 pub(crate) const LARGEST_MAX_RETRIES: u32 = 1_000;
 /// Names are shown in tables and searched.

@@ -12,9 +12,10 @@ mod written;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use control::backfilled;
 pub use declared::{
     DEFAULT_MAX_RETRIES, DEFAULT_QUEUE_LIMIT, DEFAULT_TIMEOUT_SECONDS, Declared, LARGEST_PAYLOAD,
-    Plan,
+    LARGEST_QUEUE, Plan,
 };
 pub use refusal::Refusal;
 pub use upcoming::{Due, Override, OverrideAction, Upcoming};

@@ -14,10 +14,11 @@ use super::keys::{self, RULE_KEYS, TIMING_OPTIONS, timing_keys};
 const API_KEYS: [&str; 6] =
     ["owner", "workflow_id", "workflow", "trigger_node_id", "trigger", "trigger_payload"];
 /// Keys that are shown but not written: taken without a word when an object is sent back as it came.
-const READ_ONLY: [&str; 20] = [
+const READ_ONLY: [&str; 22] = [
     "id",
     "status",
     "rule",
+    "zone",
     "words",
     "warnings",
     "next_run_at",
@@ -33,6 +34,7 @@ const READ_ONLY: [&str; 20] = [
     "updated_at",
     "active",
     "queued",
+    "run_id",
     "workflow_name",
     "n",
 ];

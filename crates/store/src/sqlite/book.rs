@@ -187,14 +187,14 @@ impl Book for SqlBook<'_> {
 
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {
         let sql = "SELECT key FROM runs INDEXED BY runs_open
-                   WHERE status IN (1, 2, 3) AND workflow = ?1 LIMIT ?2";
+                   WHERE status < 4 AND status IN (1, 2, 3) AND workflow = ?1 LIMIT ?2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         Ok(self.keys(sql, [id.0, limit])?.into_iter().map(RunKey).collect())
     }
 
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Failure> {
         let sql = "SELECT key FROM runs INDEXED BY runs_open
-                   WHERE status = 1 AND owner = ?1 LIMIT ?2";
+                   WHERE status < 4 AND status = 1 AND owner = ?1 LIMIT ?2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         Ok(self.keys(sql, [node.0, limit])?.into_iter().map(RunKey).collect())
     }

@@ -64,20 +64,21 @@ const INVARIANTS: [Invariant; 9] = [
     Invariant {
         code: "run-without-owner",
         breaches: "SELECT key, '' FROM runs INDEXED BY runs_open
-                   WHERE status = 1 AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes))",
+                   WHERE status < 4 AND status = 1
+                   AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes))",
         message: "run {id} is running, but no node performs it",
         mend: None,
     },
     Invariant {
         code: "waiting-run-without-wakeup",
         breaches: "SELECT key, '' FROM runs INDEXED BY runs_open
-                   WHERE status = 2 AND NOT EXISTS
+                   WHERE status < 4 AND status = 2 AND NOT EXISTS
                    (SELECT 1 FROM wakeups w WHERE w.kind = 0 AND w.id = runs.key)",
         message: "run {id} waits, but nothing wakes it",
         mend: Some(
             "INSERT OR IGNORE INTO wakeups (due, kind, id)
              SELECT coalesce(retry_at, created_at), 0, key FROM runs INDEXED BY runs_open
-             WHERE status = 2 AND NOT EXISTS
+             WHERE status < 4 AND status = 2 AND NOT EXISTS
              (SELECT 1 FROM wakeups w WHERE w.kind = 0 AND w.id = runs.key)",
         ),
     },
@@ -105,11 +106,11 @@ const INVARIANTS: [Invariant; 9] = [
         breaches: "SELECT w.id, w.name FROM workflows w
                    WHERE w.concurrency IS NOT NULL AND w.active <>
                    (SELECT count(*) FROM runs r INDEXED BY runs_open
-                    WHERE r.status IN (1, 2, 3) AND r.workflow = w.id)",
+                    WHERE r.status < 4 AND r.status IN (1, 2, 3) AND r.workflow = w.id)",
         message: "workflow {text} counts its active runs wrongly",
         mend: Some(
             "UPDATE workflows SET active = (SELECT count(*) FROM runs r INDEXED BY runs_open
-              WHERE r.status IN (1, 2, 3) AND r.workflow = workflows.id)
+              WHERE r.status < 4 AND r.status IN (1, 2, 3) AND r.workflow = workflows.id)
              WHERE concurrency IS NOT NULL",
         ),
     },

@@ -1,0 +1,279 @@
+//! Why a schedule ran, waited or did not, in sentences, from what is stored.
+
+use calendar::{Fate, Zone};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::ids::RunId;
+use crate::ledger::{Entry, Outcome};
+use crate::run::RunStatus;
+use crate::schedule::{Active, Override, OverrideAction, Plan, Schedule, Status, Upcoming};
+
+/// All that is known.
+pub struct Facts<'a> {
+    /// The schedule.
+    pub schedule: &'a Schedule,
+    /// Its workflow's name.
+    pub workflow: &'a str,
+    /// Whether someone has paused the workflow.
+    pub workflow_is_paused: bool,
+    /// What the schedule's declaration means; nothing if it cannot be read any more.
+    pub plan: Option<&'a Plan>,
+    /// What was overridden by hand.
+    pub overrides: &'a [Override],
+    /// Rows of its ledger, latest first: the last ones, or those about the time in question.
+    pub rows: &'a [Row],
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// A row of the ledger, and where its run stands.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What was decided.
+    pub entry: Entry,
+    /// The run that was created for it, if it is still there.
+    pub run: Option<(RunId, RunStatus)>,
+}
+
+/// Where the schedule stands, what happened last, what comes.
+pub fn now(facts: &Facts<'_>) -> Vec<String> {
+    let mut told = vec![facts.identity()];
+    told.extend(facts.standing());
+    told.extend(facts.going_on());
+    told.extend(facts.rows.iter().map(|row| facts.happened(row)));
+    told.extend(facts.coming());
+    told
+}
+
+/// What happened, or will happen, at one time.
+pub fn at(facts: &Facts<'_>, at: Timestamp) -> Vec<String> {
+    let mut told = vec![facts.identity()];
+    told.extend(facts.rows.iter().map(|row| facts.happened(row)));
+    if facts.rows.is_empty() && at > facts.schedule.progress.mark {
+        told.extend(facts.future(at));
+    } else if facts.rows.is_empty() {
+        told.push(facts.nothing_then(at));
+    }
+    told
+}
+
+impl Facts<'_> {
+    fn zone(&self) -> Zone {
+        self.plan.map_or_else(Zone::utc, |plan| plan.timing.zone().clone())
+    }
+
+    fn time(&self, at: Timestamp) -> String {
+        self.zone().rfc3339(at)
+    }
+
+    fn identity(&self) -> String {
+        let Schedule { id, declared, .. } = self.schedule;
+        let words = match self.plan {
+            Some(plan) => plan.timing.words(),
+            None => "its rule cannot be read any more".to_owned(),
+        };
+        format!("Schedule {id} ({}) starts workflow {}: {words}.", declared.name, self.workflow)
+    }
+
+    fn standing(&self) -> Vec<String> {
+        let schedule = self.schedule;
+        let since = self.time(schedule.updated_at);
+        let error = schedule.progress.last_error.as_deref();
+        let mut told = Vec::new();
+        match schedule.status {
+            Status::Active => {}
+            Status::Paused if schedule.trigger.is_some() => {
+                told.push(format!("It is paused since {since}: enable or resume lets it go on."));
+            }
+            Status::Paused => {
+                told.push(format!("It is paused since {since}: resume lets it go on."));
+            }
+            Status::Done => told.push(format!("It is done since {since}: {}.", self.why_done())),
+            Status::Dead => told.push(format!(
+                "It is dead since {since}: {}. Revive gives it a new life.",
+                error.unwrap_or("its retries are exhausted")
+            )),
+        }
+        if let Some(error) = error.filter(|_| schedule.status != Status::Dead) {
+            told.push(format!("Its last run did not end well: {error}."));
+        }
+        if self.workflow_is_paused {
+            let workflow = self.workflow;
+            told.push(format!("Workflow {workflow} is paused: nothing starts but by hand."));
+        }
+        told
+    }
+
+    fn why_done(&self) -> String {
+        let limit = self.schedule.declared.total_repeats;
+        if limit > 0 && self.schedule.progress.repeats >= limit {
+            format!("all {limit} occurrences are over")
+        } else {
+            "its rule has no later time".to_owned()
+        }
+    }
+
+    fn going_on(&self) -> Vec<String> {
+        let progress = &self.schedule.progress;
+        let retries = self.schedule.declared.max_retries();
+        let mut told: Vec<String> = progress
+            .active
+            .iter()
+            .map(|active| match active {
+                Active::Running { occurrence, retry: 0, .. } => {
+                    format!("Occurrence {} has not ended.", occurrence.n)
+                }
+                Active::Running { occurrence, retry, .. } => format!(
+                    "Occurrence {} is tried again: retry {retry} of {retries} has not ended.",
+                    occurrence.n
+                ),
+                Active::Retrying { occurrence, retry, at } => format!(
+                    "Occurrence {} failed; retry {retry} of {retries} begins at {}.",
+                    occurrence.n,
+                    self.time(*at)
+                ),
+                Active::ByHand { .. } => "A run started by hand has not ended.".to_owned(),
+            })
+            .collect();
+        match progress.queued.as_slice() {
+            [] => {}
+            [one] => told.push(format!("Occurrence {} waits for its turn.", one.occurrence.n)),
+            [first, ..] => told.push(format!(
+                "{} occurrences wait for their turn, occurrence {} first.",
+                progress.queued.len(),
+                first.occurrence.n
+            )),
+        }
+        told
+    }
+
+    fn happened(&self, Row { entry, run }: &Row) -> String {
+        let what = match entry.outcome {
+            Outcome::Started | Outcome::Moved => match run {
+                Some((id, status)) => format!("started as run {id}, which {}", stands(*status)),
+                None => "started; its run is not kept any more".to_owned(),
+            },
+            Outcome::Queued => "waits".to_owned(),
+            Outcome::Skipped => "did not run".to_owned(),
+            Outcome::Coalesced => "was merged into another".to_owned(),
+            Outcome::Missed => "was missed".to_owned(),
+            Outcome::Dropped => "waited and was given up".to_owned(),
+            Outcome::Failed => "failed".to_owned(),
+        };
+        let moved = match entry.effective == entry.nominal {
+            false if entry.count == 1 => format!(", due {}", self.time(entry.effective)),
+            _ => String::new(),
+        };
+        let (n, nominal) = (entry.n, self.time(entry.nominal));
+        let which = match entry.count {
+            1 => format!("Occurrence {n} of {nominal}{moved}"),
+            count => {
+                let last = self.time(entry.last_nominal);
+                format!("Each of {count} occurrences from {n} of {nominal} to {last}")
+            }
+        };
+        let decided = self.time(entry.decided_at);
+        format!("{which}, {what}: {} (decided {decided}).", entry.reason)
+    }
+
+    fn coming(&self) -> Option<String> {
+        if self.schedule.status != Status::Active {
+            return None;
+        }
+        let Some(due) = self.schedule.progress.next else {
+            return Some("Nothing comes after what is going on.".to_owned());
+        };
+        let (nominal, effective) = (self.time(due.nominal), self.time(due.effective));
+        let over = self.overrides.iter().find(|over| over.nominal == due.nominal);
+        Some(match over.map(|over| (&over.action, &over.by)) {
+            Some((OverrideAction::Skip, by)) => {
+                format!("Next is {effective}, which is skipped by {by}.")
+            }
+            Some((OverrideAction::Payload(_), by)) => {
+                format!("Next is {effective}, with a payload given by {by}.")
+            }
+            Some((OverrideAction::Move(_), by)) => {
+                format!("Next is {effective}, moved by {by} from {nominal}.")
+            }
+            None if due.nominal == due.effective => format!("Next is {effective}."),
+            None => format!("Next is {effective}, moved from {nominal}{}.", self.why_moved(&due)),
+        })
+    }
+
+    fn why_moved(&self, due: &crate::schedule::Due) -> String {
+        match self.plan.map(|plan| plan.timing.fate(due.nominal)) {
+            Some(Fate::Moved { reason, .. }) => format!(" by the calendar ({reason})"),
+            _ => " inside its spread window".to_owned(),
+        }
+    }
+
+    /// A time that was not decided yet.
+    fn future(&self, at: Timestamp) -> Vec<String> {
+        let shown = self.time(at);
+        let mut told = self.standing();
+        if let Some(over) = self.overrides.iter().find(|over| over.nominal == at) {
+            let by = &over.by;
+            told.push(match &over.action {
+                OverrideAction::Skip => format!("{shown} is to come, and is skipped by {by}."),
+                OverrideAction::Payload(_) => {
+                    format!("{shown} is to come, with a payload given by {by}.")
+                }
+                OverrideAction::Move(to) => {
+                    format!("{shown} is moved to {} by {by}.", self.time(*to))
+                }
+            });
+            return told;
+        }
+        let Some(plan) = self.plan else { return told };
+        let before = at.checked_sub(SignedDuration::from_millis(1)).unwrap_or(at);
+        let row = plan.timing.preview(before, 1).into_iter().find(|row| row.nominal == at);
+        told.push(match row.map(|row| row.fate) {
+            Some(Fate::Kept) if self.schedule.status == Status::Active => {
+                format!("{shown} is to come.")
+            }
+            Some(Fate::Kept) => format!("{shown} is a time of the rule."),
+            Some(Fate::Moved { to, reason }) => {
+                format!("{shown} is moved by the calendar to {} ({reason}).", self.time(to))
+            }
+            Some(Fate::Skipped { reason }) => {
+                format!("{shown} is skipped by the calendar ({reason}).")
+            }
+            None => self.nothing_then(at),
+        });
+        told
+    }
+
+    fn nothing_then(&self, at: Timestamp) -> String {
+        let shown = self.time(at);
+        if at < self.schedule.created_at {
+            let created = self.time(self.schedule.created_at);
+            return format!("Nothing is known of {shown}: the schedule was created at {created}.");
+        }
+        let Some(plan) = self.plan else { return format!("Nothing was due at {shown}.") };
+        let upcoming = Upcoming { plan, overrides: self.overrides };
+        let around = [
+            plan.timing
+                .previous_before(at)
+                .map(|due| format!("before it {}", self.time(due.effective))),
+            upcoming.after(at).map(|due| format!("after it {}", self.time(due.effective))),
+        ];
+        let around: Vec<String> = around.into_iter().flatten().collect();
+        if plan.timing.previous_before(at).is_none() && around.is_empty() {
+            return format!("Nothing is due at {shown}.");
+        }
+        format!("Nothing is due at {shown}; the rule's times are {}.", around.join(" and "))
+    }
+}
+
+fn stands(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Pending => "waits for a free place",
+        RunStatus::Running => "has not ended",
+        RunStatus::Waiting => "waits",
+        RunStatus::Suspended => "waits for a person to say what became of it",
+        RunStatus::Succeeded => "succeeded",
+        RunStatus::Failed => "failed",
+        RunStatus::Cancelled => "was cancelled",
+        RunStatus::TimedOut => "took too long and was ended",
+    }
+}

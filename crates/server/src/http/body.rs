@@ -1,0 +1,242 @@
+//! Bodies: text of a bounded size that arrives in a bounded time.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, Method, StatusCode};
+use futures_util::StreamExt as _;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::error::Category;
+use sha2::{Digest as _, Sha256};
+use store::Idempotency;
+
+use super::problem::{Problem, Wrong};
+
+/// A body is at most so long.
+pub const LARGEST_BODY: usize = 1024 * 1024;
+/// A body of many schedules is at most so long.
+pub const LARGEST_BATCH: usize = 16 * 1024 * 1024;
+/// A body has arrived after this, or the connection is closed.
+const BODY_TIME: Duration = Duration::from_secs(30);
+/// JSON inside of JSON inside of JSON … so deep at most: what is taken can be read again later.
+const DEEPEST: usize = 127;
+/// Keys are kept and compared.
+const LONGEST_KEY: usize = 255;
+
+/// A body as text, whatever its type, and the caller's key to do it once.
+#[derive(Debug)]
+pub struct RawBody<const LIMIT: usize = LARGEST_BODY> {
+    /// The text.
+    pub text: String,
+    /// Its type without parameters, in lower case.
+    pub content_type: Option<String>,
+    /// `Idempotency-Key` with the fingerprint of the whole request.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// A body of JSON, or none at all.
+#[derive(Debug)]
+pub struct JsonBody {
+    /// The text, which is JSON or empty.
+    pub text: String,
+    /// `Idempotency-Key` with the fingerprint of the whole request.
+    pub idempotency: Option<Idempotency>,
+}
+
+impl<S: Sync, const LIMIT: usize> FromRequest<S> for RawBody<LIMIT> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<RawBody<LIMIT>, Problem> {
+        let (parts, body) = request.into_parts();
+        let key = idempotency_key(&parts.method, &parts.headers)?;
+        refuse_encoded(&parts.headers)?;
+        let announced = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        if announced.and_then(|text| text.parse().ok()).is_some_and(|size: u64| size > LIMIT as u64)
+        {
+            return Err(Problem::too_large(LIMIT));
+        }
+        let bytes = tokio::time::timeout(BODY_TIME, read_whole(body, LIMIT))
+            .await
+            .map_err(|_| too_slow())??;
+        let idempotency = key.map(|key| {
+            let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+            let head = format!("{} {target}\n", parts.method);
+            let fingerprint = Sha256::new().chain_update(head).chain_update(&bytes).finalize();
+            Idempotency { key, fingerprint: fingerprint.into() }
+        });
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Problem::bad_request("The body is not UTF-8 text."))?;
+        let content_type = content_type(&parts.headers);
+        Ok(RawBody { text, content_type, idempotency })
+    }
+}
+
+impl<S: Sync> FromRequest<S> for JsonBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<JsonBody, Problem> {
+        let raw = RawBody::<LARGEST_BODY>::from_request(request, state).await?;
+        raw.require_json()?;
+        let RawBody { text, idempotency, .. } = raw;
+        if !text.is_empty() {
+            serde_json::from_str::<IgnoredAny>(&text).map_err(|error| unreadable(&error))?;
+        }
+        Ok(JsonBody { text, idempotency })
+    }
+}
+
+impl<const LIMIT: usize> RawBody<LIMIT> {
+    /// Refuses what is not said to be JSON, and what is nested too deeply to be read.
+    pub fn require_json(&self) -> Result<(), Problem> {
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        let kind = self.content_type.as_deref().unwrap_or("nothing");
+        if kind != "application/json" && !kind.ends_with("+json") {
+            let detail = format!("The body is {kind}. Send Content-Type: application/json.");
+            return Err(Problem::wrong_type(detail));
+        }
+        if is_deeper_than(&self.text, DEEPEST) {
+            let detail = format!("The body is nested more than {DEEPEST} levels deep.");
+            return Err(Problem::bad_request(detail));
+        }
+        Ok(())
+    }
+}
+
+impl JsonBody {
+    /// The text, which must not be empty.
+    pub fn required(&self) -> Result<&str, Problem> {
+        match &*self.text {
+            "" => Err(Problem::bad_request("The body is empty. Send a JSON object.")),
+            text => Ok(text),
+        }
+    }
+
+    /// The body as `T`. Text that is no JSON is a bad request; JSON that is no `T` is invalid.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        read_json(self.required()?)
+    }
+
+    /// The same, where no body at all means nothing special.
+    pub fn read_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
+        if self.text.is_empty() { Ok(T::default()) } else { self.read() }
+    }
+}
+
+/// Reads JSON as `T`, with the place of a mistake.
+pub fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let read = serde_path_to_error::deserialize(&mut deserializer);
+    read.map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner();
+        if inner.classify() != Category::Data {
+            return unreadable(&inner);
+        }
+        let path = if path == "." { String::new() } else { path };
+        Problem::invalid([Wrong::new(path, "type", without_place(&inner))])
+    })
+}
+
+/// The problem of a text that is no JSON.
+pub fn unreadable(error: &serde_json::Error) -> Problem {
+    let mut wrong = Wrong::new("", "json", without_place(error));
+    (wrong.line, wrong.column) = (Some(error.line()), Some(error.column()));
+    let mut problem = Problem::bad_query(vec![wrong]);
+    problem.retitle("The body is not JSON");
+    problem
+}
+
+fn without_place(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    message.rsplit_once(" at line ").map_or(message.clone(), |(text, _)| text.to_owned())
+}
+
+async fn read_whole(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
+    let mut chunks = body.into_data_stream();
+    let mut whole = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| Problem::bad_request("The body ended too early."))?;
+        if whole.len() + chunk.len() > limit {
+            return Err(Problem::too_large(limit));
+        }
+        whole.extend_from_slice(&chunk);
+    }
+    Ok(whole)
+}
+
+fn too_slow() -> Problem {
+    let detail = format!("The body did not arrive within {} s.", BODY_TIME.as_secs());
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "Too slow", detail)
+}
+
+/// What is packed has no size that could be limited before it is unpacked.
+fn refuse_encoded(headers: &HeaderMap) -> Result<(), Problem> {
+    let encoded = headers.get_all(CONTENT_ENCODING).iter();
+    let mut encoded = encoded.filter(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"));
+    match encoded.next() {
+        Some(_) => Err(Problem::wrong_type("Send the body as it is, without Content-Encoding.")),
+        None => Ok(()),
+    }
+}
+
+fn content_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    Some(value.split(';').next()?.trim().to_ascii_lowercase())
+}
+
+fn idempotency_key(method: &Method, headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let mut keys = headers.get_all("idempotency-key").iter();
+    let Some(key) = keys.next().filter(|_| method == Method::POST) else { return Ok(None) };
+    let key = key.to_str().unwrap_or_default();
+    let visible = key.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    if keys.next().is_some() || !visible || !(1..=LONGEST_KEY).contains(&key.len()) {
+        return Err(Problem::bad_request(format!(
+            "Idempotency-Key is given once and has 1 to {LONGEST_KEY} visible ASCII characters."
+        )));
+    }
+    Ok(Some(key.to_owned()))
+}
+
+/// Whether brackets are nested more than `most` deep. Says nothing about whether they match.
+fn is_deeper_than(text: &str, most: usize) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => depth += 1,
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > most {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_counts_brackets_outside_of_strings() {
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        for (text, expected) in [
+            (deep(127), false),
+            (deep(128), true),
+            (deep(100_000), true),
+            (format!("\"{}\"", "[".repeat(1_000)), false),
+            (format!("\"\\\"{}\"", "{".repeat(1_000)), false),
+            ("[],".repeat(1_000), false),
+        ] {
+            assert_eq!(is_deeper_than(&text, DEEPEST), expected, "{text:.20}");
+        }
+        assert!(serde_json::from_str::<serde_json::Value>(&deep(DEEPEST)).is_ok());
+    }
+}

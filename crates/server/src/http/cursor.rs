@@ -1,0 +1,41 @@
+//! Where a page begins, as a text that callers pass on without reading it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use store::Cursor;
+
+/// The cursor as it is shown.
+pub fn write(cursor: &Cursor) -> String {
+    let text = match cursor {
+        Cursor::Number(number) => format!("n{number}"),
+        Cursor::Name(name) => format!("t{name}"),
+    };
+    URL_SAFE_NO_PAD.encode(text)
+}
+
+/// The cursor that was shown as `text`.
+pub fn read(text: &str) -> Option<Cursor> {
+    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
+    let kind = text.get(..1)?;
+    let rest = text.get(1..)?;
+    match kind {
+        "n" => rest.parse().ok().map(Cursor::Number),
+        "t" => Some(Cursor::Name(rest.to_owned())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read_and_nothing_else() {
+        for cursor in [Cursor::Number(-5), Cursor::Number(i64::MAX), Cursor::Name("ä/7".into())] {
+            assert_eq!(read(&write(&cursor)), Some(cursor));
+        }
+        for text in ["", "x", "5", "bjU=", "bm4", "_____w", "'; DROP TABLE runs;--"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Whether the node is alive and ready, and its figures.
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+use engine::run::RunStatus;
+use engine::schedule::Status;
+use prometheus_client::encoding::text::encode;
+use std::fmt::Write as _;
+use std::time::Duration;
+use store::Stats;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::App;
+use super::answer::Answered;
+use super::problem::Problem;
+
+/// A store that takes longer is not reachable.
+const QUICK: Duration = Duration::from_secs(5);
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz)).routes(routes!(metrics))
+}
+
+/// Alive.
+#[utoipa::path(get, path = "/healthz", tag = "node", responses((status = 200, body = String)))]
+async fn healthz() -> &'static str {
+    "ok"
+}
+
+/// Ready: the store answers and the driver drives.
+#[utoipa::path(get, path = "/readyz", tag = "node",
+    responses((status = 200, body = String), (status = 503, body = Problem)))]
+async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
+    if !app.hub().is_ready() {
+        return Err(Problem::unavailable("The driver is not driving."));
+    }
+    stats(&app).await.map(|_| "ok")
+}
+
+/// Figures in the OpenMetrics format.
+#[utoipa::path(get, path = "/metrics", tag = "node",
+    responses((status = 200, body = String), (status = 401, body = Problem),
+        (status = 503, body = Problem)))]
+async fn metrics(State(app): State<App>) -> Answered {
+    let stats = stats(&app).await?;
+    let mut text = String::new();
+    let unwritten = |_| Problem::unavailable("The figures cannot be written.");
+    encode(&mut text, app.registry()).map_err(unwritten)?;
+    let rest = gauges(&stats);
+    let end = text.rfind("# EOF").unwrap_or(text.len());
+    text.insert_str(end, &rest);
+    Ok(with_type(OPEN_METRICS, text))
+}
+
+fn with_type(content_type: &'static str, text: String) -> Response {
+    ([(CONTENT_TYPE, content_type)], text).into_response()
+}
+
+async fn stats(app: &App) -> Result<Stats, Problem> {
+    let stats = app.store().stats(app.now());
+    let answered = tokio::time::timeout(QUICK, stats).await;
+    answered
+        .map_err(|_| Problem::unavailable("The store does not answer in time."))?
+        .map_err(Problem::from)
+}
+
+/// What is read from the store, not counted.
+fn gauges(stats: &Stats) -> String {
+    let mut text = String::new();
+    let schedules = Status::ALL.map(|status| (status.name(), of(&stats.schedules, status)));
+    labelled(&mut text, "punctual_schedules", "Schedules by status", &schedules);
+    let open = RunStatus::ALL.iter().filter(|status| !status.has_ended());
+    let runs: Vec<_> = open.map(|status| (status.name(), of(&stats.runs, *status))).collect();
+    labelled(&mut text, "punctual_runs_open", "Runs that have not ended, by status", &runs);
+    for (name, help, value) in [
+        ("punctual_due_backlog", "Wakeups that are due and not claimed", stats.due),
+        ("punctual_workflows", "Workflows", stats.workflows),
+        ("punctual_store_bytes", "Size of the store", stats.bytes),
+    ] {
+        let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}");
+    }
+    text
+}
+
+fn of<T: Copy + PartialEq>(counts: &[(T, u64)], wanted: T) -> u64 {
+    counts.iter().filter(|(status, _)| *status == wanted).map(|(_, count)| count).sum()
+}
+
+fn labelled(text: &mut String, name: &str, help: &str, values: &[(&str, u64)]) {
+    let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge");
+    for (status, value) in values {
+        let _ = writeln!(text, "{name}{{status=\"{status}\"}} {value}");
+    }
+}

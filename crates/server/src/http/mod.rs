@@ -1,0 +1,167 @@
+//! The API: HTTP in, commands to the [`Hub`] and questions to the store out.
+//!
+//! Every route is declared with its documentation, so that `/openapi.json` has all of them.
+
+mod access;
+pub mod answer;
+pub mod body;
+mod calendars;
+mod connections;
+pub mod cursor;
+mod health;
+mod openapi;
+pub mod path;
+pub mod problem;
+pub mod query;
+mod runs;
+mod schedules;
+pub mod shown;
+mod stats;
+mod stream;
+mod workflows;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use engine::Rules;
+use jiff::Timestamp;
+use prometheus_client::registry::Registry;
+use store::Store;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa_axum::router::OpenApiRouter;
+
+pub(crate) use access::Token;
+pub(crate) use connections::serve;
+use problem::Problem;
+
+use crate::hub::Hub;
+
+/// A request is answered after this, one way or the other. Streams have begun by then.
+const REQUEST_TIME: Duration = Duration::from_secs(60);
+/// Who commands are said to come from.
+pub const BY_API: &str = "api";
+
+/// What handlers share. Cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Shared>);
+
+struct Shared {
+    hub: Arc<Hub>,
+    registry: Registry,
+    streams: Arc<Semaphore>,
+    token: Option<Token>,
+    stop: CancellationToken,
+}
+
+impl App {
+    pub(crate) fn new(hub: Arc<Hub>, token: Option<Token>, stop: CancellationToken) -> App {
+        let mut registry = Registry::with_prefix("punctual");
+        hub.metrics.register(&mut registry);
+        let streams = Arc::new(Semaphore::new(stream::MOST_STREAMS));
+        App(Arc::new(Shared { hub, registry, streams, token, stop }))
+    }
+
+    /// Where commands go.
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.0.hub
+    }
+
+    /// Where questions go.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        self.0.hub.store()
+    }
+
+    /// What declarations are read with.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.store().rules()
+    }
+
+    /// Now.
+    pub fn now(&self) -> Timestamp {
+        self.0.hub.now()
+    }
+
+    /// An id for a run that is started by hand.
+    pub fn new_run_id(&self) -> u128 {
+        uuid::Uuid::now_v7().as_u128()
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    fn streams(&self) -> Arc<Semaphore> {
+        self.0.streams.clone()
+    }
+
+    fn token(&self) -> Option<Token> {
+        self.0.token
+    }
+
+    async fn stopped(&self) {
+        self.0.stop.cancelled().await;
+    }
+}
+
+/// Every route, with its documentation.
+fn routes() -> OpenApiRouter<App> {
+    let api = OpenApiRouter::new()
+        .merge(schedules::routes())
+        .merge(workflows::routes())
+        .merge(runs::routes())
+        .merge(calendars::routes())
+        .merge(stats::routes())
+        .merge(stream::routes());
+    OpenApiRouter::with_openapi(openapi::head())
+        .merge(health::routes())
+        .nest("/api/v1", api)
+        .nest("/api", schedules::alias_routes())
+}
+
+/// The whole API.
+pub(crate) fn router(app: App) -> Router {
+    let (router, document) = routes().split_for_parts();
+    router
+        .merge(openapi::route(&document))
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(unknown_method)
+        .layer(from_fn_with_state(app.clone(), access::check))
+        .layer(from_fn(in_time))
+        .layer(CatchPanicLayer::custom(|_| broken()))
+        .with_state(app)
+}
+
+async fn unknown_route(request: Request) -> Problem {
+    Problem::not_found("route", request.uri().path())
+}
+
+async fn unknown_method(request: Request) -> Problem {
+    let detail =
+        format!("{} is not possible here. See /openapi.json for what is.", request.method());
+    let status = StatusCode::METHOD_NOT_ALLOWED;
+    Problem::new(status, "wrong-method", "Method not allowed", detail)
+}
+
+async fn in_time(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(REQUEST_TIME, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let seconds = REQUEST_TIME.as_secs();
+            Problem::unavailable(format!("There was no answer within {seconds} s.")).into_response()
+        }
+    }
+}
+
+fn broken() -> Response {
+    tracing::error!("a request ended with a panic");
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    let detail = "This is a mistake in Punctual, not in your request. Nothing was changed.";
+    Problem::new(status, "internal", "Internal error", detail).into_response()
+}

@@ -1,0 +1,321 @@
+//! Errors as people and programs see them: `application/problem+json`.
+
+use std::fmt;
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use calendar::Mistake;
+use engine::definition::Flaw;
+use engine::turn::Refused;
+use engine::{run, schedule};
+use serde::Serialize;
+use store::Failure;
+
+/// Seconds after which asking again may help.
+const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+pub struct Problem {
+    /// What kind, for programs: `urn:punctual:not-found`.
+    #[serde(rename = "type")]
+    kind: String,
+    /// What kind, in words.
+    title: &'static str,
+    /// The HTTP status.
+    #[serde(serialize_with = "as_number")]
+    #[schema(value_type = u16)]
+    status: StatusCode,
+    /// What was wrong and what to do.
+    detail: String,
+    /// Each mistake in what was sent.
+    errors: Vec<Wrong>,
+    /// The run in the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<String>,
+}
+
+/// One mistake in what was sent.
+#[derive(Clone, Debug, Default, Serialize, utoipa::ToSchema)]
+pub struct Wrong {
+    /// The way to the field, such as `[3].cron`; a query parameter's name; empty for the whole.
+    pub path: String,
+    /// A stable word for programs.
+    pub code: String,
+    /// What is wrong.
+    pub message: String,
+    /// The line, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// The character, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<usize>,
+    /// What may stand there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<String>,
+    /// What to write instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+fn as_number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u16(status.as_u16())
+}
+
+impl Wrong {
+    /// A mistake at `path`.
+    pub fn new(
+        path: impl Into<String>,
+        code: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Wrong {
+        Wrong { path: path.into(), code: code.into(), message: message.into(), ..Wrong::default() }
+    }
+
+    /// With what may stand there.
+    #[must_use]
+    pub fn allow(mut self, allowed: impl Into<String>) -> Wrong {
+        self.allowed = Some(allowed.into());
+        self
+    }
+
+    /// With what to write instead.
+    #[must_use]
+    pub fn suggest(mut self, remedy: impl Into<String>) -> Wrong {
+        self.remedy = Some(remedy.into());
+        self
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.path {
+            "" => write!(f, "{}", self.message)?,
+            path => write!(f, "{path}: {}", self.message)?,
+        }
+        if let Some(allowed) = &self.allowed {
+            write!(f, "; allowed: {allowed}")?;
+        }
+        if let Some(remedy) = &self.remedy {
+            write!(f, "; try: {remedy}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Mistake> for Wrong {
+    fn from(Mistake { path, problem }: Mistake) -> Wrong {
+        // A text that was cut does not begin where the caller's does.
+        let whole = problem.span == (0..problem.text.len()) || problem.text.starts_with('…');
+        Wrong {
+            path,
+            code: problem.code.to_owned(),
+            column: (!whole).then(|| problem.column()),
+            message: problem.message,
+            line: None,
+            allowed: problem.allowed.map(String::from),
+            remedy: problem.remedy.map(String::from),
+        }
+    }
+}
+
+impl From<Flaw> for Wrong {
+    fn from(flaw: Flaw) -> Wrong {
+        let known = |place: u32| (place > 0).then_some(place as usize);
+        Wrong {
+            path: flaw.path,
+            code: flaw.code.to_owned(),
+            message: flaw.message,
+            line: known(flaw.line),
+            column: known(flaw.column),
+            allowed: flaw.allowed,
+            remedy: flaw.remedy,
+        }
+    }
+}
+
+impl Problem {
+    /// A problem of a kind: a stable word for programs, and the same in words.
+    pub fn new(
+        status: StatusCode,
+        kind: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Problem {
+        Problem {
+            kind: format!("urn:punctual:{kind}"),
+            title,
+            status,
+            detail: detail.into(),
+            errors: Vec::new(),
+            run_id: None,
+        }
+    }
+
+    /// What was sent cannot be read.
+    pub fn bad_request(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, "bad-request", "Bad request", detail)
+    }
+
+    /// There is no such thing.
+    pub fn not_found(what: &str, id: &str) -> Problem {
+        let id: String = id.chars().filter(|c| !c.is_control()).take(100).collect();
+        let detail = format!("There is no {what} {id}.");
+        Problem::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
+    }
+
+    /// It does not fit what is there.
+    pub fn conflict(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::CONFLICT, "conflict", "Conflict", detail)
+    }
+
+    /// What was sent can be read and is wrong.
+    pub fn invalid(errors: impl IntoIterator<Item = impl Into<Wrong>>) -> Problem {
+        let mut problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "Invalid", "");
+        problem.errors = errors.into_iter().map(Into::into).collect();
+        problem.detail = in_one_line(&problem.errors);
+        problem
+    }
+
+    /// Query parameters that are wrong.
+    pub fn bad_query(errors: Vec<Wrong>) -> Problem {
+        let mut problem = Problem::bad_request(in_one_line(&errors));
+        problem.errors = errors;
+        problem
+    }
+
+    /// Too much is going on.
+    pub fn unavailable(detail: impl Into<String>) -> Problem {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Problem::new(status, "unavailable", "Not available", detail)
+    }
+
+    /// More than is taken.
+    pub fn too_large(limit: usize) -> Problem {
+        let detail = format!("The body is larger than {} KiB.", limit / 1024);
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Too large", detail)
+    }
+
+    /// Something else than is taken.
+    pub fn wrong_type(detail: impl Into<String>) -> Problem {
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        Problem::new(status, "wrong-type", "Wrong content type", detail)
+    }
+
+    /// Says more.
+    pub(super) fn add_detail(&mut self, more: &str) {
+        self.detail = format!("{} {more}", self.detail);
+    }
+
+    /// With another title.
+    pub(super) fn retitle(&mut self, title: &'static str) {
+        self.title = title;
+    }
+
+    /// Which status it answers with.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+}
+
+/// The first mistake, and how many more there are.
+fn in_one_line(errors: &[Wrong]) -> String {
+    match errors {
+        [] => "Something that was sent is wrong.".to_owned(),
+        [one] => format!("{one}."),
+        [first, rest @ ..] => format!("{first}. And {} more: see errors.", rest.len()),
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = serde_json::to_string(&self).unwrap_or_default();
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        match self.status {
+            StatusCode::SERVICE_UNAVAILABLE => drop(headers.insert(RETRY_AFTER, RETRY_SECONDS)),
+            StatusCode::UNAUTHORIZED => {
+                let scheme = HeaderValue::from_static("Bearer realm=\"punctual\"");
+                headers.insert(WWW_AUTHENTICATE, scheme);
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+impl From<Vec<Mistake>> for Problem {
+    fn from(mistakes: Vec<Mistake>) -> Problem {
+        Problem::invalid(mistakes)
+    }
+}
+
+impl From<Vec<Flaw>> for Problem {
+    fn from(flaws: Vec<Flaw>) -> Problem {
+        Problem::invalid(flaws)
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Problem {
+        match failure {
+            Failure::Refused(refused) => refused.into(),
+            Failure::KeyReused => Problem::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "key-reused",
+                "Idempotency-Key used before",
+                "This Idempotency-Key was used for another request. Use a new one.",
+            ),
+            Failure::Damaged(what) => {
+                tracing::error!(what, "the store is damaged");
+                let detail = "What is stored cannot be read. Run `punctual doctor`.";
+                Problem::unavailable(detail)
+            }
+            Failure::Unknown(why) => {
+                tracing::error!(why, "the outcome of a commit is not known");
+                Problem::unavailable(
+                    "Whether this was done is not known. Ask again with the same Idempotency-Key.",
+                )
+            }
+            Failure::Unavailable(why) | Failure::InUse(why) => {
+                tracing::error!(why, "the store does not answer");
+                Problem::unavailable("The store does not answer. Try again.")
+            }
+        }
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Problem {
+        let detail = refused.to_string();
+        match refused {
+            Refused::NotFound { what, id } => Problem::not_found(what, &id),
+            Refused::Schedule(refusal) => from_schedule(&refusal, detail),
+            Refused::Run(run::Refusal::WrongStatus { .. }) => wrong_status(detail),
+            Refused::Run(_) | Refused::Conflict(_) => Problem::conflict(detail),
+            Refused::Invalid(all) => Problem::invalid(all.into_iter().flat_map(|(_, all)| all)),
+            Refused::Busy { run, .. } => busy(detail, run.map(|run| run.to_string())),
+        }
+    }
+}
+
+fn from_schedule(refusal: &schedule::Refusal, detail: String) -> Problem {
+    match refusal {
+        schedule::Refusal::WrongStatus { .. } => wrong_status(detail),
+        schedule::Refusal::Busy(_) => busy(detail, None),
+        schedule::Refusal::NoNextTime => Problem::conflict(detail),
+        schedule::Refusal::NothingThere | schedule::Refusal::TooMany { .. } => {
+            Problem::invalid([Wrong::new("", "range", detail.trim_end_matches('.'))])
+        }
+    }
+}
+
+fn wrong_status(detail: String) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "wrong-status", "Not in this status", detail)
+}
+
+fn busy(detail: String, run_id: Option<String>) -> Problem {
+    Problem { run_id, ..Problem::new(StatusCode::CONFLICT, "busy", "Busy", detail) }
+}

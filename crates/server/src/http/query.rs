@@ -1,0 +1,198 @@
+//! Query parameters: every one is known, has one value, and the value is checked.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use calendar::nearest;
+use jiff::Timestamp;
+use store::Cursor;
+use url::form_urlencoded;
+
+use super::cursor;
+use super::problem::{Problem, Wrong};
+
+/// Items on a page when nothing is said.
+pub const DEFAULT_LIMIT: usize = 50;
+/// Items on a page at most.
+pub const LARGEST_LIMIT: usize = 1_000;
+
+/// Parameters of a route.
+pub trait Parameters: Sized {
+    /// Every parameter there is.
+    const KNOWN: &'static [&'static str];
+
+    /// Takes the values. Mistakes are collected in `values`.
+    fn read(values: &mut Values) -> Self;
+}
+
+/// The query of a request, read as `T`; anything unknown or wrong is refused.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<T>(pub T);
+
+impl<S: Sync, T: Parameters> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query<T>, Problem> {
+        let mut values = Values::parse(parts.uri.query().unwrap_or_default(), T::KNOWN);
+        let read = T::read(&mut values);
+        if values.wrong.is_empty() {
+            Ok(Query(read))
+        } else {
+            Err(Problem::bad_query(values.wrong))
+        }
+    }
+}
+
+/// No parameters.
+impl Parameters for () {
+    const KNOWN: &'static [&'static str] = &[];
+
+    fn read(_: &mut Values) {}
+}
+
+/// Where a list begins and how long a page is: `limit` and `cursor`.
+#[derive(Clone, Debug)]
+pub struct Paging {
+    /// Items at most.
+    pub limit: usize,
+    /// Where the page begins.
+    pub after: Option<Cursor>,
+}
+
+/// The values that were given.
+#[derive(Debug)]
+pub struct Values {
+    given: HashMap<String, String>,
+    wrong: Vec<Wrong>,
+}
+
+impl Values {
+    fn parse(query: &str, known: &[&str]) -> Values {
+        let mut values = Values { given: HashMap::new(), wrong: Vec::new() };
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            if !known.contains(&&*name) {
+                values.unknown(&name, known);
+            } else if value.contains('\u{fffd}') {
+                values.refuse(&name, "encoding", "is not UTF-8", None);
+            } else if values.given.insert(name.to_string(), value.to_string()).is_some() {
+                values.refuse(&name, "twice", "is given twice", None);
+            }
+        }
+        values
+    }
+
+    fn unknown(&mut self, name: &str, known: &[&str]) {
+        let shown: String = name.chars().take(60).collect();
+        let mut wrong = Wrong::new(shown, "unknown-parameter", "unknown query parameter");
+        if let Some(close) = nearest(name, known.iter().copied()).first() {
+            wrong.message = format!("unknown query parameter, did you mean {close}?");
+        }
+        if !known.is_empty() {
+            wrong = wrong.allow(known.join(", "));
+        }
+        self.wrong.push(wrong);
+    }
+
+    fn refuse(&mut self, name: &str, code: &str, message: &str, allowed: Option<&str>) {
+        let mut wrong = Wrong::new(name, code, message);
+        wrong.allowed = allowed.map(str::to_owned);
+        self.wrong.push(wrong);
+    }
+
+    /// The value as it was given; an empty one is none.
+    pub fn text(&mut self, name: &str) -> Option<String> {
+        self.given.remove(name).filter(|value| !value.is_empty())
+    }
+
+    /// The value read as `T`; `allowed` says what it may be.
+    pub fn parsed<T: FromStr>(&mut self, name: &str, allowed: &str) -> Option<T> {
+        let value = self.text(name)?;
+        let parsed = value.parse().ok();
+        if parsed.is_none() {
+            self.refuse(name, "value", "cannot be read", Some(allowed));
+        }
+        parsed
+    }
+
+    /// A whole number in the range.
+    pub fn number(&mut self, name: &str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
+        let allowed = format!("{} to {}", range.start(), range.end());
+        let number = self.parsed(name, &allowed)?;
+        if !range.contains(&number) {
+            self.refuse(name, "range", "is out of range", Some(&allowed));
+        }
+        Some(number)
+    }
+
+    /// One of `all`, by its name.
+    pub fn one_of<T: Copy>(
+        &mut self,
+        name: &str,
+        all: &[T],
+        name_of: impl Fn(T) -> &'static str,
+    ) -> Option<T> {
+        let value = self.text(name)?;
+        let found = all.iter().copied().find(|item| name_of(*item) == value);
+        if found.is_none() {
+            let names: Vec<&str> = all.iter().map(|item| name_of(*item)).collect();
+            self.refuse(name, "value", "is none of the allowed values", Some(&names.join(", ")));
+        }
+        found
+    }
+
+    /// `true` or `false`; `false` if it is not given.
+    pub fn flag(&mut self, name: &str) -> bool {
+        self.parsed(name, "true, false").unwrap_or(false)
+    }
+
+    /// An instant, RFC 3339 with an offset.
+    pub fn instant(&mut self, name: &str) -> Option<Timestamp> {
+        self.parsed(name, "a time such as 2026-03-08T09:00:00+01:00 (in a URL, + is %2B)")
+    }
+
+    /// `limit` and `cursor`.
+    pub fn paging(&mut self) -> Paging {
+        let limit = self.number("limit", 1..=LARGEST_LIMIT as u64);
+        let cursor = self.text("cursor");
+        let after = cursor.as_deref().and_then(cursor::read);
+        if cursor.is_some() && after.is_none() {
+            self.refuse("cursor", "value", "is not one that was given here", None);
+        }
+        Paging { limit: limit.map_or(DEFAULT_LIMIT, |limit| limit as usize), after }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(query: &str) -> Vec<String> {
+        let mut values = Values::parse(query, &["limit", "cursor", "status", "at", "flag"]);
+        values.paging();
+        values.one_of("status", &["on", "off"], |name| name);
+        values.instant("at");
+        values.flag("flag");
+        values.wrong.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let given_twice = "limit: is given twice";
+        for (query, expected) in [
+            ("", ""),
+            ("limit=1&cursor=&status=on&flag=true", ""),
+            ("limit=0", "limit: is out of range; allowed: 1 to 1000"),
+            ("limit=-1", "limit: cannot be read; allowed: 1 to 1000"),
+            ("limit=5&limit=6", given_twice),
+            ("status=onn", "status: is none of the allowed values; allowed: on, off"),
+            ("cursor=5", "cursor: is not one that was given here"),
+            ("flag=1", "flag: cannot be read; allowed: true, false"),
+        ] {
+            assert_eq!(wrong(query).join("\n"), expected, "{query}");
+        }
+        assert!(wrong("limt=5")[0].contains("did you mean limit?"));
+        assert!(wrong("at=2026-03-08T09:00:00")[0].contains("%2B"));
+    }
+}

@@ -1,0 +1,9 @@
+//! Routes of runs.
+
+use utoipa_axum::router::OpenApiRouter;
+
+use super::App;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+}

@@ -1,0 +1,105 @@
+//! Past occurrences that run after all.
+
+use axum::extract::State;
+use calendar::parse_duration;
+use engine::schedule::{Due, LARGEST_QUEUE, backfilled};
+use engine::turn::{Command, Refused};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::coming::instant;
+use super::list::view;
+use super::object::{self, ScheduleObject};
+use crate::http::answer::{self, Answered};
+use crate::http::body::JsonBody;
+use crate::http::path::SchedulePath;
+use crate::http::problem::{Problem, Wrong};
+use crate::http::query::Query;
+use crate::http::{App, shown};
+
+/// Which occurrences.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Range {
+    /// The first instant.
+    from: String,
+    /// The last instant.
+    to: String,
+    /// At most so many: 1 to 1000; 100.
+    limit: Option<u32>,
+    /// Time between two starts, such as `10s`.
+    pace: Option<String>,
+    /// Only shows what would run.
+    #[serde(default)]
+    dry_run: Option<bool>,
+}
+
+/// Occurrences that when nothing is said are run at most.
+const DEFAULT_LIMIT: u32 = 100;
+
+#[derive(Serialize, ToSchema)]
+pub(super) struct Backfilled {
+    dry_run: bool,
+    /// How many run.
+    count: usize,
+    items: Vec<PastTime>,
+    /// The schedule afterwards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule: Option<ScheduleObject>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct PastTime {
+    nominal_at: String,
+    effective_at: String,
+}
+
+/// Runs past occurrences, one after the other.
+#[utoipa::path(post, path = "/schedules/{id}/backfill", tag = "schedules",
+    params(("id" = String, Path, description = "The schedule"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+    request_body = Range,
+    responses((status = 200, body = Backfilled), (status = 400, body = Problem),
+        (status = 401, body = Problem), (status = 404, body = Problem),
+        (status = 422, body = Problem), (status = 503, body = Problem)))]
+pub(super) async fn backfill(
+    State(app): State<App>,
+    SchedulePath(id): SchedulePath,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let range: Range = body.read()?;
+    let (from, to) = (instant("from", &range.from)?, instant("to", &range.to)?);
+    if to < from {
+        return Err(Problem::invalid([Wrong::new("to", "range", "lies before from")]));
+    }
+    let limit = range.limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=LARGEST_QUEUE).contains(&limit) {
+        let wrong = Wrong::new("limit", "range", "is out of range");
+        return Err(Problem::invalid([wrong.allow(format!("1 to {LARGEST_QUEUE}"))]));
+    }
+    let pace = range.pace.as_deref().map(parse_duration).transpose();
+    let pace = pace.map_err(|problem| vec![calendar::Mistake::new("pace", problem)])?;
+    let schedule = view(&app, id).await?.schedule;
+    let rules = app.rules();
+    let Some(plan) = object::plan(&schedule, &rules) else {
+        return Err(Problem::conflict("The rule cannot be read any more."));
+    };
+    let found = backfilled(&plan, from, to.min(app.now()), limit)
+        .map_err(|refusal| Problem::from(Refused::Schedule(refusal)))?;
+    let zone = plan.timing.zone();
+    let shown = |due: &Due| PastTime {
+        nominal_at: shown::time(zone, due.nominal),
+        effective_at: shown::time(zone, due.effective),
+    };
+    let items: Vec<PastTime> = found.iter().map(shown).collect();
+    let mut answered = Backfilled { dry_run: true, count: items.len(), items, schedule: None };
+    if range.dry_run == Some(true) {
+        return answer::ok(&answered);
+    }
+    let command = Command::Backfill { id, from, to, limit, pace };
+    let commanded = app.hub().command(command, body.idempotency).await?;
+    answered.dry_run = false;
+    answered.schedule = Some(super::list::object(&app, id).await?);
+    Ok(answer::replayed(answer::ok(&answered)?, commanded.replayed))
+}

@@ -1,0 +1,247 @@
+//! What comes: previews of rules and schedules.
+
+use axum::extract::State;
+use calendar::{Fate, Timing};
+use engine::schedule::{Override, OverrideAction, Schedule, Status, read_written};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+use super::list::view;
+use super::object::{self, Remark, remarks};
+use crate::http::answer::{self, Answered};
+use crate::http::body::{JsonBody, read_json};
+use crate::http::path::SchedulePath;
+use crate::http::problem::{Problem, Wrong};
+use crate::http::query::{Parameters, Query, Values};
+use crate::http::{App, shown};
+
+/// Times that are shown when nothing is said.
+const DEFAULT_COUNT: usize = 10;
+/// Times that are shown at most.
+const LARGEST_COUNT: usize = 1_000;
+
+/// What a rule means.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Preview {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    words: String,
+    zone: String,
+    warnings: Vec<Remark>,
+    items: Vec<Coming>,
+}
+
+/// One time to come.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Coming {
+    /// What the rule says.
+    nominal_at: String,
+    /// When it happens; nothing if it does not.
+    effective_at: Option<String>,
+    /// `kept`, `moved` or `skipped`.
+    fate: &'static str,
+    /// Why it is not kept.
+    reason: Option<String>,
+}
+
+pub(super) struct Counted {
+    count: usize,
+}
+
+impl Parameters for Counted {
+    const KNOWN: &'static [&'static str] = &["count"];
+
+    fn read(values: &mut Values) -> Counted {
+        let count = values.number("count", 1..=LARGEST_COUNT as u64);
+        Counted { count: count.map_or(DEFAULT_COUNT, |count| count as usize) }
+    }
+}
+
+/// The times to come of a schedule, with what becomes of each.
+#[utoipa::path(get, path = "/schedules/{id}/next", tag = "schedules",
+    params(("id" = String, Path, description = "The schedule"),
+        ("count" = Option<u32>, Query, description = "1 to 1000; 10")),
+    responses((status = 200, body = Preview), (status = 400, body = Problem),
+        (status = 401, body = Problem), (status = 404, body = Problem)))]
+pub(super) async fn next(
+    State(app): State<App>,
+    SchedulePath(id): SchedulePath,
+    Query(Counted { count }): Query<Counted>,
+) -> Answered {
+    let schedule = view(&app, id).await?.schedule;
+    let overrides = match schedule.progress.has_overrides {
+        true => app.store().overrides(id).await?,
+        false => Vec::new(),
+    };
+    let (rules, now) = (app.rules(), app.now());
+    let Some(plan) = object::plan(&schedule, &rules) else {
+        let why = schedule.progress.last_error.unwrap_or_default();
+        return Err(Problem::conflict(format!("The rule cannot be read any more: {why}")));
+    };
+    let items = coming(&schedule, &plan.timing, &overrides, now, count);
+    answer::ok(&Preview {
+        schedule_id: Some(id.to_string()),
+        status: Some(schedule.status.name()),
+        words: plan.timing.words(),
+        zone: plan.timing.zone().name().to_owned(),
+        warnings: remarks(&plan.timing, now),
+        items,
+    })
+}
+
+/// What becomes of a schedule's next times; nothing comes of one that is done or dead.
+pub(super) fn coming(
+    schedule: &Schedule,
+    timing: &Timing,
+    overrides: &[Override],
+    now: Timestamp,
+    count: usize,
+) -> Vec<Coming> {
+    if matches!(schedule.status, Status::Done | Status::Dead) {
+        return Vec::new();
+    }
+    let left = match schedule.declared.total_repeats {
+        0 => count,
+        limit => usize::try_from(limit.saturating_sub(schedule.progress.repeats)).unwrap_or(count),
+    };
+    let mut rows = rows(timing, now, count.min(left));
+    for row in &mut rows {
+        if let Some(over) = overrides.iter().find(|over| over.nominal == row.nominal) {
+            row.override_by(over);
+        }
+    }
+    // Those moved from before now on are in none of the rule's times to come.
+    let first = rows.first().map_or(Timestamp::MAX, |row| row.nominal);
+    for over in overrides.iter().filter(|over| over.nominal < first) {
+        if let OverrideAction::Move(to) = over.action
+            && to > now
+        {
+            rows.push(Row::moved(over, to));
+        }
+    }
+    rows.sort_by_key(|row| row.effective.unwrap_or(row.nominal));
+    rows.truncate(rows.len().min(count.max(1) * 5));
+    rows.into_iter().map(|row| row.shown(timing)).collect()
+}
+
+/// A row before it is shown.
+struct Row {
+    nominal: Timestamp,
+    effective: Option<Timestamp>,
+    fate: &'static str,
+    reason: Option<String>,
+}
+
+impl Row {
+    fn moved(over: &Override, to: Timestamp) -> Row {
+        let reason = Some(format!("moved by {}", over.by));
+        Row { nominal: over.nominal, effective: Some(to), fate: "moved", reason }
+    }
+
+    fn override_by(&mut self, over: &Override) {
+        match &over.action {
+            OverrideAction::Skip => {
+                self.effective = None;
+                self.fate = "skipped";
+                self.reason = Some(format!("skipped by {}", over.by));
+            }
+            OverrideAction::Move(to) => *self = Row::moved(over, *to),
+            OverrideAction::Payload(_) => {
+                self.reason = Some(format!("with a payload given by {}", over.by));
+            }
+        }
+    }
+
+    fn shown(self, timing: &Timing) -> Coming {
+        let shown = |at: Timestamp| shown::time(timing.zone(), at);
+        Coming {
+            nominal_at: shown(self.nominal),
+            effective_at: self.effective.map(shown),
+            fate: self.fate,
+            reason: self.reason,
+        }
+    }
+}
+
+/// The rule's times that happen after `now`, and those between them that do not.
+fn rows(timing: &Timing, now: Timestamp, count: usize) -> Vec<Row> {
+    // One that was rolled forward over `now` is still to come.
+    let first = timing.next_after(now).map_or(now, |due| due.nominal);
+    let millisecond = SignedDuration::from_millis(1);
+    let from = first.checked_sub(millisecond).map_or(now, |before| before.min(now));
+    let spread = |at: Timestamp| at.checked_add(timing.moved_by()).unwrap_or(at);
+    let mut happening = 0;
+    let rows = timing.preview(from, count.saturating_add(1)).into_iter().map(|row| {
+        let (effective, fate, reason) = match row.fate {
+            Fate::Kept => (Some(spread(row.nominal)), "kept", None),
+            Fate::Moved { to, reason } => (Some(spread(to)), "moved", Some(reason.to_string())),
+            Fate::Skipped { reason } => (None, "skipped", Some(reason.to_string())),
+        };
+        Row { nominal: row.nominal, effective, fate, reason }
+    });
+    rows.filter(|row| row.effective.is_none_or(|at| at > now))
+        .take_while(|row| {
+            happening += usize::from(row.effective.is_some());
+            happening <= count
+        })
+        .collect()
+}
+
+/// What a rule would mean, without creating anything.
+#[utoipa::path(post, path = "/preview", tag = "schedules",
+    request_body(content = Object,
+        description = "The fields of a rule; count (1 to 1000; 10); after (a time; now)"),
+    responses((status = 200, body = Preview), (status = 400, body = Problem),
+        (status = 401, body = Problem), (status = 422, body = Problem)))]
+pub(super) async fn preview(
+    State(app): State<App>,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let mut fields: BTreeMap<String, Box<RawValue>> = body.read()?;
+    let count = take::<u64>(&mut fields, "count")?.unwrap_or(DEFAULT_COUNT as u64);
+    if !(1..=LARGEST_COUNT as u64).contains(&count) {
+        let wrong = Wrong::new("count", "range", "is out of range");
+        return Err(Problem::bad_query(vec![wrong.allow(format!("1 to {LARGEST_COUNT}"))]));
+    }
+    let now = app.now();
+    let after = match take::<String>(&mut fields, "after")? {
+        Some(text) => instant("after", &text)?,
+        None => now,
+    };
+    let rest = serde_json::to_string(&fields).unwrap_or_default();
+    let declared = read_written(&rest)?.declared;
+    let plan = declared.plan(&app.rules(), now, &declared.name)?;
+    let timing = plan.timing;
+    let items = rows(&timing, after, count as usize);
+    answer::ok(&Preview {
+        schedule_id: None,
+        status: None,
+        words: timing.words(),
+        zone: timing.zone().name().to_owned(),
+        warnings: remarks(&timing, after),
+        items: items.into_iter().map(|row| row.shown(&timing)).collect(),
+    })
+}
+
+fn take<T: for<'a> Deserialize<'a>>(
+    fields: &mut BTreeMap<String, Box<RawValue>>,
+    name: &str,
+) -> Result<Option<T>, Problem> {
+    let Some(value) = fields.remove(name) else { return Ok(None) };
+    read_json(value.get())
+        .map_err(|_| Problem::bad_query(vec![Wrong::new(name, "type", "cannot be read")]))
+}
+
+/// A time in a body.
+pub(super) fn instant(path: &str, text: &str) -> Result<Timestamp, Problem> {
+    text.parse().map_err(|_| {
+        let wrong = Wrong::new(path, "time", "not a time with an offset");
+        Problem::invalid([wrong.allow("RFC 3339, such as 2026-03-08T09:00:00+01:00")])
+    })
+}

@@ -1,0 +1,187 @@
+//! What is done with a schedule: pause, resume, enable, disable, revive, trigger, delete.
+
+use axum::extract::State;
+use axum::response::Response;
+use engine::ScheduleId;
+use engine::turn::{Answer, Command, NewRun, Verb};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use store::{Commanded, Idempotency};
+use utoipa::ToSchema;
+
+use super::list::object;
+use super::object::ScheduleObject;
+use crate::http::answer::{self, Answered};
+use crate::http::body::JsonBody;
+use crate::http::path::SchedulePath;
+use crate::http::problem::{Problem, Wrong};
+use crate::http::query::Query;
+use crate::http::{App, BY_API};
+
+/// Schedules that are deleted at once at most.
+const LARGEST: usize = 10_000;
+
+/// Nothing to say.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Resumption {
+    /// Whether what was missed is made up for.
+    #[serde(default)]
+    catch_up: bool,
+}
+
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ByHand {
+    /// What the run gets; the schedule's own payload if nothing is given.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    payload: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Deletion {
+    /// Ids; unknown ones are ignored.
+    schedule_ids: Vec<IdText>,
+}
+
+/// An id as text or number.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged, expecting = "expected the id of a schedule")]
+enum IdText {
+    Text(String),
+    Number(i64),
+}
+
+/// A route that does one thing with a schedule and shows it.
+macro_rules! verb {
+    ($name:ident, $path:literal, $doc:literal, $verb:expr) => {
+        #[doc = $doc]
+        #[utoipa::path(post, path = $path, tag = "schedules",
+            params(("id" = String, Path, description = "The schedule"),
+                ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+            responses((status = 200, body = ScheduleObject),
+                (status = 400, body = Problem, description = "Not in this status"),
+                (status = 401, body = Problem), (status = 404, body = Problem),
+                (status = 409, body = Problem), (status = 503, body = Problem)))]
+        pub(super) async fn $name(
+            State(app): State<App>,
+            SchedulePath(id): SchedulePath,
+            Query(()): Query<()>,
+            body: JsonBody,
+        ) -> Answered {
+            let Nothing {} = body.read_or_default()?;
+            control(&app, id, $verb, body.idempotency).await
+        }
+    };
+}
+
+verb!(pause, "/schedules/{id}/pause", "Nothing new starts until it is resumed.", Verb::Pause);
+verb!(revive, "/schedules/{id}/revive", "A new life after done or dead.", Verb::Revive);
+verb!(enable, "/schedules/{id}/enable", "Goes on: resume, of a trigger.", Verb::Enable);
+verb!(disable, "/schedules/{id}/disable", "Stands still: pause, of a trigger.", Verb::Disable);
+
+/// It goes on. What was missed is made up for only if asked.
+#[utoipa::path(post, path = "/schedules/{id}/resume", tag = "schedules",
+    params(("id" = String, Path, description = "The schedule"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+    request_body = Option<Resumption>,
+    responses((status = 200, body = ScheduleObject),
+        (status = 400, body = Problem, description = "Not in this status"),
+        (status = 401, body = Problem), (status = 404, body = Problem),
+        (status = 422, body = Problem), (status = 503, body = Problem)))]
+pub(super) async fn resume(
+    State(app): State<App>,
+    SchedulePath(id): SchedulePath,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let Resumption { catch_up } = body.read_or_default()?;
+    control(&app, id, Verb::Resume { catch_up }, body.idempotency).await
+}
+
+/// Starts a run by hand. The next occurrence stays as it is.
+#[utoipa::path(post, path = "/schedules/{id}/trigger", tag = "schedules",
+    params(("id" = String, Path, description = "The schedule"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+    request_body = Option<ByHand>,
+    responses((status = 200, body = ScheduleObject, description = "With the run as run_id"),
+        (status = 400, body = Problem), (status = 401, body = Problem),
+        (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "Busy: the active run is run_id"),
+        (status = 422, body = Problem), (status = 503, body = Problem)))]
+pub(super) async fn trigger(
+    State(app): State<App>,
+    SchedulePath(id): SchedulePath,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let ByHand { payload } = body.read_or_default()?;
+    let run = NewRun { id: app.new_run_id(), payload, by: BY_API.to_owned() };
+    let command = Command::StartSchedule { id, run };
+    let Commanded { answer, replayed, .. } = app.hub().command(command, body.idempotency).await?;
+    let object = object(&app, id).await?;
+    let object = match answer {
+        Answer::Run(run) => object.with_run(run),
+        _ => object,
+    };
+    Ok(answer::replayed(answer::ok(&object)?, replayed))
+}
+
+async fn control(
+    app: &App,
+    id: ScheduleId,
+    verb: Verb,
+    idempotency: Option<Idempotency>,
+) -> Answered {
+    let command = Command::ControlSchedule { id, verb };
+    let commanded = app.hub().command(command, idempotency).await?;
+    let response = answer::ok(&object(app, id).await?)?;
+    Ok(answer::replayed(response, commanded.replayed))
+}
+
+/// Deletes a schedule. Its history stays until it is too old.
+#[utoipa::path(delete, path = "/schedules/{id}", tag = "schedules",
+    params(("id" = String, Path, description = "The schedule")),
+    responses((status = 204), (status = 401, body = Problem), (status = 404, body = Problem)))]
+pub(super) async fn delete(
+    State(app): State<App>,
+    SchedulePath(id): SchedulePath,
+    Query(()): Query<()>,
+) -> Result<Response, Problem> {
+    match app.hub().command(Command::DeleteSchedules(vec![id]), None).await?.answer {
+        Answer::Count(0) => Err(Problem::not_found("schedule", &id.to_string())),
+        _ => Ok(answer::no_content()),
+    }
+}
+
+/// Deletes many schedules. Unknown ids are ignored.
+#[utoipa::path(post, path = "/schedules/batch-delete", tag = "schedules",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+    request_body = Deletion,
+    responses((status = 204), (status = 400, body = Problem), (status = 401, body = Problem),
+        (status = 422, body = Problem), (status = 503, body = Problem)))]
+pub(super) async fn batch_delete(
+    State(app): State<App>,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Result<Response, Problem> {
+    let Deletion { schedule_ids } = body.read()?;
+    if schedule_ids.len() > LARGEST {
+        let message = format!("{} schedules at once", schedule_ids.len());
+        let wrong = Wrong::new("schedule_ids", "limit", message);
+        return Err(Problem::invalid([wrong.allow(format!("up to {LARGEST}"))]));
+    }
+    let known = |id: IdText| match id {
+        IdText::Text(text) => text.parse().ok(),
+        IdText::Number(number) => Some(ScheduleId(number)),
+    };
+    let ids = schedule_ids.into_iter().filter_map(known).collect();
+    let commanded = app.hub().command(Command::DeleteSchedules(ids), body.idempotency).await?;
+    Ok(answer::replayed(answer::no_content(), commanded.replayed))
+}

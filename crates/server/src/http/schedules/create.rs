@@ -1,0 +1,250 @@
+//! New schedules, one or many at once.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use axum::extract::State;
+use engine::WorkflowId;
+use engine::schedule::{Written, read_written};
+use engine::turn::{Answer, Command, NewSchedule, Refused};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::RawValue;
+use store::{Failure, Idempotency};
+use utoipa::ToSchema;
+
+use super::list::object;
+use super::object::ScheduleObject;
+use crate::http::App;
+use crate::http::answer::{self, Answered};
+use crate::http::body::{JsonBody, LARGEST_BATCH, RawBody, unreadable};
+use crate::http::problem::{Problem, Wrong};
+use crate::http::query::Query;
+
+/// Schedules in one batch at most.
+const LARGEST: usize = 10_000;
+/// Mistakes that are told of one batch: enough to see what is wrong, not all of a million.
+const TOLD: usize = 100;
+
+/// A new schedule.
+///
+/// Exactly one rule is given: `cron`, `interval`, `interval_seconds`, `rrule`, `at`, `daily`, …
+#[derive(Debug, Deserialize, ToSchema)]
+#[expect(dead_code, reason = "shown in the documentation; read by the engine")]
+pub(super) struct ScheduleInput {
+    name: String,
+    /// Id or name of the workflow.
+    workflow_id: String,
+    description: Option<String>,
+    cron: Option<String>,
+    interval: Option<String>,
+    interval_seconds: Option<u64>,
+    rrule: Option<String>,
+    at: Option<String>,
+    timezone: Option<String>,
+    calendar: Option<String>,
+    /// `skip`, `queue`, `queue_all`, `cancel`, `allow` or `error`.
+    overlap: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    catch_up: Option<serde_json::Value>,
+    total_repeats: Option<u64>,
+    max_retries: Option<u32>,
+    timeout_seconds: Option<u64>,
+    #[schema(value_type = Option<Object>)]
+    payload: Option<serde_json::Value>,
+}
+
+/// What became of a batch.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Created {
+    /// In the order given.
+    items: Vec<CreatedId>,
+    created: usize,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct CreatedId {
+    id: String,
+}
+
+/// Creates a schedule.
+#[utoipa::path(post, path = "/schedules", tag = "schedules",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+    request_body = ScheduleInput,
+    responses((status = 201, body = ScheduleObject), (status = 400, body = Problem),
+        (status = 401, body = Problem), (status = 409, body = Problem),
+        (status = 413, body = Problem), (status = 415, body = Problem),
+        (status = 422, body = Problem), (status = 503, body = Problem)))]
+pub(super) async fn create(
+    State(app): State<App>,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let written = read_written(body.required()?)?;
+    let mut workflows = Workflows::default();
+    let new = match workflows.place(&app, written).await? {
+        Ok(new) => new,
+        Err(wrong) => return Err(Problem::invalid([wrong])),
+    };
+    let (ids, replayed) = command(&app, vec![new], body.idempotency).await?;
+    let id = ids.first().copied().unwrap_or(engine::ScheduleId(0));
+    let location = format!("/api/v1/schedules/{id}");
+    let response = match object(&app, id).await {
+        Ok(object) => answer::created(&location, &object)?,
+        // It was created, and is gone by now.
+        Err(_) => answer::created(&location, &json!({ "id": id.to_string() }))?,
+    };
+    Ok(answer::replayed(response, replayed))
+}
+
+/// Creates up to 10,000 schedules: all of them or none.
+#[utoipa::path(post, path = "/schedules/batch", tag = "schedules",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+    request_body = Vec<ScheduleInput>,
+    responses((status = 201, body = Created), (status = 400, body = Problem),
+        (status = 401, body = Problem), (status = 409, body = Problem),
+        (status = 413, body = Problem), (status = 415, body = Problem),
+        (status = 422, body = Problem), (status = 503, body = Problem)))]
+pub(super) async fn batch(
+    State(app): State<App>,
+    Query(()): Query<()>,
+    body: RawBody<LARGEST_BATCH>,
+) -> Answered {
+    body.require_json()?;
+    let RawBody { text, idempotency, .. } = body;
+    // Thousands of declarations take a while to read: others are answered meanwhile.
+    let read = tokio::task::spawn_blocking(move || read_batch(&text));
+    let read = read.await.map_err(|_| Problem::unavailable("The batch was not read."))??;
+    let mut workflows = Workflows::default();
+    let (mut new, mut wrong) = (Vec::with_capacity(read.len()), Vec::new());
+    for (index, written) in read.into_iter().enumerate() {
+        match written {
+            Err(mistakes) => wrong.extend(mistakes.into_iter().map(|m| at(index, m.into()))),
+            Ok(written) => match workflows.place(&app, written).await? {
+                Ok(schedule) => new.push(schedule),
+                Err(mistake) => wrong.push(at(index, mistake)),
+            },
+        }
+    }
+    if !wrong.is_empty() {
+        return Err(too_many_to_tell(wrong));
+    }
+    let (ids, replayed) =
+        command(&app, new, idempotency).await.map_err(|failure| match failure {
+            Failure::Refused(Refused::Invalid(all)) => {
+                let all = all.into_iter();
+                let placed = all.flat_map(|(index, mistakes)| {
+                    mistakes.into_iter().map(move |mistake| at(index, mistake.into()))
+                });
+                too_many_to_tell(placed.collect())
+            }
+            other => Problem::from(other),
+        })?;
+    let items: Vec<CreatedId> =
+        ids.into_iter().map(|id| CreatedId { id: id.to_string() }).collect();
+    let created = Created { created: items.len(), items };
+    let response = answer::json(axum::http::StatusCode::CREATED, &created)?;
+    Ok(answer::replayed(response, replayed))
+}
+
+type Read = Result<Written, Vec<calendar::Mistake>>;
+
+/// A list of schedules, or an object with the list as `schedules`.
+fn read_batch(text: &str) -> Result<Vec<Read>, Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wrapped<'a> {
+        #[serde(borrow)]
+        schedules: Vec<&'a RawValue>,
+    }
+    let wrapped = text.trim_start().starts_with('{');
+    let listed = match wrapped {
+        true => serde_json::from_str(text).map(|Wrapped { schedules }| schedules),
+        false => serde_json::from_str::<Vec<&RawValue>>(text),
+    };
+    let listed = listed.map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => {
+            Problem::invalid([Wrong::new("", "type", "expected a list of schedules")])
+        }
+        _ => unreadable(&error),
+    })?;
+    if listed.len() > LARGEST {
+        let message = format!("{} schedules at once", listed.len());
+        let wrong = Wrong::new("", "limit", message).allow(format!("up to {LARGEST}"));
+        return Err(Problem::invalid([wrong]));
+    }
+    Ok(listed.into_iter().map(|item| read_written(item.get())).collect())
+}
+
+fn at(index: usize, mut wrong: Wrong) -> Wrong {
+    let dot = if wrong.path.is_empty() { "" } else { "." };
+    wrong.path = format!("[{index}]{dot}{}", wrong.path);
+    wrong
+}
+
+fn too_many_to_tell(mut wrong: Vec<Wrong>) -> Problem {
+    let all = wrong.len();
+    wrong.truncate(TOLD);
+    let mut problem = Problem::invalid(wrong);
+    if all > TOLD {
+        problem.add_detail(&format!("{all} mistakes in all; the first {TOLD} are told."));
+    }
+    problem
+}
+
+async fn command(
+    app: &App,
+    new: Vec<NewSchedule>,
+    idempotency: Option<Idempotency>,
+) -> Result<(Vec<engine::ScheduleId>, bool), Failure> {
+    let commanded = app.hub().command(Command::CreateSchedules(new), idempotency).await?;
+    match commanded.answer {
+        Answer::Created(ids) => Ok((ids, commanded.replayed)),
+        other => Err(Failure::Damaged(format!("an unexpected answer: {other:?}"))),
+    }
+}
+
+/// Workflows by what they were called, each looked up once.
+#[derive(Default)]
+struct Workflows(HashMap<String, Option<Known>>);
+
+struct Known {
+    id: WorkflowId,
+    triggers: Vec<String>,
+}
+
+impl Workflows {
+    /// The schedule with its workflow, or what is wrong with that.
+    async fn place(
+        &mut self,
+        app: &App,
+        written: Written,
+    ) -> Result<Result<NewSchedule, Wrong>, Problem> {
+        let Written { workflow, trigger, declared } = written;
+        let Some(named) = workflow else {
+            let wrong = Wrong::new("workflow_id", "missing", "which workflow it starts is missing");
+            return Ok(Err(wrong.allow("the id or name of a workflow")));
+        };
+        let known = match self.0.entry(named) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let found = app.store().workflow(entry.key(), None).await?;
+                entry.insert(found.map(|view| Known {
+                    id: view.workflow.id,
+                    triggers: view.definition.triggers.iter().map(|t| t.id.clone()).collect(),
+                }))
+            }
+        };
+        let Some(known) = known else {
+            let message = "there is no such workflow";
+            return Ok(Err(Wrong::new("workflow_id", "unknown", message)));
+        };
+        if let Some(trigger) = trigger.filter(|trigger| !known.triggers.contains(trigger)) {
+            let message = format!("the workflow has no trigger {trigger}");
+            let wrong = Wrong::new("trigger_node_id", "unknown", message);
+            return Ok(Err(wrong.allow(known.triggers.join(", "))));
+        }
+        // Not bound to the trigger: its own schedule is replaced with each version, this one is not.
+        Ok(Ok(NewSchedule { workflow: known.id, trigger: None, declared }))
+    }
+}

@@ -1,0 +1,158 @@
+//! Changes to a schedule.
+
+use axum::extract::State;
+use engine::schedule::{
+    Declared, Input, Override, Plan, Schedule, Situation, Written, decide, patch,
+};
+use engine::turn::{Command, Refused};
+use engine::{Moment, Rules, RunKey};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use store::ScheduleView;
+use utoipa::ToSchema;
+
+use super::coming::{Coming, coming};
+use super::list::{object, view};
+use super::object::ScheduleObject;
+use crate::http::App;
+use crate::http::answer::{self, Answered};
+use crate::http::body::JsonBody;
+use crate::http::path::SchedulePath;
+use crate::http::problem::{Problem, Wrong};
+use crate::http::query::{Parameters, Query, Values};
+
+/// Times that are compared before an edit.
+const COMPARED: usize = 5;
+
+pub(super) struct Way {
+    dry_run: bool,
+}
+
+impl Parameters for Way {
+    const KNOWN: &'static [&'static str] = &["dry_run"];
+
+    fn read(values: &mut Values) -> Way {
+        Way { dry_run: values.flag("dry_run") }
+    }
+}
+
+/// What an edit would change.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Difference {
+    dry_run: bool,
+    /// Fields whose value changes, each with `before` and `after`.
+    #[schema(value_type = Object)]
+    changes: Map<String, Value>,
+    /// The next times before.
+    before: Vec<Coming>,
+    /// The next times after.
+    after: Vec<Coming>,
+}
+
+/// Changes fields of a schedule and computes its next time again.
+#[utoipa::path(patch, path = "/schedules/{id}", tag = "schedules",
+    params(("id" = String, Path, description = "The schedule"),
+        ("dry_run" = Option<bool>, Query, description = "Only shows what would change")),
+    request_body(content = Object,
+        description = "Fields of a schedule; null takes one away, a rule replaces the rule"),
+    responses((status = 200, body = ScheduleObject), (status = 400, body = Problem),
+        (status = 401, body = Problem), (status = 404, body = Problem),
+        (status = 409, body = Problem), (status = 415, body = Problem),
+        (status = 422, body = Problem), (status = 503, body = Problem)))]
+pub(super) async fn edit(
+    State(app): State<App>,
+    SchedulePath(id): SchedulePath,
+    Query(way): Query<Way>,
+    body: JsonBody,
+) -> Answered {
+    let text = body.required()?.to_owned();
+    let found = view(&app, id).await?;
+    let declared = after_patch(&found, &text)?;
+    if way.dry_run {
+        let overrides = app.store().overrides(id).await?;
+        return answer::ok(&difference(&app, found, declared, &overrides)?);
+    }
+    app.hub().command(Command::EditSchedule { id, patch: text }, None).await?;
+    answer::ok(&object(&app, id).await?)
+}
+
+/// The declaration with these changes. What a schedule belongs to does not change.
+fn after_patch(found: &ScheduleView, text: &str) -> Result<Declared, Problem> {
+    let schedule = &found.schedule;
+    let before = Written { declared: schedule.declared.clone(), ..Written::default() };
+    let after = patch(&before, text)?;
+    let ours = [schedule.workflow.to_string(), found.workflow_name.clone()];
+    if after.workflow.is_some_and(|named| !ours.contains(&named)) {
+        let message = "a schedule keeps its workflow; create another one";
+        return Err(Problem::invalid([Wrong::new("workflow_id", "fixed", message)]));
+    }
+    if after.trigger.is_some() && after.trigger != schedule.trigger {
+        let message = "a schedule keeps its trigger";
+        return Err(Problem::invalid([Wrong::new("trigger", "fixed", message)]));
+    }
+    Ok(after.declared)
+}
+
+fn difference(
+    app: &App,
+    before: ScheduleView,
+    declared: Declared,
+    overrides: &[Override],
+) -> Result<Difference, Problem> {
+    let (rules, now) = (app.rules(), app.now());
+    let (after, plan) = edited(&before.schedule, declared, overrides, &rules, now)?;
+    let after = ScheduleView { schedule: after, workflow_name: before.workflow_name.clone() };
+    let old = super::object::plan(&before.schedule, &rules);
+    let times = |view: &ScheduleView, plan: Option<&Plan>| match plan {
+        Some(plan) => coming(&view.schedule, &plan.timing, overrides, now, COMPARED),
+        None => Vec::new(),
+    };
+    let (times_before, times_after) = (times(&before, old.as_ref()), times(&after, Some(&plan)));
+    let changes =
+        changes(&ScheduleObject::new(before, &rules), &ScheduleObject::new(after, &rules));
+    Ok(Difference { dry_run: true, changes, before: times_before, after: times_after })
+}
+
+/// The schedule after the edit, as the engine would decide it now.
+fn edited(
+    before: &Schedule,
+    declared: Declared,
+    overrides: &[Override],
+    rules: &Rules,
+    now: Timestamp,
+) -> Result<(Schedule, Plan), Problem> {
+    declared.check(rules, now)?;
+    let moved = declared.timing != before.declared.timing;
+    let anchor = if moved { now } else { before.progress.anchor };
+    let plan = declared.plan(rules, anchor, &before.id.to_string())?;
+    let mut after = before.clone();
+    let mut situation = Situation {
+        plan: &plan,
+        overrides,
+        hold: None,
+        moment: Moment::new(now, now),
+        new_key: &mut || RunKey(0),
+    };
+    decide(&mut after, Input::Edit(Box::new(declared)), &mut situation)
+        .map_err(|refusal| Problem::from(Refused::Schedule(refusal)))?;
+    Ok((after, plan))
+}
+
+fn changes(before: &ScheduleObject, after: &ScheduleObject) -> Map<String, Value> {
+    let object = |object: &ScheduleObject| match serde_json::to_value(object) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let (before, after) = (object(before), object(after));
+    let keys = before.keys().chain(after.keys().filter(|key| !before.contains_key(*key)));
+    let mut changes = Map::new();
+    for key in keys.filter(|key| *key != "updated_at") {
+        let (old, new) = (before.get(key), after.get(key));
+        if old != new {
+            let change = serde_json::json!({ "before": old, "after": new });
+            changes.insert(key.clone(), change);
+        }
+    }
+    changes
+}

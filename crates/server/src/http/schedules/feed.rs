@@ -1,0 +1,106 @@
+//! The coming occurrences as a calendar file.
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse as _;
+use calendar::{IcsEvent, IcsTime, write_ics};
+use engine::Rules;
+use engine::schedule::{Status, Upcoming};
+use jiff::Timestamp;
+use store::{ScheduleQuery, ScheduleView};
+
+use super::object;
+use crate::http::App;
+use crate::http::answer::Answered;
+use crate::http::problem::Problem;
+use crate::http::query::{Parameters, Query, Values};
+
+/// Schedules in the file at most.
+const SCHEDULES: usize = 1_000;
+/// Occurrences of each at most: a calendar is no place for every minute of a year.
+const OCCURRENCES: usize = 10;
+
+pub(super) struct Wanted {
+    workflow: Option<String>,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &["workflow_id"];
+
+    fn read(values: &mut Values) -> Wanted {
+        Wanted { workflow: values.text("workflow_id") }
+    }
+}
+
+/// The coming occurrences of up to 1,000 schedules, as iCalendar.
+#[utoipa::path(get, path = "/schedules.ics", tag = "schedules",
+    params(("workflow_id" = Option<String>, Query, description = "Id or name of a workflow")),
+    responses((status = 200, content_type = "text/calendar", body = String),
+        (status = 400, body = Problem), (status = 401, body = Problem),
+        (status = 404, body = Problem)))]
+pub(super) async fn feed(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
+    let (name, views) = match &wanted.workflow {
+        None => ("Punctual".to_owned(), app.store().coming(SCHEDULES).await?),
+        Some(named) => {
+            let found = app.store().workflow(named, None).await?;
+            let workflow = found.ok_or_else(|| Problem::not_found("workflow", named))?.workflow;
+            let query = ScheduleQuery {
+                status: Some(Status::Active),
+                workflow: Some(workflow.id),
+                limit: SCHEDULES,
+                ..ScheduleQuery::default()
+            };
+            (workflow.name, app.store().schedules(query).await?.items)
+        }
+    };
+    let now = app.now();
+    let mut events = Vec::new();
+    for view in &views {
+        let overrides = match view.schedule.progress.has_overrides {
+            true => app.store().overrides(view.schedule.id).await?,
+            false => Vec::new(),
+        };
+        events.extend(of_schedule(view, &overrides, &app.rules(), now));
+    }
+    events.sort_by_key(|(at, _)| *at);
+    let events: Vec<IcsEvent> = events.into_iter().map(|(_, event)| event).collect();
+    let text = write_ics(&name, &events, now);
+    Ok(([(CONTENT_TYPE, "text/calendar; charset=utf-8")], text).into_response())
+}
+
+fn of_schedule(
+    view: &ScheduleView,
+    overrides: &[engine::schedule::Override],
+    rules: &Rules,
+    now: Timestamp,
+) -> Vec<(Timestamp, IcsEvent)> {
+    let schedule = &view.schedule;
+    let Some(plan) = object::plan(schedule, rules) else { return Vec::new() };
+    if schedule.status != Status::Active || schedule.progress.next.is_none() {
+        return Vec::new();
+    }
+    let upcoming = Upcoming { plan: &plan, overrides };
+    let mut at = now;
+    let coming = std::iter::from_fn(|| {
+        let due = upcoming.after(at)?;
+        at = due.effective;
+        Some(due)
+    });
+    let left = match schedule.declared.total_repeats {
+        0 => usize::MAX,
+        limit => limit.saturating_sub(schedule.progress.repeats) as usize,
+    };
+    let is_skipped = |nominal| {
+        upcoming
+            .of(nominal)
+            .is_some_and(|over| matches!(over.action, engine::schedule::OverrideAction::Skip))
+    };
+    let events = coming.filter(|due| !is_skipped(due.nominal)).take(OCCURRENCES.min(left));
+    events
+        .map(|due| {
+            let uid = format!("{}-{}@punctual", schedule.id, due.nominal.as_millisecond());
+            let summary = schedule.declared.name.clone();
+            (due.effective, IcsEvent { time: IcsTime::At(due.effective), summary, uid })
+        })
+        .collect()
+}

@@ -1,0 +1,97 @@
+//! Lists of schedules, and one of them.
+
+use axum::extract::State;
+use engine::ScheduleId;
+use engine::schedule::Status;
+use store::{ScheduleQuery, ScheduleView, Total};
+
+use super::object::ScheduleObject;
+use crate::http::App;
+use crate::http::answer::{self, Answered, Listed};
+use crate::http::path::SchedulePath;
+use crate::http::problem::Problem;
+use crate::http::query::{Paging, Parameters, Query, Values};
+
+/// Which schedules.
+pub(super) struct Wanted {
+    status: Option<Status>,
+    workflow: Option<String>,
+    search: Option<String>,
+    paging: Paging,
+    offset: u64,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] =
+        &["status", "workflow_id", "q", "limit", "cursor", "offset"];
+
+    fn read(values: &mut Values) -> Wanted {
+        Wanted {
+            status: values.one_of("status", &Status::ALL, Status::name),
+            workflow: values.text("workflow_id"),
+            search: values.text("q"),
+            paging: values.paging(),
+            offset: values.number("offset", 0..=i64::MAX as u64).unwrap_or(0),
+        }
+    }
+}
+
+/// Schedules, in the order of their ids.
+#[utoipa::path(get, path = "/schedules", tag = "schedules",
+    params(
+        ("status" = Option<String>, Query, description = "active, paused, done or dead"),
+        ("workflow_id" = Option<String>, Query, description = "Id or name of a workflow"),
+        ("q" = Option<String>, Query, description = "Beginnings of words in the name"),
+        ("limit" = Option<u32>, Query, description = "1 to 1000; 50"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the page before"),
+        ("offset" = Option<u64>, Query, description = "So many are passed over")),
+    responses((status = 200, body = Listed<ScheduleObject>), (status = 400, body = Problem),
+        (status = 401, body = Problem)))]
+pub(super) async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
+    let workflow = match &wanted.workflow {
+        None => None,
+        Some(named) => match app.store().workflow(named, None).await? {
+            Some(view) => Some(view.workflow.id),
+            None => {
+                let nothing = Listed::<ScheduleObject>::new(Vec::new(), Total::Exact(0), None);
+                return answer::ok(&nothing);
+            }
+        },
+    };
+    let query = ScheduleQuery {
+        status: wanted.status,
+        workflow,
+        search: wanted.search,
+        limit: wanted.paging.limit,
+        after: wanted.paging.after,
+        offset: wanted.offset,
+    };
+    let page = app.store().schedules(query).await?;
+    let rules = app.rules();
+    let items = page.items.into_iter().map(|view| ScheduleObject::new(view, &rules)).collect();
+    answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
+}
+
+/// One schedule.
+#[utoipa::path(get, path = "/schedules/{id}", tag = "schedules",
+    params(("id" = String, Path, description = "The schedule")),
+    responses((status = 200, body = ScheduleObject), (status = 404, body = Problem),
+        (status = 401, body = Problem)))]
+pub(super) async fn get(
+    State(app): State<App>,
+    SchedulePath(id): SchedulePath,
+    Query(()): Query<()>,
+) -> Answered {
+    answer::ok(&object(&app, id).await?)
+}
+
+/// A schedule, or the problem that there is none.
+pub(super) async fn view(app: &App, id: ScheduleId) -> Result<ScheduleView, Problem> {
+    let found = app.store().schedule(id).await?;
+    found.ok_or_else(|| Problem::not_found("schedule", &id.to_string()))
+}
+
+/// A schedule as it is shown alone.
+pub(super) async fn object(app: &App, id: ScheduleId) -> Result<ScheduleObject, Problem> {
+    Ok(ScheduleObject::alone(view(app, id).await?, &app.rules(), app.now()))
+}

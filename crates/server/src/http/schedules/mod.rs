@@ -1,0 +1,47 @@
+//! Routes of schedules.
+
+mod backfill;
+mod coming;
+mod control;
+mod create;
+mod edit;
+mod feed;
+mod list;
+mod object;
+mod occurrences;
+
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::App;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list::list, create::create))
+        .routes(routes!(create::batch))
+        .routes(routes!(control::batch_delete))
+        .routes(routes!(feed::feed))
+        .routes(routes!(coming::preview))
+        .routes(routes!(list::get, edit::edit, control::delete))
+        .routes(routes!(control::pause))
+        .routes(routes!(control::resume))
+        .routes(routes!(control::enable))
+        .routes(routes!(control::disable))
+        .routes(routes!(control::revive))
+        .routes(routes!(control::trigger))
+        .routes(routes!(coming::next))
+        .routes(routes!(occurrences::list))
+        .routes(routes!(occurrences::explain))
+        .routes(routes!(occurrences::override_one, occurrences::restore_one))
+        .routes(routes!(backfill::backfill))
+}
+
+/// The routes that exist without a version too.
+pub(super) fn alias_routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list::list))
+        .routes(routes!(list::get))
+        .routes(routes!(control::enable))
+        .routes(routes!(control::disable))
+        .routes(routes!(control::trigger))
+}

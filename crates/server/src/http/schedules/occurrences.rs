@@ -1,0 +1,287 @@
+//! The ledger, what is overridden, and why.
+
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
+use axum::response::Response;
+use calendar::Zone;
+use engine::explain::{self, Facts};
+use engine::ledger::Outcome;
+use engine::schedule::OverrideAction;
+use engine::turn::Command;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use store::{LedgerQuery, LedgerRow};
+use utoipa::ToSchema;
+
+use super::coming::instant;
+use super::list::view;
+use super::object;
+use crate::http::answer::{self, Answered, Listed};
+use crate::http::body::JsonBody;
+use crate::http::path::{SchedulePath, part};
+use crate::http::problem::{Problem, Wrong};
+use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::{App, BY_API, shown};
+
+/// Ledger rows that an explanation looks at.
+const LOOKED_AT: usize = 5;
+
+/// What became of an occurrence, or of several in a row with the same fate.
+#[derive(Serialize, ToSchema)]
+pub(super) struct OccurrenceObject {
+    schedule_id: String,
+    n: u64,
+    /// How many occurrences this row stands for.
+    count: u64,
+    nominal_at: String,
+    /// Of several, the last nominal time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_nominal_at: Option<String>,
+    effective_at: String,
+    decided_at: String,
+    outcome: &'static str,
+    reason: String,
+    run_id: Option<String>,
+    run_status: Option<&'static str>,
+}
+
+impl OccurrenceObject {
+    fn new(LedgerRow { entry, run }: LedgerRow, zone: &Zone) -> OccurrenceObject {
+        let shown = |at: Timestamp| shown::time(zone, at);
+        let (run_id, run_status) = run.map(|(id, status)| (id.to_string(), status.name())).unzip();
+        OccurrenceObject {
+            schedule_id: entry.schedule.to_string(),
+            n: entry.n,
+            count: entry.count,
+            nominal_at: shown(entry.nominal),
+            last_nominal_at: (entry.count > 1).then(|| shown(entry.last_nominal)),
+            effective_at: shown(entry.effective),
+            decided_at: shown(entry.decided_at),
+            outcome: entry.outcome.name(),
+            reason: entry.reason.into_owned(),
+            run_id,
+            run_status,
+        }
+    }
+}
+
+pub(super) struct Wanted {
+    outcome: Option<Outcome>,
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    paging: Paging,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &["outcome", "from", "to", "limit", "cursor"];
+
+    fn read(values: &mut Values) -> Wanted {
+        Wanted {
+            outcome: values.one_of("outcome", &Outcome::ALL, Outcome::name),
+            from: values.instant("from"),
+            to: values.instant("to"),
+            paging: values.paging(),
+        }
+    }
+}
+
+/// What became of a schedule's occurrences, latest first.
+#[utoipa::path(get, path = "/schedules/{id}/occurrences", tag = "schedules",
+    params(("id" = String, Path, description = "The schedule"),
+        ("outcome" = Option<String>, Query, description = "started, moved, queued, …"),
+        ("from" = Option<String>, Query, description = "Due from here on"),
+        ("to" = Option<String>, Query, description = "And up to here"),
+        ("limit" = Option<u32>, Query, description = "1 to 1000; 50"),
+        ("cursor" = Option<String>, Query, description = "next_cursor of the page before")),
+    responses((status = 200, body = Listed<OccurrenceObject>), (status = 400, body = Problem),
+        (status = 401, body = Problem), (status = 404, body = Problem)))]
+pub(super) async fn list(
+    State(app): State<App>,
+    SchedulePath(id): SchedulePath,
+    Query(wanted): Query<Wanted>,
+) -> Answered {
+    let schedule = view(&app, id).await?.schedule;
+    let Wanted { outcome, from, to, paging } = wanted;
+    let Paging { limit, after } = paging;
+    let query = LedgerQuery { schedule: id, outcome, from, to, limit, after };
+    let page = app.store().ledger(query).await?;
+    let zone = object::zone(&schedule, &app.rules());
+    let items = page.items.into_iter().map(|row| OccurrenceObject::new(row, &zone)).collect();
+    answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
+}
+
+pub(super) struct Moment {
+    at: Option<Timestamp>,
+}
+
+impl Parameters for Moment {
+    const KNOWN: &'static [&'static str] = &["at"];
+
+    fn read(values: &mut Values) -> Moment {
+        Moment { at: values.instant("at") }
+    }
+}
+
+/// Why something happened or did not.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Explanation {
+    schedule_id: String,
+    at: Option<String>,
+    sentences: Vec<String>,
+}
+
+/// Why the schedule ran, waited or did not, in sentences.
+#[utoipa::path(get, path = "/schedules/{id}/explain", tag = "schedules",
+    params(("id" = String, Path, description = "The schedule"),
+        ("at" = Option<String>, Query, description = "About this time; else about the latest")),
+    responses((status = 200, body = Explanation), (status = 400, body = Problem),
+        (status = 401, body = Problem), (status = 404, body = Problem)))]
+pub(super) async fn explain(
+    State(app): State<App>,
+    SchedulePath(id): SchedulePath,
+    Query(Moment { at }): Query<Moment>,
+) -> Answered {
+    let found = view(&app, id).await?;
+    let query = LedgerQuery {
+        schedule: id,
+        outcome: None,
+        from: at,
+        to: at,
+        limit: LOOKED_AT,
+        after: None,
+    };
+    let page = app.store().ledger(query).await?;
+    let overrides = app.store().overrides(id).await?;
+    let workflow = app.store().workflow(&found.schedule.workflow.to_string(), None).await?;
+    let (rules, now) = (app.rules(), app.now());
+    let plan = object::plan(&found.schedule, &rules);
+    let rows: Vec<explain::Row> = page
+        .items
+        .into_iter()
+        .map(|LedgerRow { entry, run }| explain::Row { entry, run })
+        .collect();
+    let facts = Facts {
+        schedule: &found.schedule,
+        workflow: &found.workflow_name,
+        workflow_is_paused: workflow.is_some_and(|view| view.workflow.paused),
+        plan: plan.as_ref(),
+        overrides: &overrides,
+        rows: &rows,
+        now,
+    };
+    let sentences = match at {
+        Some(at) => explain::at(&facts, at),
+        None => explain::now(&facts),
+    };
+    let zone = object::zone(&found.schedule, &rules);
+    let at = at.map(|at| shown::time(&zone, at));
+    answer::ok(&Explanation { schedule_id: id.to_string(), at, sentences })
+}
+
+/// The part of a path that says which occurrence.
+pub(super) struct Nominal(Timestamp);
+
+impl<S: Send + Sync> FromRequestParts<S> for Nominal {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Nominal, Problem> {
+        let text = part(parts, state, "nominal").await?;
+        // In a path a `+` may have become a space on its way.
+        text.replace(' ', "+").parse().map(Nominal).map_err(|_| {
+            let wrong = Wrong::new("nominal", "time", "not a time with an offset");
+            Problem::bad_query(vec![wrong.allow("RFC 3339, such as 2026-03-08T09:00:00+01:00")])
+        })
+    }
+}
+
+/// What is to become of one occurrence: one of these.
+#[derive(Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OverrideInput {
+    /// It does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    skip: Option<bool>,
+    /// It runs at this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    move_to: Option<String>,
+    /// It runs with this payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    payload: Option<Box<RawValue>>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(super) struct OverrideObject {
+    schedule_id: String,
+    nominal_at: String,
+    #[serde(flatten)]
+    action: OverrideInput,
+    by: &'static str,
+}
+
+impl OverrideInput {
+    fn action(&self) -> Result<OverrideAction, Problem> {
+        match (self.skip, &self.move_to, &self.payload) {
+            (Some(true), None, None) => Ok(OverrideAction::Skip),
+            (None, Some(text), None) => instant("move_to", text).map(OverrideAction::Move),
+            (None, None, Some(payload)) => Ok(OverrideAction::Payload(payload.clone())),
+            _ => {
+                let wrong = Wrong::new("", "one-of", "one thing is to become of it");
+                let allowed = r#"{"skip": true}, {"move_to": "TIME"} or {"payload": …}"#;
+                Err(Problem::invalid([wrong.allow(allowed)]))
+            }
+        }
+    }
+}
+
+/// Says what is to become of one occurrence.
+#[utoipa::path(put, path = "/schedules/{id}/occurrences/{nominal}", tag = "schedules",
+    params(("id" = String, Path, description = "The schedule"),
+        ("nominal" = String, Path, description = "The time that the rule says, RFC 3339")),
+    request_body = OverrideInput,
+    responses((status = 200, body = OverrideObject), (status = 400, body = Problem),
+        (status = 401, body = Problem), (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "No such occurrence to come"),
+        (status = 422, body = Problem)))]
+pub(super) async fn override_one(
+    State(app): State<App>,
+    SchedulePath(id): SchedulePath,
+    Nominal(nominal): Nominal,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let input: OverrideInput = body.read()?;
+    let action = Some(input.action()?);
+    let by = BY_API.to_owned();
+    app.hub().command(Command::Override { id, nominal, action, by }, None).await?;
+    let zone = object::zone(&view(&app, id).await?.schedule, &app.rules());
+    answer::ok(&OverrideObject {
+        schedule_id: id.to_string(),
+        nominal_at: shown::time(&zone, nominal),
+        action: input,
+        by: BY_API,
+    })
+}
+
+/// The occurrence is an ordinary one again.
+#[utoipa::path(delete, path = "/schedules/{id}/occurrences/{nominal}", tag = "schedules",
+    params(("id" = String, Path, description = "The schedule"),
+        ("nominal" = String, Path, description = "The time that the rule says, RFC 3339")),
+    responses((status = 204), (status = 400, body = Problem), (status = 401, body = Problem),
+        (status = 404, body = Problem)))]
+pub(super) async fn restore_one(
+    State(app): State<App>,
+    SchedulePath(id): SchedulePath,
+    Nominal(nominal): Nominal,
+    Query(()): Query<()>,
+) -> Result<Response, Problem> {
+    view(&app, id).await?;
+    let overrides = app.store().overrides(id).await?;
+    if !overrides.iter().any(|over| over.nominal == nominal) {
+        return Err(Problem::not_found("override of occurrence", &nominal.to_string()));
+    }
+    let by = BY_API.to_owned();
+    app.hub().command(Command::Override { id, nominal, action: None, by }, None).await?;
+    Ok(answer::no_content())
+}

@@ -1,0 +1,112 @@
+//! What happens, as server-sent events.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::IntoResponse as _;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use engine::turn::Notice;
+use futures_util::stream;
+use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::App;
+use super::answer::Answered;
+use super::problem::Problem;
+use super::query::Query;
+
+/// Streams at a time.
+pub(super) const MOST_STREAMS: usize = 64;
+/// A silent stream says so, that nobody in between takes it for dead.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(listen))
+}
+
+/// What happens from now on.
+///
+/// Events `occurrence`, `run`, `schedule` and `workflow` with JSON data; `lagged` with how many batches
+/// were lost by a listener that is too slow.
+#[utoipa::path(get, path = "/stream", tag = "node",
+    responses((status = 200, content_type = "text/event-stream", body = String),
+        (status = 503, body = Problem)))]
+async fn listen(State(app): State<App>, Query(()): Query<()>) -> Answered {
+    let Ok(permit) = app.streams().try_acquire_owned() else {
+        return Err(Problem::unavailable(format!("{MOST_STREAMS} streams are open already.")));
+    };
+    let listener = Listener {
+        notices: app.hub().listen(),
+        waiting: VecDeque::from([Event::default().comment("listening")]),
+        app,
+        _permit: permit,
+    };
+    let events = stream::unfold(listener, Listener::next);
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("keep-alive");
+    Ok(Sse::new(events).keep_alive(keep_alive).into_response())
+}
+
+struct Listener {
+    notices: Receiver<Arc<[Notice]>>,
+    waiting: VecDeque<Event>,
+    app: App,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Listener {
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Listener)> {
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                return Some((Ok(event), self));
+            }
+            let received = tokio::select! {
+                received = self.notices.recv() => received,
+                () = self.app.stopped() => return None,
+            };
+            match received {
+                Ok(notices) => self.waiting.extend(notices.iter().map(event)),
+                Err(RecvError::Lagged(lost)) => {
+                    let data = json!({ "lost": lost }).to_string();
+                    self.waiting.push_back(Event::default().event("lagged").data(data));
+                }
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+fn event(notice: &Notice) -> Event {
+    let (name, data) = match notice {
+        Notice::Occurrence { schedule, n, count, outcome } => (
+            "occurrence",
+            json!({
+                "schedule_id": schedule.to_string(),
+                "n": n,
+                "count": count,
+                "outcome": outcome.name(),
+            }),
+        ),
+        Notice::Run { id, workflow, schedule, status } => (
+            "run",
+            json!({
+                "id": id.to_string(),
+                "workflow_id": workflow.to_string(),
+                "schedule_id": schedule.map(|id| id.to_string()),
+                "status": status.name(),
+            }),
+        ),
+        Notice::Schedule { id, status } => {
+            let status = status.map_or("deleted", |status| status.name());
+            ("schedule", json!({ "id": id.to_string(), "status": status }))
+        }
+        Notice::Workflow { id } => ("workflow", json!({ "id": id.to_string() })),
+    };
+    Event::default().event(name).data(data.to_string())
+}

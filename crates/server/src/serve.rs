@@ -1,0 +1,163 @@
+//! A node: driver and API over one store, from start to stop.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use runners::{Policy, Runners, SetupError};
+use store::{Failure, Store};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Clock, SystemClock};
+use crate::dispatch::{RunnerDispatch, SharedDispatch};
+use crate::driver::Driver;
+use crate::http::{self, App, Token};
+use crate::hub::Hub;
+
+/// Attempts at a time when nothing is said.
+pub const DEFAULT_CAPACITY: usize = 1_000;
+/// Where a node listens when nothing is said.
+pub const DEFAULT_PORT: u16 = 7788;
+/// Connections and driver have their own, shorter times; this is for what does not keep to them.
+const STOP: Duration = Duration::from_secs(30);
+
+/// How a node is started.
+pub struct ServerOptions {
+    /// The truth. Zones and calendars are part of it.
+    pub store: Arc<dyn Store>,
+    /// Where to listen; port 0 for any free one.
+    pub listen: SocketAddr,
+    /// What callers must show. Without one, only this machine is listened to.
+    pub token: Option<String>,
+    /// What runners may do.
+    pub runners: Policy,
+    /// What the node is called.
+    pub node: String,
+    /// Attempts at a time.
+    pub capacity: usize,
+    /// Where `now` comes from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl ServerOptions {
+    /// On this machine alone, without a token, with everything else as usual.
+    pub fn new(store: Arc<dyn Store>) -> ServerOptions {
+        ServerOptions {
+            store,
+            listen: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
+            token: None,
+            runners: Policy::default(),
+            node: "node".to_owned(),
+            capacity: DEFAULT_CAPACITY,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Everyone could do everything.
+    #[error(
+        "without a token the node listens on this machine only, not on {0}: set a token, or listen \
+         on 127.0.0.1"
+    )]
+    TokenMissing(SocketAddr),
+    /// A token that is no secret.
+    #[error("the token is empty: set another one, or none")]
+    TokenEmpty,
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// The runners cannot be set up.
+    #[error(transparent)]
+    Runners(#[from] SetupError),
+    /// The store does not answer.
+    #[error(transparent)]
+    Store(#[from] Failure),
+}
+
+/// A node that runs. Dropping it leaves it running; [`Server::stop`] ends it in order.
+pub struct Server {
+    address: SocketAddr,
+    hub: Arc<Hub>,
+    stop_listening: CancellationToken,
+    stop_driving: CancellationToken,
+    listening: JoinHandle<()>,
+    driving: JoinHandle<Result<(), Failure>>,
+}
+
+impl Server {
+    /// Starts a node. When it returns, requests are answered and what is due is driven.
+    pub async fn start(options: ServerOptions) -> Result<Server, StartError> {
+        let ServerOptions { store, listen, token, runners, node, capacity, clock } = options;
+        match token.as_deref().map(str::trim) {
+            None if !listen.ip().is_loopback() => return Err(StartError::TokenMissing(listen)),
+            Some("") => return Err(StartError::TokenEmpty),
+            _ => {}
+        }
+        let failed = |error| StartError::Listen { address: listen, error };
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let (report, reports) = unbounded_channel();
+        let (nudge, nudges) = unbounded_channel();
+        let dispatch = RunnerDispatch::new(Runners::new(runners)?, report);
+        let dispatch = Arc::new(SharedDispatch(Arc::new(dispatch)));
+        let hub = Arc::new(Hub::new(store.clone(), clock.clone(), nudge));
+        let driver = Driver::join(store, clock, dispatch, hub.clone(), &node, capacity).await?;
+        let stop_driving = CancellationToken::new();
+        let driving = tokio::spawn(watch(
+            hub.clone(),
+            tokio::spawn(driver.run(nudges, reports, stop_driving.clone())),
+        ));
+        let stop_listening = CancellationToken::new();
+        let token = token.as_deref().map(str::trim).map(Token::new);
+        let app = App::new(hub.clone(), token, stop_listening.clone());
+        let serve = http::serve(listener, http::router(app), stop_listening.clone());
+        let listening = tokio::spawn(serve);
+        tracing::info!(%address, "listening");
+        Ok(Server { address, hub, stop_listening, stop_driving, listening, driving })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Commands and notices without HTTP.
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Stops taking requests, lets what is going on end or hands it back, and leaves the store.
+    /// Takes at most 30 s.
+    pub async fn stop(self) -> Result<(), Failure> {
+        let Server { stop_listening, stop_driving, listening, driving, .. } = self;
+        let stopped = async {
+            stop_listening.cancel();
+            let _ = listening.await;
+            stop_driving.cancel();
+            driving.await.unwrap_or_else(|error| Err(Failure::Unavailable(error.to_string())))
+        };
+        let too_slow = |_| Err(Failure::Unavailable("it did not stop in time".to_owned()));
+        tokio::time::timeout(STOP, stopped).await.unwrap_or_else(too_slow)
+    }
+}
+
+/// A node whose driver is gone is not ready any more, whatever ended it.
+async fn watch(hub: Arc<Hub>, driving: JoinHandle<Result<(), Failure>>) -> Result<(), Failure> {
+    let ended = driving.await;
+    hub.set_ready(false);
+    ended.unwrap_or_else(|error| {
+        tracing::error!(%error, "the driver is gone: restart the node");
+        Err(Failure::Unavailable(error.to_string()))
+    })
+}
