@@ -1,0 +1,209 @@
+//! What people and programs ask of schedules.
+
+use engine::ScheduleId;
+use engine::schedule::Status;
+use engine::turn::{Answer, Command, Refused, Verb};
+use store::{Failure, Idempotency, ScheduleQuery};
+
+use crate::world::{World, begun, minute, performs, refusal, succeeded};
+
+fn key(key: &str, of: u8) -> Option<Idempotency> {
+    Some(Idempotency { key: key.to_owned(), fingerprint: [of; 32] })
+}
+
+async fn count(world: &World) -> usize {
+    let query = ScheduleQuery { limit: 1_000, ..ScheduleQuery::default() };
+    world.store().schedules(query).await.unwrap().items.len()
+}
+
+pub(crate) async fn schedules_are_created_all_or_none(world: World) {
+    let workflow = world.workflow("w").await;
+    let good = world.new_schedule(workflow, r#"{"name": "good", "interval": "5m"}"#);
+    let bad = world.new_schedule(workflow, r#"{"name": "bad", "cron": "61 * * * *"}"#);
+    let worse = world.new_schedule(workflow, r#"{"name": "", "timezone": "Mars/Base", "interval": "5m"}"#);
+    let all = vec![good.clone(), bad, good.clone(), worse];
+    let Err(Failure::Refused(Refused::Invalid(invalid))) =
+        world.try_command(0, Command::CreateSchedules(all)).await
+    else {
+        panic!("created");
+    };
+    assert_eq!(invalid.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!((count(&world).await, world.turn(5).await.claimed), (0, 0));
+
+    let mut elsewhere = good.clone();
+    elsewhere.workflow = engine::WorkflowId(99);
+    let all = vec![good.clone(), elsewhere];
+    refusal(world.try_command(0, Command::CreateSchedules(all)).await);
+    assert_eq!(count(&world).await, 0);
+
+    let Answer::Created(ids) = world.command(0, Command::CreateSchedules(vec![good; 3])).await else {
+        panic!("not created");
+    };
+    assert!(ids.is_sorted() && ids.len() == 3);
+    assert_eq!(count(&world).await, 3);
+}
+
+pub(crate) async fn a_key_answers_again_and_does_nothing(mut world: World) {
+    let workflow = world.workflow("w").await;
+    let new = world.new_schedule(workflow, r#"{"name": "s", "interval": "5m"}"#);
+    let create = Command::CreateSchedules(vec![new]);
+    let first = world.commanded(0, create.clone(), key("k", 1)).await.unwrap();
+    let again = world.commanded(1, create.clone(), key("k", 1)).await.unwrap();
+    assert_eq!((first.replayed, again.replayed), (false, true));
+    assert_eq!(again.answer, first.answer);
+    assert!(again.effects.is_empty() && again.notices.is_empty());
+    let reused = world.commanded(1, create.clone(), key("k", 2)).await;
+    assert!(matches!(reused, Err(Failure::KeyReused)), "{reused:?}");
+    assert_eq!(count(&world).await, 1);
+
+    // The key outlives the node.
+    world.join(2).await;
+    assert!(world.commanded(2, create, key("k", 1)).await.unwrap().replayed);
+
+    // The same run by the same key is one run.
+    let run = world.new_run();
+    let start = Command::StartWorkflow { id: workflow, run };
+    let first = world.commanded(3, start.clone(), key("r", 1)).await.unwrap();
+    let again = world.commanded(3, start, key("r", 1)).await.unwrap();
+    assert_eq!((first.answer, again.replayed), (again.answer, true));
+    assert_eq!(world.runs().await.len(), 1);
+}
+
+pub(crate) async fn a_refused_command_leaves_its_key_free(world: World) {
+    let workflow = world.workflow("w").await;
+    let id = world.schedule(workflow, r#"{"name": "s", "interval": "5m"}"#).await;
+    let resume = Command::ControlSchedule { id, verb: Verb::Resume { catch_up: false } };
+    refusal(world.commanded(0, resume.clone(), key("k", 1)).await);
+    world.control(0, id, Verb::Pause).await;
+    assert!(!world.commanded(0, resume, key("k", 1)).await.unwrap().replayed);
+}
+
+pub(crate) async fn deleted_schedules_are_gone_and_their_ids_stay_unused(mut world: World) {
+    let workflow = world.workflow("w").await;
+    let keep = world.schedule(workflow, r#"{"name": "keep", "interval": "7m"}"#).await;
+    let go = world.schedule(workflow, r#"{"name": "go", "interval": "5m"}"#).await;
+    let turned = world.turn(5).await;
+    let ids = vec![go, ScheduleId(999), go];
+    let answer = world.command(6, Command::DeleteSchedules(ids)).await;
+    assert_eq!(answer, Answer::Count(1));
+    assert!(world.store().schedule(go).await.unwrap().is_none());
+    assert_eq!(world.turn(6).await.next_wakeup, Some(minute(7)));
+    // Its run goes on and its history stays.
+    world.turn_with(6, vec![succeeded(&performs(&turned)[0])]).await;
+    assert_eq!(world.runs().await, [format!("sched-{go}-n0-rc0 succeeded")]);
+    assert_eq!(world.ledger(go).await, ["0 started 5"]);
+    world.join(6).await;
+    let new = world.schedule_at(6, workflow, r#"{"name": "new", "interval": "5m"}"#).await;
+    assert!(new > go && go > keep);
+    assert_eq!(world.ledger(new).await, Vec::<String>::new());
+}
+
+pub(crate) async fn an_edit_moves_the_next_time(world: World) {
+    let workflow = world.workflow("w").await;
+    let id = world.schedule(workflow, r#"{"name": "old name", "interval": "5m"}"#).await;
+    world.settle(5).await;
+    let edit = |patch: &str| Command::EditSchedule { id, patch: patch.to_owned() };
+    world.command(7, edit(r#"{"interval": "20m", "name": "new name"}"#)).await;
+    let schedule = world.seen(id).await;
+    assert_eq!(world.next(id).await, Some(27), "an interval counts from its edit");
+    assert_eq!((schedule.progress.n, schedule.progress.run_count), (1, 1));
+    assert_eq!(schedule.declared.name, "new name");
+    // What is not about the rule leaves the time alone.
+    world.command(9, edit(r#"{"description": "d", "max_retries": 7}"#)).await;
+    assert_eq!(world.next(id).await, Some(27));
+    for (patch, message) in
+        [(r#"{"cron": "x"}"#, "1 mistakes"), (r#"{"overlap": "never"}"#, "1 mistakes")]
+    {
+        let said = refusal(world.try_command(9, edit(patch)).await);
+        assert!(said.contains(message), "{patch}: {said}");
+    }
+    let unknown = Command::EditSchedule { id: ScheduleId(999), patch: "{}".to_owned() };
+    assert_eq!(refusal(world.try_command(9, unknown).await), "There is no schedule 999.");
+    assert_eq!(world.turn(26).await.claimed, 0);
+    assert_eq!(begun(&world.turn(27).await), [format!("sched-{id}-n1-rc0")]);
+}
+
+pub(crate) async fn schedules_change_their_status_only_where_they_may(world: World) {
+    let workflow = world.workflow("w").await;
+    let fields = r#"{"name": "s", "interval": "5m", "total_repeats": 1}"#;
+    let id = world.schedule(workflow, fields).await;
+    let resume = Verb::Resume { catch_up: false };
+    // At which minute, what, whether it is done, and where the schedule stands then.
+    for (at, verb, is_done, status, next) in [
+        (1, resume, false, Status::Active, Some(5)),
+        (1, Verb::Revive, false, Status::Active, Some(5)),
+        (2, Verb::Pause, true, Status::Paused, None),
+        (2, Verb::Pause, false, Status::Paused, None),
+        (2, Verb::Disable, false, Status::Paused, None),
+        (2, Verb::Revive, false, Status::Paused, None),
+        (9, resume, true, Status::Active, Some(14)),
+        (14, resume, false, Status::Done, None),
+        (14, Verb::Pause, false, Status::Done, None),
+        (14, Verb::Revive, true, Status::Active, Some(19)),
+    ] {
+        world.settle(at).await;
+        let answer = world.try_command(at, Command::ControlSchedule { id, verb }).await;
+        assert_eq!(answer.is_ok(), is_done, "{verb:?} at {at}: {answer:?}");
+        let seen = (world.seen(id).await.status, world.next(id).await);
+        assert_eq!(seen, (status, next), "{verb:?} at {at}");
+    }
+    let said = world.try_command(15, Command::ControlSchedule { id, verb: resume }).await;
+    assert_eq!(refusal(said), "Cannot resume schedule with status 'active'.");
+}
+
+pub(crate) async fn pausing_drops_what_waits(world: World) {
+    let workflow = world.workflow("w").await;
+    let id = world.schedule(workflow, r#"{"name": "s", "interval": "5m", "overlap": "queue"}"#).await;
+    let turned = world.turn(5).await;
+    world.turn(10).await;
+    assert_eq!(world.ledger(id).await, ["0 started 5", "1 queued 10"]);
+    world.control(11, id, Verb::Pause).await;
+    assert_eq!(world.ledger(id).await, ["0 started 5", "1 dropped 10"]);
+    let turned = world.turn_with(12, vec![succeeded(&performs(&turned)[0])]).await;
+    assert_eq!((begun(&turned), turned.next_wakeup), (vec![], None));
+    assert_eq!(world.seen(id).await.progress.run_count, 1);
+}
+
+pub(crate) async fn a_schedule_is_started_by_hand_beside_its_occurrences(mut world: World) {
+    let workflow = world.workflow("w").await;
+    let id = world.schedule(workflow, r#"{"name": "s", "interval": "5m"}"#).await;
+    world.control(1, id, Verb::Pause).await;
+    let run = world.new_run();
+    world.command(1, Command::StartSchedule { id, run }).await;
+    let turned = world.turn(1).await;
+    let by_hand = performs(&turned)[0].clone();
+    let second = world.new_run();
+    let said = refusal(world.try_command(1, Command::StartSchedule { id, run: second }).await);
+    assert!(said.contains(&by_hand.run_id.to_string()), "{said}");
+    world.turn_with(2, vec![succeeded(&by_hand)]).await;
+    world.control(2, id, Verb::Resume { catch_up: false }).await;
+    let schedule = world.seen(id).await;
+    assert_eq!((schedule.progress.n, world.next(id).await), (0, Some(7)));
+    assert_eq!(world.ledger(id).await, Vec::<String>::new());
+}
+
+pub(crate) async fn past_occurrences_run_after_all(world: World) {
+    let workflow = world.workflow("w").await;
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "0 * * * *"}"#).await;
+    let backfill = |from: i64, to: i64, limit: u32| Command::Backfill {
+        id,
+        from: minute(from),
+        to: minute(to),
+        limit,
+        pace: None,
+    };
+    world.command(10, backfill(-180, -60, 10)).await;
+    world.settle(10).await;
+    assert_eq!(
+        world.ledger(id).await,
+        ["0 started -180", "1 started -120", "2 started -60"]
+    );
+    assert_eq!((world.next(id).await, world.runs().await.len()), (Some(60), 3));
+    for (command, message) in [
+        (backfill(-59, -1, 10), "no occurrence"),
+        (backfill(-600, -1, 3), "more than 3"),
+    ] {
+        let said = refusal(world.try_command(10, command).await);
+        assert!(said.contains(message), "{said}");
+    }
+}

@@ -1,0 +1,104 @@
+//! What every store has to do, said against [`store::Store`] alone: each case is run for each store.
+//! Time is a parameter: minutes after a Monday's midnight.
+#![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
+
+mod calendars;
+mod commands;
+mod due;
+mod expiry;
+mod keeping;
+mod overrides;
+mod places;
+mod runs;
+mod schedule_views;
+mod sqlite;
+mod takeover;
+mod views;
+mod workflows;
+mod world;
+
+/// Runs every case for one kind of store. `$place` makes an empty place for a store.
+macro_rules! suite {
+    ($store:ident, $place:expr) => {
+        suite! {@cases $store, $place,
+            due: becomes_one_run_and_one_row,
+            due: is_decided_once_however_often_it_is_claimed,
+            due: is_claimed_in_order_of_time_up_to_the_limit,
+            due: next_wakeup_is_the_earliest_left,
+            due: a_run_that_ends_at_an_instant_is_settled_before_what_is_due_at_it,
+            due: missed_ones_are_caught_up_once,
+            due: a_clock_set_back_runs_nothing_again,
+            due: failures_are_tried_again_until_the_schedule_is_dead,
+            commands: schedules_are_created_all_or_none,
+            commands: a_key_answers_again_and_does_nothing,
+            commands: a_refused_command_leaves_its_key_free,
+            commands: deleted_schedules_are_gone_and_their_ids_stay_unused,
+            commands: an_edit_moves_the_next_time,
+            commands: schedules_change_their_status_only_where_they_may,
+            commands: pausing_drops_what_waits,
+            commands: a_schedule_is_started_by_hand_beside_its_occurrences,
+            commands: past_occurrences_run_after_all,
+            overrides: one_occurrence_is_skipped_moved_or_given_a_payload,
+            overrides: a_withdrawn_override_leaves_nothing,
+            overrides: only_what_comes_can_be_overridden,
+            overrides: frequent_and_far_occurrences_can_be_overridden,
+            workflows: the_same_definition_is_no_new_revision,
+            workflows: triggers_move_with_the_published_revision,
+            workflows: a_trigger_is_disabled_by_its_definition_or_by_hand,
+            workflows: an_archived_workflow_keeps_its_history_alone,
+            workflows: nothing_of_a_paused_workflow_starts_but_by_hand,
+            workflows: a_bad_trigger_stores_nothing,
+            workflows: runs_keep_the_version_they_began_with,
+            places: a_workflow_has_no_more_active_runs_than_it_may,
+            places: free_places_go_round_the_workflows,
+            places: a_start_by_hand_names_the_run_in_its_way,
+            places: a_new_limit_counts_what_is_active,
+            runs: steps_follow_each_other,
+            runs: reports_with_old_tokens_are_refused,
+            runs: a_failing_step_waits_and_is_tried_again,
+            runs: a_step_may_be_skipped_on_error,
+            runs: a_cancelled_run_waits_for_its_attempt_but_not_for_ever,
+            runs: what_takes_too_long_is_ended,
+            runs: an_ended_run_is_retried_from_its_start_or_its_failed_step,
+            runs: refusals_change_nothing,
+            takeover: attempts_of_an_earlier_life_are_handed_out_again,
+            takeover: what_must_not_be_repeated_is_suspended_and_resolved,
+            takeover: lost_effects_are_handed_out_again,
+            takeover: what_was_being_cancelled_has_ended,
+            takeover: a_node_that_leaves_is_not_taken_over,
+            schedule_views: pages_are_stable_under_insertions,
+            schedule_views: filters_and_their_counts_agree,
+            schedule_views: words_are_found_by_their_beginnings,
+            schedule_views: what_is_due_next_comes_first,
+            views: runs_are_listed_by_what_is_asked,
+            views: runs_of_a_schedule_are_paged_without_gaps,
+            views: ledger_rows_are_found_by_their_times,
+            views: workflows_are_paged_by_name,
+            views: figures_count_what_is_there,
+            calendars: a_changed_calendar_moves_what_uses_it,
+            calendars: a_calendar_in_use_is_not_forgotten,
+            calendars: a_calendar_that_cannot_be_built_is_refused,
+            calendars: another_zone_release_recomputes_each_schedule_once,
+            calendars: an_interval_from_completion_is_not_moved,
+            expiry: what_ended_before_is_removed_in_small_batches,
+            expiry: what_has_not_ended_stays_and_stops_nobody,
+            expiry: ids_are_not_given_again,
+            keeping: everything_is_there_after_reopening,
+            keeping: a_copy_opens_and_equals,
+            keeping: what_holds_together_has_no_findings,
+        }
+    };
+    (@cases $store:ident, $place:expr, $($module:ident: $case:ident,)*) => {
+        mod $store {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    super::$module::$case(super::world::World::new(Box::new($place)).await).await;
+                }
+            )*
+        }
+    };
+}
+
+suite!(sqlite_with_threads, crate::sqlite::Folder::new(false));
+suite!(sqlite_inline, crate::sqlite::Folder::new(true));

@@ -1,0 +1,90 @@
+//! One occurrence at a time, changed by hand.
+
+use engine::ScheduleId;
+use engine::schedule::OverrideAction;
+use engine::turn::{Answer, Command};
+use store::Failure;
+
+use crate::world::{World, json, minute, refusal};
+
+async fn put(
+    world: &World,
+    at: i64,
+    id: ScheduleId,
+    nominal: i64,
+    action: Option<OverrideAction>,
+) -> Result<Answer, Failure> {
+    let by = "ada".to_owned();
+    world.try_command(at, Command::Override { id, nominal: minute(nominal), action, by }).await
+}
+
+pub(crate) async fn one_occurrence_is_skipped_moved_or_given_a_payload(world: World) {
+    let workflow = world.workflow("w").await;
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "*/10 * * * *"}"#).await;
+    put(&world, 1, id, 10, Some(OverrideAction::Skip)).await.unwrap();
+    put(&world, 1, id, 20, Some(OverrideAction::Move(minute(25)))).await.unwrap();
+    put(&world, 1, id, 40, Some(OverrideAction::Move(minute(37)))).await.unwrap();
+    let payload = OverrideAction::Payload(json(r#"{"big": 9007199254740993}"#));
+    put(&world, 1, id, 50, Some(payload)).await.unwrap();
+    let actions = world.store().overrides(id).await.unwrap();
+    assert_eq!(actions.len(), 4);
+    world.settle_each(1, 60).await;
+    assert_eq!(
+        world.ledger(id).await,
+        ["0 skipped 10", "1 moved 20", "2 started 30", "3 moved 40", "4 started 50", "5 started 60"]
+    );
+    let run = format!("sched-{id}-n4-rc0").parse().unwrap();
+    let input = world.run(&run).await.view.run.input;
+    assert!(input.get().contains(r#""payload":{"big": 9007199254740993}"#), "{input}");
+    let moved = format!("sched-{id}-n1-rc0").parse().unwrap();
+    let moved = world.run(&moved).await.view.run;
+    assert_eq!((moved.nominal, moved.effective), (Some(minute(20)), Some(minute(25))));
+    assert_eq!(moved.created_at, minute(25));
+}
+
+pub(crate) async fn a_withdrawn_override_leaves_nothing(world: World) {
+    let workflow = world.workflow("w").await;
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "*/10 * * * *"}"#).await;
+    put(&world, 1, id, 10, Some(OverrideAction::Move(minute(15)))).await.unwrap();
+    assert_eq!(world.next(id).await, Some(15));
+    put(&world, 2, id, 10, Some(OverrideAction::Skip)).await.unwrap();
+    assert_eq!(world.store().overrides(id).await.unwrap().len(), 1, "the later one counts");
+    put(&world, 3, id, 10, None).await.unwrap();
+    assert!(world.store().overrides(id).await.unwrap().is_empty());
+    assert_eq!(world.turn(3).await.next_wakeup, Some(minute(10)));
+    world.settle(10).await;
+    assert_eq!(world.ledger(id).await, ["0 started 10"]);
+}
+
+pub(crate) async fn only_what_comes_can_be_overridden(world: World) {
+    let workflow = world.workflow("w").await;
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "*/10 * * * *"}"#).await;
+    world.settle(10).await;
+    for (nominal, action) in [
+        (10, OverrideAction::Skip),
+        (0, OverrideAction::Skip),
+        (25, OverrideAction::Skip),
+        (30, OverrideAction::Move(minute(9))),
+        (30, OverrideAction::Move(minute(11))),
+    ] {
+        let said = refusal(put(&world, 11, id, nominal, Some(action.clone())).await);
+        assert!(!said.is_empty(), "{nominal} {action:?}");
+    }
+    let unknown = put(&world, 11, ScheduleId(99), 20, Some(OverrideAction::Skip)).await;
+    assert_eq!(refusal(unknown), "There is no schedule 99.");
+    assert!(world.store().overrides(id).await.unwrap().is_empty());
+}
+
+pub(crate) async fn frequent_and_far_occurrences_can_be_overridden(world: World) {
+    let workflow = world.workflow("w").await;
+    let year = 365 * 24 * 60;
+    for (fields, nominal) in [
+        (r#"{"name": "s", "interval_seconds": 5}"#, 1),
+        (r#"{"name": "s", "interval_seconds": 5}"#, year),
+        (r#"{"name": "m", "cron": "* * * * *"}"#, year),
+        (r#"{"name": "m", "cron": "* * * * *", "spread": "50s"}"#, year),
+    ] {
+        let id = world.schedule(workflow, fields).await;
+        put(&world, 0, id, nominal, Some(OverrideAction::Skip)).await.unwrap();
+    }
+}

@@ -1,0 +1,95 @@
+//! Limits above the schedules: of a workflow, and of a node.
+
+use engine::run::RunStatus;
+use engine::turn::{Command, Places, Refused};
+use store::Failure;
+
+use crate::world::{World, begun, performs, refusal, succeeded};
+
+fn limited(name: &str, concurrency: u32) -> String {
+    format!("name: {name}\nconcurrency: {concurrency}\nsteps: [{{id: a, type: noop}}]\n")
+}
+
+pub(crate) async fn a_workflow_has_no_more_active_runs_than_it_may(world: World) {
+    let workflow = world.publish(0, &limited("w", 2)).await;
+    let mut ids = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        let fields = format!(r#"{{"name": "{name}", "interval": "5m"}}"#);
+        ids.push(world.schedule(workflow, &fields).await);
+    }
+    let turned = world.turn(5).await;
+    let runs: Vec<String> = ids.iter().map(|id| format!("sched-{id}-n0-rc0")).collect();
+    assert_eq!(begun(&turned), runs[..2]);
+    assert_eq!(world.workflow_view(workflow).await.workflow.active, 2);
+    assert_eq!(world.ledger(ids[2]).await, ["0 queued 5"], "it has its run, but no place yet");
+    assert_eq!(world.status(&runs[2].parse().unwrap()).await, RunStatus::Pending);
+
+    // A place that becomes free goes to the oldest one.
+    let turned = world.turn_with(6, vec![succeeded(&performs(&turned)[1])]).await;
+    assert_eq!(begun(&turned), [runs[2].clone()]);
+    assert_eq!(world.ledger(ids[2]).await, ["0 started 5"]);
+    // One that waits can be cancelled, and takes no place.
+    let cancel = Command::CancelRun { id: runs[3].parse().unwrap(), reason: "enough".to_owned() };
+    world.command(7, cancel).await;
+    let turned = world.turn_with(7, vec![succeeded(&performs(&turned)[0])]).await;
+    assert_eq!(begun(&turned), Vec::<String>::new());
+    assert_eq!(world.workflow_view(workflow).await.workflow.active, 1);
+}
+
+pub(crate) async fn free_places_go_round_the_workflows(world: World) {
+    let mut ids = Vec::new();
+    for (name, schedules) in [("busy", 6), ("calm", 1), ("quiet", 1)] {
+        let workflow = world.publish(0, &limited(name, 100)).await;
+        for _ in 0..schedules {
+            ids.push(world.schedule(workflow, r#"{"name": "s", "at": "2026-03-02T00:05Z"}"#).await);
+        }
+    }
+    let none = world.try_turn(5, Vec::new(), 1_000, Places::new(0)).await;
+    assert_eq!((begun(&none), none.places.look), (vec![], true));
+    // Two places at a time: nobody is served twice before the others have been served.
+    let mut order = Vec::new();
+    let mut places = none.places;
+    for _ in 0..4 {
+        let turned = world.try_turn(5, Vec::new(), 0, Places { free: 2, ..places }).await;
+        places = turned.places;
+        order.extend(begun(&turned));
+    }
+    let run = |place: usize| format!("sched-{}-n0-rc0", ids[place]);
+    let fair = [run(0), run(6), run(7), run(1), run(2), run(3), run(4), run(5)];
+    assert_eq!(order, fair);
+}
+
+pub(crate) async fn a_start_by_hand_names_the_run_in_its_way(mut world: World) {
+    let one = world.workflow("one").await;
+    let two = world.publish(0, &limited("two", 2)).await;
+    let first = world.start(0, one).await.unwrap();
+    let busy = world.start(0, one).await;
+    let Err(Failure::Refused(Refused::Busy { message, run })) = busy else { panic!("{busy:?}") };
+    assert_eq!((run, message.contains(&first.to_string())), (Some(first.clone()), true));
+
+    world.start(0, two).await.unwrap();
+    world.start(0, two).await.unwrap();
+    let said = refusal(world.start(0, two).await);
+    assert!(said.contains("at most 2 at a time"), "before the first of them has begun: {said}");
+    let turned = world.turn(1).await;
+    assert_eq!(begun(&turned).len(), 3);
+    let said = refusal(world.start(1, two).await);
+    assert!(said.contains("has not ended"), "{said}");
+    let reports = performs(&turned).iter().map(succeeded).collect();
+    world.turn_with(2, reports).await;
+    world.start(3, one).await.unwrap();
+    world.start(3, two).await.unwrap();
+    refusal(world.start(3, engine::WorkflowId(99)).await);
+}
+
+pub(crate) async fn a_new_limit_counts_what_is_active(mut world: World) {
+    let workflow = world.workflow("w").await;
+    world.start(0, workflow).await.unwrap();
+    let turned = world.turn(0).await;
+    world.publish(1, &limited("w", 1)).await;
+    assert_eq!(world.workflow_view(workflow).await.workflow.active, 1);
+    refusal(world.start(1, workflow).await);
+    world.turn_with(2, vec![succeeded(&performs(&turned)[0])]).await;
+    assert_eq!(world.workflow_view(workflow).await.workflow.active, 0);
+    world.start(3, workflow).await.unwrap();
+}

@@ -1,0 +1,151 @@
+//! The embedded store: how the suite opens it, and what holds for a file alone.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use calendar::Zones;
+use rusqlite::Connection;
+use store::{Failure, Sqlite, SqliteOptions, Store};
+use tempfile::TempDir;
+
+use crate::world::{Place, World, failed, minute, performs};
+
+/// A folder with a store.
+#[derive(Clone)]
+pub(crate) struct Folder {
+    folder: Arc<TempDir>,
+    inline: bool,
+}
+
+impl Folder {
+    pub(crate) fn new(inline: bool) -> Folder {
+        Folder { folder: Arc::new(tempfile::tempdir().unwrap()), inline }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("punctual.db")
+    }
+
+    fn open_at(&self, path: &Path) -> Result<Arc<dyn Store>, Failure> {
+        let options = SqliteOptions { sync: false, inline: self.inline, ..SqliteOptions::default() };
+        Ok(Arc::new(Sqlite::open(path, Zones::bundled(), options)?))
+    }
+}
+
+impl Place for Folder {
+    fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+        self.open_at(&self.path())
+    }
+
+    fn path_for_copy(&self) -> PathBuf {
+        self.folder.path().join("copy.db")
+    }
+
+    fn open_copy(&self) -> Result<Arc<dyn Store>, Failure> {
+        self.open_at(&self.path_for_copy())
+    }
+}
+
+#[test]
+fn a_file_is_open_once() {
+    let folder = Folder::new(true);
+    let first = folder.open().unwrap();
+    assert!(matches!(folder.open(), Err(Failure::InUse(_))));
+    drop(first);
+    folder.open().unwrap();
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_alone() {
+    let folder = Folder::new(true);
+    drop(folder.open().unwrap());
+    let connection = Connection::open(folder.path()).unwrap();
+    connection.pragma_update(None, "user_version", 999).unwrap();
+    drop(connection);
+    let Err(Failure::Unavailable(message)) = folder.open().map(|_| ()) else {
+        panic!("it opens");
+    };
+    assert!(message.contains("schema version 999"), "{message}");
+}
+
+#[test]
+fn what_is_no_store_is_refused() {
+    let folder = Folder::new(true);
+    std::fs::write(folder.path(), "this is a text, and a long one at that ".repeat(100)).unwrap();
+    let failure = folder.open().map(|_| ()).unwrap_err();
+    assert!(matches!(failure, Failure::Damaged(_)), "{failure:?}");
+}
+
+/// A store with a schedule, a run that waits, one that runs, and a workflow with a limit.
+async fn busy(folder: &Folder) -> World {
+    let mut world = World::new(Box::new(folder.clone())).await;
+    let plain = world.workflow("plain").await;
+    world.schedule(plain, r#"{"name": "every hour", "interval": "1h"}"#).await;
+    let limited = "name: limited\nconcurrency: 2\nsteps: [{id: a, type: noop}]\n";
+    let limited = world.publish(0, limited).await;
+    world.start(0, limited).await.unwrap();
+    world.start(0, plain).await.unwrap();
+    let turned = world.turn(60).await;
+    world.turn_with(60, vec![failed(&performs(&turned)[1])]).await;
+    world
+}
+
+/// Breaks a store by hand: it is found, and mended where that can be done.
+async fn check(breach: &str, code: &str, is_mended: bool) {
+    let folder = Folder::new(true);
+    drop(busy(&folder).await);
+    let connection = Connection::open(folder.path()).unwrap();
+    connection.execute_batch(breach).unwrap();
+    drop(connection);
+    let store = folder.open().unwrap();
+    let codes = |findings: Vec<store::Finding>| {
+        findings.into_iter().map(|found| (found.code, found.repaired)).collect::<Vec<_>>()
+    };
+    let found = codes(store.check(minute(60), false).await.unwrap());
+    assert!(found.contains(&(code, false)), "{breach}: {found:?}");
+    let found = codes(store.check(minute(60), true).await.unwrap());
+    assert!(found.contains(&(code, is_mended)), "{breach}: {found:?}");
+    if is_mended {
+        let left = codes(store.check(minute(60), false).await.unwrap());
+        assert_eq!(left, [], "{breach}");
+    }
+}
+
+#[tokio::test]
+async fn each_breach_is_found_and_mended_where_it_can_be() {
+    for (breach, code, is_mended) in [
+        ("DELETE FROM progress", "schedule-without-progress", false),
+        ("DELETE FROM wakeups WHERE kind = 1", "schedule-without-wakeup", true),
+        ("UPDATE wakeups SET due = due + 1 WHERE kind = 1", "schedule-without-wakeup", true),
+        (
+            "UPDATE progress SET next_nominal = NULL, next_effective = NULL, live = NULL",
+            "schedule-without-next-time",
+            false,
+        ),
+        ("INSERT INTO wakeups VALUES (0, 1, 999)", "wakeup-of-nothing", true),
+        ("INSERT INTO wakeups VALUES (0, 0, 999)", "wakeup-of-nothing", true),
+        ("UPDATE runs SET owner = NULL WHERE status = 1", "run-without-owner", true),
+        ("UPDATE runs SET owner = 999 WHERE status = 1", "run-without-owner", true),
+        ("DELETE FROM wakeups WHERE kind = 0", "waiting-run-without-wakeup", true),
+        ("UPDATE ledger SET run = NULL", "occurrence-without-run", false),
+        ("UPDATE schedule_counts SET count = 7", "counts", true),
+        ("UPDATE workflows SET active = 7 WHERE concurrency = 2", "active-count", true),
+    ] {
+        check(breach, code, is_mended).await;
+    }
+}
+
+#[tokio::test]
+async fn a_mended_run_goes_on() {
+    let folder = Folder::new(true);
+    drop(busy(&folder).await);
+    let connection = Connection::open(folder.path()).unwrap();
+    connection.execute_batch("UPDATE runs SET owner = NULL WHERE status = 1").unwrap();
+    drop(connection);
+    let mut world = World::new(Box::new(folder.clone())).await;
+    world.store().check(minute(60), true).await.unwrap();
+    world.awake_since = minute(60);
+    world.settle(61).await;
+    let ended = world.runs().await.iter().filter(|run| run.ends_with("succeeded")).count();
+    assert_eq!(ended, 3, "{:?}", world.runs().await);
+}

@@ -1,0 +1,115 @@
+//! A node is gone: what it was doing is taken over by the next.
+
+use engine::run::{Resolution, RunStatus, StepStatus};
+use engine::turn::{Command, Places};
+use store::TurnRequest;
+
+use crate::world::{World, performs, refusal, succeeded};
+
+const HARMLESS: &str = "name: w\nsteps: [{id: a, type: noop}, {id: b, type: noop}]\n";
+const ONCE: &str =
+    "name: w\nsteps: [{id: a, type: noop, idempotent: false}, {id: b, type: noop}]\n";
+
+pub(crate) async fn attempts_of_an_earlier_life_are_handed_out_again(mut world: World) {
+    let workflow = world.publish(0, HARMLESS).await;
+    let run = world.start(0, workflow).await.unwrap();
+    let before = performs(&world.turn(0).await)[0].clone();
+    let joined = world.join(5).await;
+    assert_eq!((joined.gone, joined.next_wakeup), (1, Some(crate::world::minute(5))));
+    let turned = world.turn(5).await;
+    assert_eq!(turned.taken_over, 1);
+    let after = performs(&turned)[0].clone();
+    assert_eq!((&after.run_id, after.step), (&run, before.step));
+    assert_eq!(after.idempotency_key(), before.idempotency_key());
+    // The earlier life's report comes too late; the attempt it made is no failure.
+    let turned = world.turn_with(6, vec![succeeded(&before), succeeded(&after)]).await;
+    assert_eq!(turned.refused, 1);
+    assert_eq!(world.run(&run).await.steps[0].attempts, 1);
+    assert_eq!(world.turn(6).await.taken_over, 0, "once");
+    assert_eq!(world.join(7).await.gone, 1, "only the life before is gone now");
+}
+
+pub(crate) async fn what_must_not_be_repeated_is_suspended_and_resolved(mut world: World) {
+    let workflow = world.publish(0, ONCE).await;
+    // What a person says, then the run's status, the next step, and the first step's status.
+    for (resolution, status, next, first) in [
+        (Resolution::Applied, RunStatus::Running, Some(1), Some(StepStatus::Completed)),
+        (Resolution::DidNotHappen, RunStatus::Running, Some(0), None),
+        (Resolution::Failed, RunStatus::Failed, None, Some(StepStatus::Failed)),
+    ] {
+        let run = world.start(0, workflow).await.unwrap();
+        world.turn(0).await;
+        world.join(1).await;
+        let turned = world.turn(1).await;
+        assert_eq!(performs(&turned).len(), 0);
+        assert_eq!(world.status(&run).await, RunStatus::Suspended);
+        refusal(world.start(1, workflow).await);
+
+        let command = Command::ResolveRun { id: run.clone(), resolution };
+        let commanded = world.commanded(2, command.clone(), None).await.unwrap();
+        let steps = commanded.effects.iter().map(|effect| match effect {
+            engine::turn::Effect::Perform(perform) => perform.step,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(steps.collect::<Vec<_>>(), Vec::from_iter(next), "{resolution:?}");
+        let detail = world.run(&run).await;
+        assert_eq!(detail.view.run.status, status, "{resolution:?}");
+        assert_eq!(detail.steps.first().map(|step| step.status), first, "{resolution:?}");
+        refusal(world.try_command(2, command).await);
+        if !status.has_ended() {
+            let reason = "the next case comes".to_owned();
+            world.command(2, Command::CancelRun { id: run.clone(), reason }).await;
+            world.turn(3).await;
+        }
+        assert!(world.status(&run).await.has_ended());
+    }
+}
+
+pub(crate) async fn lost_effects_are_handed_out_again(mut world: World) {
+    let workflow = world.publish(0, HARMLESS).await;
+    world.start(0, workflow).await.unwrap();
+    let lost = performs(&world.turn(0).await)[0].clone();
+    let turn = |performed: Vec<_>| {
+        let moment = engine::Moment::new(crate::world::minute(1), world.awake_since);
+        world.store().turn(TurnRequest {
+            moment,
+            node: world.node,
+            reports: Vec::new(),
+            limit: 10,
+            places: Places::new(10),
+            performed: Some(performed),
+        })
+    };
+    let known = turn(vec![(lost.run, lost.token)]).await.unwrap();
+    assert_eq!(performs(&known).len(), 0);
+    let found = turn(Vec::new()).await.unwrap();
+    let found = performs(&found)[0].clone();
+    assert_eq!((found.run, found.token), (lost.run, lost.token), "the same attempt");
+    let turned = world.turn_with(2, vec![succeeded(&found)]).await;
+    assert_eq!((turned.refused, performs(&turned).len()), (0, 1));
+}
+
+pub(crate) async fn what_was_being_cancelled_has_ended(mut world: World) {
+    let workflow = world.publish(0, ONCE).await;
+    let run = world.start(0, workflow).await.unwrap();
+    world.turn(0).await;
+    let reason = "enough".to_owned();
+    world.command(0, Command::CancelRun { id: run.clone(), reason }).await;
+    world.join(0).await;
+    let turned = world.turn(0).await;
+    assert_eq!(performs(&turned).len(), 0);
+    assert_eq!(world.status(&run).await, RunStatus::Cancelled);
+}
+
+pub(crate) async fn a_node_that_leaves_is_not_taken_over(mut world: World) {
+    let workflow = world.publish(0, HARMLESS).await;
+    world.settle(0).await;
+    world.store().leave(world.node).await.unwrap();
+    assert_eq!(world.join(1).await.gone, 0);
+    // One that leaves while it still performs something is found like one that is gone.
+    world.start(1, workflow).await.unwrap();
+    world.turn(1).await;
+    world.store().leave(world.node).await.unwrap();
+    assert_eq!(world.join(2).await.gone, 1);
+    assert_eq!(world.turn(2).await.taken_over, 1);
+}

@@ -1,0 +1,308 @@
+//! A store with a node in it, and short words for what is done with them.
+
+use std::sync::Arc;
+
+use engine::definition::{self, Definition, ReadContext};
+use engine::run::{AttemptEnd, RunStatus};
+use engine::schedule::{Schedule, read_written};
+use engine::turn::{Answer, Command, Effect, NewRun, NewSchedule, Perform, Places, Verb};
+use engine::{Moment, NodeId, RunId, ScheduleId, WorkflowId};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::value::RawValue;
+use store::{
+    CommandRequest, Failure, Idempotency, LedgerQuery, Report, RunDetail, RunQuery, Store,
+    TurnRequest, Turned, WorkflowView,
+};
+
+/// Where a store of one kind is kept.
+pub(crate) trait Place {
+    /// Opens the store, or makes a new one.
+    fn open(&self) -> Result<Arc<dyn Store>, Failure>;
+    /// A path for a copy of it.
+    fn path_for_copy(&self) -> std::path::PathBuf;
+    /// Opens a copy.
+    fn open_copy(&self) -> Result<Arc<dyn Store>, Failure>;
+}
+
+/// The instant so many minutes after Monday 2026-03-02T00:00Z.
+pub(crate) fn minute(minutes: i64) -> Timestamp {
+    let start: Timestamp = "2026-03-02T00:00:00Z".parse().unwrap();
+    start + SignedDuration::from_mins(minutes)
+}
+
+/// How many minutes after it.
+pub(crate) fn minutes(at: Timestamp) -> i64 {
+    at.duration_since(minute(0)).as_mins()
+}
+
+pub(crate) struct World {
+    place: Box<dyn Place>,
+    store: Option<Arc<dyn Store>>,
+    pub(crate) node: NodeId,
+    pub(crate) awake_since: Timestamp,
+    given: u128,
+}
+
+impl World {
+    pub(crate) async fn new(place: Box<dyn Place>) -> World {
+        let mut world =
+            World { place, store: None, node: NodeId(0), awake_since: minute(0), given: 0 };
+        world.join(0).await;
+        world
+    }
+
+    /// The node's life ends without a word, and another begins.
+    pub(crate) async fn join(&mut self, at: i64) -> store::Joined {
+        self.store = None;
+        let store = self.place.open().unwrap();
+        let moment = Moment::new(minute(at), minute(at));
+        let joined = store.join("node", moment).await.unwrap();
+        (self.node, self.awake_since) = (joined.node, minute(at));
+        self.store = Some(store);
+        joined
+    }
+
+    pub(crate) fn place(&self) -> &dyn Place {
+        &*self.place
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &**self.store.as_ref().unwrap()
+    }
+
+    fn moment(&self, at: i64) -> Moment {
+        Moment::new(minute(at), self.awake_since)
+    }
+
+    pub(crate) fn definition(&self, text: &str) -> Arc<Definition> {
+        let rules = self.store().rules();
+        let known = |id: &str| rules.calendar(id).cloned();
+        let context =
+            ReadContext { zones: rules.zones(), now: minute(0), known_calendar: &known };
+        Arc::new(definition::read(text, &context).unwrap())
+    }
+
+    pub(crate) async fn try_command(&self, at: i64, command: Command) -> Result<Answer, Failure> {
+        self.commanded(at, command, None).await.map(|commanded| commanded.answer)
+    }
+
+    pub(crate) async fn command(&self, at: i64, command: Command) -> Answer {
+        self.try_command(at, command).await.unwrap()
+    }
+
+    pub(crate) async fn commanded(
+        &self,
+        at: i64,
+        command: Command,
+        idempotency: Option<Idempotency>,
+    ) -> Result<store::Commanded, Failure> {
+        let request =
+            CommandRequest { command, moment: self.moment(at), node: self.node, idempotency };
+        self.store().command(request).await
+    }
+
+    /// Saves a definition, and publishes it.
+    pub(crate) async fn publish(&self, at: i64, text: &str) -> WorkflowId {
+        let command = Command::SaveWorkflow {
+            source: text.to_owned(),
+            definition: self.definition(text),
+            publish: true,
+        };
+        match self.command(at, command).await {
+            Answer::Workflow { id, .. } => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A workflow with one step that does nothing.
+    pub(crate) async fn workflow(&self, name: &str) -> WorkflowId {
+        self.publish(0, &format!("name: {name}\nsteps: [{{id: a, type: noop}}]\n")).await
+    }
+
+    pub(crate) fn new_schedule(&self, workflow: WorkflowId, fields: &str) -> NewSchedule {
+        let declared = read_written(fields).unwrap().declared;
+        NewSchedule { workflow, trigger: None, declared }
+    }
+
+    /// A schedule, created at minute 0.
+    pub(crate) async fn schedule(&self, workflow: WorkflowId, fields: &str) -> ScheduleId {
+        self.schedule_at(0, workflow, fields).await
+    }
+
+    pub(crate) async fn schedule_at(
+        &self,
+        at: i64,
+        workflow: WorkflowId,
+        fields: &str,
+    ) -> ScheduleId {
+        let new = self.new_schedule(workflow, fields);
+        match self.command(at, Command::CreateSchedules(vec![new])).await {
+            Answer::Created(ids) => ids[0],
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn control(&self, at: i64, id: ScheduleId, verb: Verb) -> Answer {
+        self.command(at, Command::ControlSchedule { id, verb }).await
+    }
+
+    pub(crate) fn new_run(&mut self) -> NewRun {
+        self.given += 1;
+        NewRun { id: self.given, payload: None, by: "ada".to_owned() }
+    }
+
+    /// Starts the workflow by hand.
+    pub(crate) async fn start(&mut self, at: i64, id: WorkflowId) -> Result<RunId, Failure> {
+        let run = self.new_run();
+        let answer = self.try_command(at, Command::StartWorkflow { id, run }).await?;
+        Ok(run_id(&answer))
+    }
+
+    /// A turn with everything a node could ask for.
+    pub(crate) async fn turn(&self, at: i64) -> Turned {
+        self.turn_with(at, Vec::new()).await
+    }
+
+    pub(crate) async fn turn_with(&self, at: i64, reports: Vec<Report>) -> Turned {
+        self.try_turn(at, reports, 1_000, Places::new(1_000)).await
+    }
+
+    pub(crate) async fn try_turn(
+        &self,
+        at: i64,
+        reports: Vec<Report>,
+        limit: usize,
+        places: Places,
+    ) -> Turned {
+        let request = TurnRequest {
+            moment: self.moment(at),
+            node: self.node,
+            reports,
+            limit,
+            places,
+            performed: None,
+        };
+        self.store().turn(request).await.unwrap()
+    }
+
+    /// Turns until nothing is left to do at this minute; every attempt succeeds.
+    pub(crate) async fn settle(&self, at: i64) {
+        let mut reports = Vec::new();
+        for _ in 0..100 {
+            let turned = self.turn_with(at, reports).await;
+            reports = performs(&turned).iter().map(|perform| succeeded(perform)).collect();
+            let is_due = turned.next_wakeup.is_some_and(|due| due <= minute(at));
+            if reports.is_empty() && !is_due {
+                return;
+            }
+        }
+        panic!("there is always more to do at minute {at}");
+    }
+
+    /// Settles every minute from the one to the other.
+    pub(crate) async fn settle_each(&self, from: i64, to: i64) {
+        for at in from..=to {
+            self.settle(at).await;
+        }
+    }
+
+    pub(crate) async fn seen(&self, id: ScheduleId) -> Schedule {
+        self.store().schedule(id).await.unwrap().unwrap().schedule
+    }
+
+    /// The minute of the next occurrence.
+    pub(crate) async fn next(&self, id: ScheduleId) -> Option<i64> {
+        self.seen(id).await.progress.next.map(|due| minutes(due.effective))
+    }
+
+    /// Rows of the ledger, first to last: number, outcome, nominal minute.
+    pub(crate) async fn ledger(&self, id: ScheduleId) -> Vec<String> {
+        let query = LedgerQuery {
+            schedule: id,
+            outcome: None,
+            from: None,
+            to: None,
+            limit: 1_000,
+            after: None,
+        };
+        let page = self.store().ledger(query).await.unwrap();
+        let row = |row: &store::LedgerRow| {
+            let entry = &row.entry;
+            format!("{} {} {}", entry.n, entry.outcome.name(), minutes(entry.nominal))
+        };
+        page.items.iter().rev().map(row).collect()
+    }
+
+    pub(crate) async fn run(&self, id: &RunId) -> RunDetail {
+        self.store().run(id.clone()).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn status(&self, id: &RunId) -> RunStatus {
+        self.run(id).await.view.run.status
+    }
+
+    /// All runs, first to last: id and status.
+    pub(crate) async fn runs(&self) -> Vec<String> {
+        let query = RunQuery { limit: 1_000, ..RunQuery::default() };
+        let page = self.store().runs(query).await.unwrap();
+        let line = |view: &store::RunView| format!("{} {}", view.run.id, view.run.status.name());
+        page.items.iter().rev().map(line).collect()
+    }
+
+    pub(crate) async fn workflow_view(&self, id: WorkflowId) -> WorkflowView {
+        self.store().workflow(&id.to_string(), None).await.unwrap().unwrap()
+    }
+}
+
+pub(crate) fn run_id(answer: &Answer) -> RunId {
+    match answer {
+        Answer::Run(id) => id.parse().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The attempts that a turn hands out.
+pub(crate) fn performs(turned: &Turned) -> Vec<Perform> {
+    let perform = |effect: &Effect| match effect {
+        Effect::Perform(perform) => Some((**perform).clone()),
+        Effect::Cancel { .. } => None,
+    };
+    turned.effects.iter().filter_map(perform).collect()
+}
+
+/// The ids of the runs whose attempts a turn hands out.
+pub(crate) fn begun(turned: &Turned) -> Vec<String> {
+    performs(turned).iter().map(|perform| perform.run_id.to_string()).collect()
+}
+
+pub(crate) fn json(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap()
+}
+
+fn report(perform: &Perform, end: AttemptEnd) -> Report {
+    Report { run: perform.run, token: perform.token, end }
+}
+
+pub(crate) fn succeeded(perform: &Perform) -> Report {
+    report(perform, AttemptEnd::Succeeded { output: json(r#"{"ok":true}"#) })
+}
+
+pub(crate) fn failed(perform: &Perform) -> Report {
+    report(
+        perform,
+        AttemptEnd::Failed {
+            code: "exit_code".to_owned(),
+            message: "exit code 1".to_owned(),
+            retryable: true,
+            output: None,
+        },
+    )
+}
+
+/// What a refused command says.
+pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, Failure>) -> String {
+    match result {
+        Err(Failure::Refused(refused)) => refused.to_string(),
+        other => panic!("not refused: {other:?}"),
+    }
+}
