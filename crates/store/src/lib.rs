@@ -15,7 +15,9 @@ mod view;
 use futures_util::future::BoxFuture;
 
 pub use failure::Failure;
-pub use request::{CommandRequest, Commanded, Idempotency, Joined, Report, TurnRequest, Turned};
+pub use request::{
+    CommandRequest, Commanded, Expired, Idempotency, Joined, Report, TurnRequest, Turned,
+};
 pub use sqlite::{Sqlite, SqliteOptions};
 pub use view::{
     CalendarView, Cursor, Finding, LedgerQuery, LedgerRow, Page, RunDetail, RunQuery, RunView,
@@ -49,9 +51,11 @@ pub trait Store: Send + Sync + 'static {
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded>;
 
     /// The calendar is known from now on; the schedules that use it are returned, to be recomputed.
+    /// One that cannot be built, or without which others could not, is refused.
     fn put_calendar(&self, id: &str, spec: &str, moment: Moment) -> Answered<'_, Vec<ScheduleId>>;
 
-    /// The calendar is forgotten, unless a schedule uses it ([`Failure::Refused`]).
+    /// The calendar is forgotten, unless a schedule or another calendar uses it
+    /// ([`Failure::Refused`]); whether it was there.
     fn delete_calendar(&self, id: &str) -> Answered<'_, bool>;
 
     /// Up to `limit` schedules with an id after `after`, to be recomputed, if they were last computed
@@ -64,8 +68,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> Answered<'_, Vec<ScheduleId>>;
 
     /// Ended runs, their steps and ledger rows from before `before` are removed, at most `limit` of
-    /// each; how many were.
-    fn expire(&self, before: Timestamp, limit: usize) -> Answered<'_, u64>;
+    /// each; whether there may be more is told.
+    fn expire(&self, before: Timestamp, limit: usize) -> Answered<'_, Expired>;
 
     /// A page of schedules, by id.
     fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>>;

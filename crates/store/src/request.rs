@@ -102,3 +102,12 @@ pub struct Joined {
     /// Earlier lives of nodes whose work is to be taken over.
     pub gone: usize,
 }
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expired {
+    /// How many runs, ledger rows and remembered answers.
+    pub removed: u64,
+    /// Whether there may be more.
+    pub more: bool,
+}

@@ -1,5 +1,6 @@
 //! What people do with a schedule: pause, resume, revive, edit, start, backfill.
 
+use calendar::Rule;
 use jiff::{SignedDuration, Timestamp};
 
 use super::declared::{Declared, LARGEST_QUEUE};
@@ -104,7 +105,10 @@ impl Decider<'_, '_> {
 
     /// The rule is the same, but what it means has changed.
     pub(super) fn recompute(&mut self) {
-        if self.schedule.status == Status::Active && self.schedule.progress.next.is_some() {
+        // One that counts from the end of a run depends on neither, and the end is not in the mark.
+        let counts_from_end = matches!(self.situation.plan.timing.rule(), Rule::AfterCompletion(_));
+        let waits = self.schedule.status == Status::Active && self.schedule.progress.next.is_some();
+        if waits && !counts_from_end {
             self.schedule.progress.next = self.next_after(self.schedule.progress.mark);
             self.finish_if_exhausted();
         }

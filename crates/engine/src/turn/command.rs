@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::runs::Origin;
 use super::{Book, Change, OverrideWrite, Turn, WorkflowStatus};
 use crate::definition::Definition;
-use crate::ids::{RunId, ScheduleId, WorkflowId};
+use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
 use crate::run::{self, Resolution};
 use crate::schedule::{
     self, Declared, Input, Override, OverrideAction, Schedule, Status, Upcoming, Written,
@@ -435,8 +435,13 @@ impl<B: Book> Turn<'_, B> {
             return Some(Refused::Conflict("The rule cannot be read any more.".to_owned()));
         };
         let mark = schedule.progress.mark;
-        // Rolling moves an occurrence by days, not by years: the search is short.
-        let after = mark.min(nominal.checked_sub(SignedDuration::from_hours(24 * 31)).ok()?);
+        // Rolling moves an occurrence by days, not by years: the search is short. Without a calendar
+        // none happens before its nominal time.
+        let earlier = match plan.timing.calendar() {
+            Some(_) => SignedDuration::from_hours(24 * 31),
+            None => SignedDuration::from_millis(1),
+        };
+        let after = nominal.checked_sub(earlier).unwrap_or(Timestamp::MIN);
         let mut coming = plan.timing.after(after).take(100_000);
         let found = coming.find(|due| due.nominal >= nominal);
         let known = found.is_some_and(|due| due.nominal == nominal && due.effective > mark);
@@ -465,15 +470,23 @@ impl<B: Book> Turn<'_, B> {
         Ok(started.map(|()| Answer::Run(RunId::Other(new.id).to_string())))
     }
 
-    /// Whoever starts something by hand is not put into a queue, but told who is in the way.
+    /// Whoever starts something by hand is not put into a queue, but told who is in the way. Runs that
+    /// have not begun yet have their places all the same.
     fn at_its_limit(&mut self, id: WorkflowId) -> Result<Option<Refused>, B::Error> {
         let Some(slot) = self.load_workflow(id)? else { return Ok(Some(unknown_workflow(id))) };
         let workflow = &slot.workflow;
-        let Some(limit) = workflow.concurrency.filter(|limit| workflow.active >= *limit) else {
-            return Ok(None);
-        };
+        let Some(limit) = workflow.concurrency else { return Ok(None) };
+        let active = workflow.active;
         let what = format!("Workflow {} runs at most {limit} at a time", workflow.name);
-        let in_the_way = self.book.active_runs(id, 1)?.first().copied();
+        let room = limit.saturating_sub(active) as usize;
+        let waiting = self.book.pending_after(id, RunKey(i64::MIN), room.max(1))?;
+        if waiting.len() < room {
+            return Ok(None);
+        }
+        let in_the_way = match active {
+            0 => waiting.first().copied(),
+            _ => self.book.active_runs(id, 1)?.first().copied(),
+        };
         let run = self.run_id(in_the_way)?;
         Ok(Some(Refused::busy(what, run)))
     }

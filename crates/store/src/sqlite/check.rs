@@ -30,16 +30,18 @@ const INVARIANTS: [Invariant; 9] = [
     Invariant {
         code: "schedule-without-wakeup",
         breaches: "SELECT p.id, '' FROM progress p JOIN schedules s ON s.id = p.id
-                   WHERE s.status = 0 AND p.next_effective IS NOT NULL AND NOT EXISTS
-                   (SELECT 1 FROM wakeups w
-                    WHERE w.due <= p.next_effective AND w.kind = 1 AND w.id = p.id)",
+                   LEFT JOIN (SELECT id, min(due) AS due FROM wakeups WHERE kind = 1 GROUP BY id) w
+                     ON w.id = p.id
+                   WHERE s.status = 0 AND p.next_effective IS NOT NULL
+                     AND (w.due IS NULL OR w.due > p.next_effective)",
         message: "schedule {id} has a next time, but nothing wakes it",
         mend: Some(
             "INSERT OR IGNORE INTO wakeups (due, kind, id)
              SELECT p.next_effective, 1, p.id FROM progress p JOIN schedules s ON s.id = p.id
-             WHERE s.status = 0 AND p.next_effective IS NOT NULL AND NOT EXISTS
-             (SELECT 1 FROM wakeups w
-              WHERE w.due <= p.next_effective AND w.kind = 1 AND w.id = p.id)",
+             LEFT JOIN (SELECT id, min(due) AS due FROM wakeups WHERE kind = 1 GROUP BY id) w
+               ON w.id = p.id
+             WHERE s.status = 0 AND p.next_effective IS NOT NULL
+               AND (w.due IS NULL OR w.due > p.next_effective)",
         ),
     },
     Invariant {
@@ -64,22 +66,25 @@ const INVARIANTS: [Invariant; 9] = [
     Invariant {
         code: "run-without-owner",
         breaches: "SELECT key, '' FROM runs INDEXED BY runs_open
-                   WHERE status < 4 AND status = 1
-                   AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes))",
+                   WHERE status = 1 AND status < 4 AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes))",
         message: "run {id} is running, but no node performs it",
-        mend: None,
+        // As if a node that is gone had performed it: it is taken over with the next turn.
+        mend: Some(
+            "UPDATE runs SET owner = 0
+              WHERE status = 1 AND status < 4 AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes));
+             INSERT OR IGNORE INTO nodes (id, name, started_at) VALUES (0, 'lost', 0);
+             INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (0, 2, 0)",
+        ),
     },
     Invariant {
         code: "waiting-run-without-wakeup",
         breaches: "SELECT key, '' FROM runs INDEXED BY runs_open
-                   WHERE status < 4 AND status = 2 AND NOT EXISTS
-                   (SELECT 1 FROM wakeups w WHERE w.kind = 0 AND w.id = runs.key)",
+                   WHERE status = 2 AND status < 4 AND key NOT IN (SELECT id FROM wakeups WHERE kind = 0)",
         message: "run {id} waits, but nothing wakes it",
         mend: Some(
             "INSERT OR IGNORE INTO wakeups (due, kind, id)
              SELECT coalesce(retry_at, created_at), 0, key FROM runs INDEXED BY runs_open
-             WHERE status < 4 AND status = 2 AND NOT EXISTS
-             (SELECT 1 FROM wakeups w WHERE w.kind = 0 AND w.id = runs.key)",
+             WHERE status = 2 AND status < 4 AND key NOT IN (SELECT id FROM wakeups WHERE kind = 0)",
         ),
     },
     Invariant {
@@ -106,11 +111,11 @@ const INVARIANTS: [Invariant; 9] = [
         breaches: "SELECT w.id, w.name FROM workflows w
                    WHERE w.concurrency IS NOT NULL AND w.active <>
                    (SELECT count(*) FROM runs r INDEXED BY runs_open
-                    WHERE r.status < 4 AND r.status IN (1, 2, 3) AND r.workflow = w.id)",
+                    WHERE r.status IN (1, 2, 3) AND r.status < 4 AND r.workflow = w.id)",
         message: "workflow {text} counts its active runs wrongly",
         mend: Some(
             "UPDATE workflows SET active = (SELECT count(*) FROM runs r INDEXED BY runs_open
-              WHERE r.status < 4 AND r.status IN (1, 2, 3) AND r.workflow = workflows.id)
+              WHERE r.status IN (1, 2, 3) AND r.status < 4 AND r.workflow = workflows.id)
              WHERE concurrency IS NOT NULL",
         ),
     },

@@ -30,7 +30,7 @@ use self::core::Core;
 use self::reader::Readers;
 use self::writer::{Writer, commit_group, in_savepoint};
 use crate::failure::Failure;
-use crate::request::{CommandRequest, Commanded, Joined, TurnRequest, Turned};
+use crate::request::{CommandRequest, Commanded, Expired, Joined, TurnRequest, Turned};
 use crate::view::{
     CalendarView, Finding, LedgerQuery, LedgerRow, Page, RunDetail, RunQuery, RunView,
     ScheduleQuery, ScheduleView, Stats, WorkflowQuery, WorkflowView,
@@ -226,7 +226,7 @@ impl Store for Sqlite {
         self.write(move |core| core.outdated(&zones, after, limit))
     }
 
-    fn expire(&self, before: Timestamp, limit: usize) -> Answered<'_, u64> {
+    fn expire(&self, before: Timestamp, limit: usize) -> Answered<'_, Expired> {
         self.write(move |core| core.expire(before, limit))
     }
 

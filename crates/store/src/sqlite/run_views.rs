@@ -84,12 +84,13 @@ pub(super) fn runs(connection: &Connection, query: &RunQuery) -> Result<Page<Run
     Ok(Page { items, total, next })
 }
 
-/// A schedule's own runs and those by hand are found by different indexes.
+/// A schedule's first runs of occurrences, and its retries and those by hand, are found by different
+/// indexes.
 fn of_schedule(connection: &Connection, query: &RunQuery) -> Result<Vec<RunView>, Failure> {
     let occurrences = "runs r INDEXED BY runs_by_occurrence";
-    let mut items = read(connection, query, "AND r.n IS NOT NULL", occurrences)?;
-    let by_hand = "runs r INDEXED BY runs_by_hand";
-    items.extend(read(connection, query, "AND r.n IS NULL", by_hand)?);
+    let mut items = read(connection, query, "AND r.n IS NOT NULL AND r.retry = 0", occurrences)?;
+    let besides = "runs r INDEXED BY runs_besides";
+    items.extend(read(connection, query, "AND (r.n IS NULL OR r.retry > 0)", besides)?);
     items.sort_by_key(|view| std::cmp::Reverse(view.run.key));
     Ok(items)
 }
@@ -101,12 +102,8 @@ fn read(
     source: &str,
 ) -> Result<Vec<RunView>, Failure> {
     let (conditions, params) = conditions(query);
-    // Occurrences of a schedule are in the order of their numbers, which is that of their keys.
-    let order = if source.ends_with("runs_by_occurrence") {
-        "r.n DESC, r.retry DESC"
-    } else {
-        "r.key DESC"
-    };
+    // First runs of occurrences are in the order of their numbers, which is that of their keys.
+    let order = if source.ends_with("runs_by_occurrence") { "r.n DESC" } else { "r.key DESC" };
     let sql = format!(
         "SELECT {}, w.name FROM {source} JOIN workflows w ON w.id = r.workflow
          {conditions} {also} ORDER BY {order} LIMIT {}",

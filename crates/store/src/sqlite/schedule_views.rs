@@ -204,7 +204,8 @@ fn count_found(
     wanted: &[String],
     lead: &str,
 ) -> Result<Total, Failure> {
-    let sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE word >= ?1 AND word < ?2 LIMIT ?3)";
+    let sql = "SELECT count(DISTINCT schedule) FROM
+               (SELECT schedule FROM words WHERE word >= ?1 AND word < ?2 LIMIT ?3)";
     let end = format!("{lead}\u{10ffff}");
     let found: u64 =
         connection.prepare_cached(sql)?.query_row((lead, end, COUNTED + 1), |row| row.get(0))?;

@@ -13,10 +13,13 @@ use super::apply::remember_greatest;
 use super::core::Core;
 use super::rows::ms;
 use crate::failure::Failure;
+use crate::request::Expired;
 use crate::view::CalendarView;
 
 /// Pages copied between two looks at the clock of others.
 const BACKUP_PAGES: i32 = 1_024;
+/// For each run that may be removed, so many are looked at: the others have not ended.
+const PASSED_OVER: usize = 20;
 /// Answers to idempotency keys are kept so long after the last use of expiry.
 const KEYS_KEPT_MS: i64 = 24 * 3_600_000;
 
@@ -28,6 +31,19 @@ pub(super) fn calendars(connection: &Connection) -> Result<Vec<CalendarView>, Fa
 
 /// The rules that the stored calendars make. A calendar may be composed of others, in any order.
 pub(super) fn load_rules(connection: &Connection, zones: Arc<Zones>) -> Result<Rules, Failure> {
+    let (rules, broken) = build_rules(connection, zones)?;
+    if !broken.is_empty() {
+        let names: Vec<&str> = broken.iter().map(|spec| spec.id.as_str()).collect();
+        tracing::error!(calendars = names.join(", "), "calendars cannot be built any more");
+    }
+    Ok(rules)
+}
+
+/// The rules, and the calendars that cannot be built.
+fn build_rules(
+    connection: &Connection,
+    zones: Arc<Zones>,
+) -> Result<(Rules, Vec<CalendarSpec>), Failure> {
     let mut rules = Rules::new(zones);
     let mut left = Vec::new();
     for view in calendars(connection)? {
@@ -35,7 +51,7 @@ pub(super) fn load_rules(connection: &Connection, zones: Arc<Zones>) -> Result<R
             .map_err(|error| Failure::Damaged(format!("calendar {}: {error}", view.id)))?;
         left.push(CalendarSpec { id: view.id, ..spec });
     }
-    while !left.is_empty() {
+    loop {
         let before = left.len();
         left.retain(|spec| match rules.build_calendar(spec) {
             Ok(calendar) => {
@@ -45,12 +61,9 @@ pub(super) fn load_rules(connection: &Connection, zones: Arc<Zones>) -> Result<R
             Err(_) => true,
         });
         if left.len() == before {
-            let names: Vec<&str> = left.iter().map(|spec| spec.id.as_str()).collect();
-            tracing::error!(calendars = names.join(", "), "calendars cannot be built any more");
-            break;
+            return Ok((rules, left));
         }
     }
-    Ok(rules)
 }
 
 impl Core {
@@ -62,7 +75,16 @@ impl Core {
     ) -> Result<Vec<ScheduleId>, Failure> {
         let sql = "INSERT OR REPLACE INTO calendars (id, spec) VALUES (?1, ?2)";
         self.connection.prepare_cached(sql)?.execute([id, spec])?;
-        self.reload_rules()?;
+        self.reload_rules(Some(id), |broken| match broken.id == id {
+            true => match self.rules().build_calendar(broken) {
+                Err(mistakes) => Refused::Invalid(vec![(0, mistakes)]),
+                Ok(_) => Refused::Conflict(format!("Calendar {id} would be made of itself.")),
+            },
+            false => Refused::Conflict(format!(
+                "Calendar {} could not be made any more with this calendar {id}.",
+                broken.id
+            )),
+        })?;
         // Composed calendars change with their parts: all schedules with a calendar are looked at.
         let sql = "SELECT id FROM schedules WHERE calendar IS NOT NULL";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -81,12 +103,27 @@ impl Core {
         drop(statement);
         let sql = "DELETE FROM calendars WHERE id = ?1";
         let deleted = self.connection.prepare_cached(sql)?.execute([id])? > 0;
-        self.reload_rules()?;
+        self.reload_rules(None, |broken| {
+            Refused::Conflict(format!("Calendar {id} is used by calendar {}.", broken.id))
+        })?;
         Ok(deleted)
     }
 
-    fn reload_rules(&mut self) -> Result<(), Failure> {
-        let rules = load_rules(&self.connection, self.rules().zones().clone())?;
+    /// Calendars that were known stay known, or it is refused with the first that would not.
+    fn reload_rules(
+        &self,
+        changed: Option<&str>,
+        refused: impl Fn(&CalendarSpec) -> Refused,
+    ) -> Result<(), Failure> {
+        let before = self.rules();
+        let (rules, broken) = build_rules(&self.connection, before.zones().clone())?;
+        // Others have been broken for long, by a new program or zone database.
+        let is_lost = |spec: &&CalendarSpec| {
+            Some(&*spec.id) == changed || before.calendar(&spec.id).is_some()
+        };
+        if let Some(lost) = broken.iter().find(is_lost) {
+            return Err(Failure::Refused(refused(lost)));
+        }
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
         Ok(())
     }
@@ -120,62 +157,81 @@ impl Core {
         Ok(ids)
     }
 
-    pub(super) fn expire(&mut self, before: Timestamp, limit: usize) -> Result<u64, Failure> {
-        let connection = &self.connection;
-        // Keys are in the order of creation: the oldest runs are at the beginning.
-        let sql = "SELECT key, status, created_at, ended_at FROM runs ORDER BY key LIMIT ?1";
-        let mut statement = connection.prepare_cached(sql)?;
-        let read = |row: &rusqlite::Row<'_>| {
-            let ended: Option<i64> = row.get(3)?;
-            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, ended))
-        };
-        let oldest = statement.query_map([limit], read)?.collect::<Result<Vec<_>, _>>()?;
-        let expired: Vec<i64> = oldest
-            .into_iter()
-            .filter(|(_, status, ended)| *status >= 4 && ended.is_some_and(|at| at < ms(before)))
-            .map(|(key, ..)| key)
-            .collect();
-        for key in &expired {
-            connection.prepare_cached("DELETE FROM steps WHERE run = ?1")?.execute([key])?;
-            connection.prepare_cached("DELETE FROM runs WHERE key = ?1")?.execute([key])?;
-        }
-        if let Some(last) = expired.last() {
-            remember_greatest(connection, "greatest_run", *last)?;
-        }
+    pub(super) fn expire(&mut self, before: Timestamp, limit: usize) -> Result<Expired, Failure> {
+        let (runs, more_runs) = self.expire_runs(before, limit)?;
         let sql = "DELETE FROM idempotency WHERE key IN
                    (SELECT key FROM idempotency WHERE created_at < ?1 LIMIT ?2)";
-        let keys = connection
+        let keys = self
+            .connection
             .prepare_cached(sql)?
             .execute(params![ms(before).max(KEYS_KEPT_MS) - KEYS_KEPT_MS, limit])?;
-        let ledger = self.expire_ledger(before, limit)?;
-        Ok((expired.len() + keys) as u64 + ledger)
+        let (rows, more_rows) = self.expire_ledger(before, limit)?;
+        let more = more_runs || more_rows || keys == limit;
+        Ok(Expired { removed: (runs + keys + rows) as u64, more })
     }
 
-    /// The ledger is clustered by schedule: a few schedules in each go, going on where it stopped.
-    fn expire_ledger(&self, before: Timestamp, limit: usize) -> Result<u64, Failure> {
+    /// Keys are in the order of creation: the oldest runs are at the beginning. Those that have not
+    /// ended are passed over.
+    fn expire_runs(&self, before: Timestamp, limit: usize) -> Result<(usize, bool), Failure> {
+        let sql = "SELECT key, status, created_at, ended_at FROM runs ORDER BY key LIMIT ?1";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut oldest = statement.query([limit.saturating_mul(PASSED_OVER)])?;
+        let mut expired: Vec<i64> = Vec::new();
+        let mut is_full = false;
+        while let Some(row) = oldest.next()? {
+            if row.get::<_, i64>(2)? >= ms(before) {
+                break;
+            }
+            let ended: Option<i64> = row.get(3)?;
+            if row.get::<_, i64>(1)? < 4 || ended.is_none_or(|at| at >= ms(before)) {
+                continue;
+            }
+            is_full = expired.len() == limit;
+            if is_full {
+                break;
+            }
+            expired.push(row.get(0)?);
+        }
+        drop(oldest);
+        for key in &expired {
+            self.connection.prepare_cached("DELETE FROM steps WHERE run = ?1")?.execute([key])?;
+            self.connection.prepare_cached("DELETE FROM runs WHERE key = ?1")?.execute([key])?;
+        }
+        if let Some(last) = expired.last() {
+            remember_greatest(&self.connection, "greatest_run", *last)?;
+        }
+        Ok((expired.len(), is_full))
+    }
+
+    /// The ledger is clustered by schedule: a few schedules in each go, going on where it stopped,
+    /// until all of them have had their turn.
+    fn expire_ledger(&self, before: Timestamp, limit: usize) -> Result<(usize, bool), Failure> {
         let connection = &self.connection;
         let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'expired_schedule'";
-        let from: i64 = connection
-            .prepare_cached(sql)?
-            .query_row([], |row| row.get(0))
-            .optional()?
-            .unwrap_or(0);
-        let sql =
-            "SELECT DISTINCT schedule FROM ledger WHERE schedule > ?1 ORDER BY schedule LIMIT ?2";
-        let mut statement = connection.prepare_cached(sql)?;
-        let schedules = statement.query_map(params![from, limit], |row| row.get(0))?;
-        let schedules = schedules.collect::<Result<Vec<i64>, _>>()?;
-        let sql = "DELETE FROM ledger WHERE schedule = ?1 AND n IN
-                   (SELECT n FROM ledger WHERE schedule = ?1 AND decided_at < ?2 ORDER BY n LIMIT ?3)";
-        let mut deleted = 0;
-        for schedule in &schedules {
-            let params = params![schedule, ms(before), limit];
-            deleted += connection.prepare_cached(sql)?.execute(params)? as u64;
+        let known = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+        let mut done: i64 = known.unwrap_or(0);
+        let next = "SELECT schedule FROM ledger WHERE schedule > ?1 ORDER BY schedule LIMIT 1";
+        let delete = "DELETE FROM ledger WHERE schedule = ?1 AND n IN
+                      (SELECT n FROM ledger WHERE schedule = ?1 AND decided_at < ?2
+                       ORDER BY n LIMIT ?3)";
+        let mut removed = 0;
+        let mut more = true;
+        for _ in 0..limit {
+            let found = connection.prepare_cached(next)?.query_row([done], |row| row.get(0));
+            let Some(schedule) = found.optional()? else {
+                (done, more) = (0, false);
+                break;
+            };
+            let params = params![schedule, ms(before), limit - removed];
+            removed += connection.prepare_cached(delete)?.execute(params)?;
+            if removed == limit {
+                break;
+            }
+            done = schedule;
         }
-        let next = schedules.last().filter(|_| schedules.len() == limit).copied().unwrap_or(0);
         let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('expired_schedule', ?1)";
-        connection.prepare_cached(sql)?.execute([next.to_string()])?;
-        Ok(deleted)
+        connection.prepare_cached(sql)?.execute([done.to_string()])?;
+        Ok((removed, more))
     }
 }
 
@@ -188,9 +244,14 @@ pub(super) fn backup(connection: &Connection, to: &Path) -> Result<u64, Failure>
         ))));
     }
     let mut copy = Connection::open(to)?;
-    let backup = rusqlite::backup::Backup::new(connection, &mut copy)?;
+    // Inside of a transaction the source stays as it is, and what others write meanwhile does not make
+    // the copy begin again.
+    let instant = connection.unchecked_transaction()?;
+    instant.query_row("SELECT count(*) FROM meta", [], |_| Ok(()))?;
+    let backup = rusqlite::backup::Backup::new(&instant, &mut copy)?;
     backup.run_to_completion(BACKUP_PAGES, std::time::Duration::ZERO, None)?;
     drop(backup);
+    drop(instant);
     copy.pragma_update(None, "journal_mode", "DELETE")?;
     copy.close().map_err(|(_, error)| Failure::from(error))?;
     std::fs::File::open(to)

@@ -20,7 +20,8 @@ pub(crate) async fn schedules_are_created_all_or_none(world: World) {
     let workflow = world.workflow("w").await;
     let good = world.new_schedule(workflow, r#"{"name": "good", "interval": "5m"}"#);
     let bad = world.new_schedule(workflow, r#"{"name": "bad", "cron": "61 * * * *"}"#);
-    let worse = world.new_schedule(workflow, r#"{"name": "", "timezone": "Mars/Base", "interval": "5m"}"#);
+    let worse =
+        world.new_schedule(workflow, r#"{"name": "", "timezone": "Mars/Base", "interval": "5m"}"#);
     let all = vec![good.clone(), bad, good.clone(), worse];
     let Err(Failure::Refused(Refused::Invalid(invalid))) =
         world.try_command(0, Command::CreateSchedules(all)).await
@@ -36,7 +37,8 @@ pub(crate) async fn schedules_are_created_all_or_none(world: World) {
     refusal(world.try_command(0, Command::CreateSchedules(all)).await);
     assert_eq!(count(&world).await, 0);
 
-    let Answer::Created(ids) = world.command(0, Command::CreateSchedules(vec![good; 3])).await else {
+    let Answer::Created(ids) = world.command(0, Command::CreateSchedules(vec![good; 3])).await
+    else {
         panic!("not created");
     };
     assert!(ids.is_sorted() && ids.len() == 3);
@@ -153,7 +155,8 @@ pub(crate) async fn schedules_change_their_status_only_where_they_may(world: Wor
 
 pub(crate) async fn pausing_drops_what_waits(world: World) {
     let workflow = world.workflow("w").await;
-    let id = world.schedule(workflow, r#"{"name": "s", "interval": "5m", "overlap": "queue"}"#).await;
+    let id =
+        world.schedule(workflow, r#"{"name": "s", "interval": "5m", "overlap": "queue"}"#).await;
     let turned = world.turn(5).await;
     world.turn(10).await;
     assert_eq!(world.ledger(id).await, ["0 started 5", "1 queued 10"]);
@@ -194,15 +197,11 @@ pub(crate) async fn past_occurrences_run_after_all(world: World) {
     };
     world.command(10, backfill(-180, -60, 10)).await;
     world.settle(10).await;
-    assert_eq!(
-        world.ledger(id).await,
-        ["0 started -180", "1 started -120", "2 started -60"]
-    );
+    assert_eq!(world.ledger(id).await, ["0 started -180", "1 started -120", "2 started -60"]);
     assert_eq!((world.next(id).await, world.runs().await.len()), (Some(60), 3));
-    for (command, message) in [
-        (backfill(-59, -1, 10), "no occurrence"),
-        (backfill(-600, -1, 3), "more than 3"),
-    ] {
+    for (command, message) in
+        [(backfill(-59, -1, 10), "no occurrence"), (backfill(-600, -1, 3), "more than 3")]
+    {
         let said = refusal(world.try_command(10, command).await);
         assert!(said.contains(message), "{said}");
     }

@@ -7,7 +7,8 @@ use crate::world::{World, begun, failed, minute, minutes, performs, succeeded};
 
 pub(crate) async fn becomes_one_run_and_one_row(world: World) {
     let workflow = world.workflow("w").await;
-    let id = world.schedule(workflow, r#"{"name": "s", "interval": "5m", "payload": {"a": 1}}"#).await;
+    let id =
+        world.schedule(workflow, r#"{"name": "s", "interval": "5m", "payload": {"a": 1}}"#).await;
     assert_eq!(world.next(id).await, Some(5));
     let early = world.turn(4).await;
     assert_eq!((early.claimed, begun(&early)), (0, vec![]));
@@ -32,7 +33,8 @@ pub(crate) async fn becomes_one_run_and_one_row(world: World) {
 
 pub(crate) async fn is_decided_once_however_often_it_is_claimed(world: World) {
     let workflow = world.workflow("w").await;
-    let id = world.schedule(workflow, r#"{"name": "s", "interval": "5m", "overlap": "allow"}"#).await;
+    let id =
+        world.schedule(workflow, r#"{"name": "s", "interval": "5m", "overlap": "allow"}"#).await;
     for _ in 0..3 {
         world.turn(5).await;
     }
@@ -55,7 +57,8 @@ pub(crate) async fn is_claimed_in_order_of_time_up_to_the_limit(world: World) {
         let next = turned.next_wakeup.filter(|at| *at <= minute(10)).map(minutes);
         assert_eq!(next, left, "due ones that were over the limit are still there");
     }
-    let started: Vec<String> = by_time.iter().map(|id| format!("sched-{id}-n0-rc0 running")).collect();
+    let started: Vec<String> =
+        by_time.iter().map(|id| format!("sched-{id}-n0-rc0 running")).collect();
     assert_eq!(world.runs().await, started);
 }
 
@@ -72,7 +75,9 @@ pub(crate) async fn next_wakeup_is_the_earliest_left(world: World) {
     assert_eq!(world.store().stats(minute(21)).await.unwrap().next_wakeup, Some(minute(20)));
 }
 
-pub(crate) async fn a_run_that_ends_at_an_instant_is_settled_before_what_is_due_at_it(world: World) {
+pub(crate) async fn a_run_that_ends_at_an_instant_is_settled_before_what_is_due_at_it(
+    world: World,
+) {
     let workflow = world.workflow("w").await;
     let id = world.schedule(workflow, r#"{"name": "s", "interval": "5m"}"#).await;
     let turned = world.turn(5).await;
@@ -93,7 +98,10 @@ pub(crate) async fn missed_ones_are_caught_up_once(mut world: World) {
         world.ledger(last).await,
         ["0 coalesced 5", "1 coalesced 10", "2 coalesced 15", "3 started 20"]
     );
-    assert_eq!(world.ledger(none).await, ["0 missed 5", "1 missed 10", "2 missed 15", "3 missed 20"]);
+    assert_eq!(
+        world.ledger(none).await,
+        ["0 missed 5", "1 missed 10", "2 missed 15", "3 missed 20"]
+    );
     assert_eq!((world.next(last).await, world.next(none).await), (Some(25), Some(25)));
 }
 
@@ -110,7 +118,8 @@ pub(crate) async fn a_clock_set_back_runs_nothing_again(world: World) {
 pub(crate) async fn failures_are_tried_again_until_the_schedule_is_dead(world: World) {
     let definition = "name: w\nsteps: [{id: a, type: noop, retry: {max: 1}}]\n";
     let workflow = world.publish(0, definition).await;
-    let fields = r#"{"name": "s", "cron": "0 * * * *", "max_retries": 1, "retry": {"delay": "2m"}}"#;
+    let fields =
+        r#"{"name": "s", "cron": "0 * * * *", "max_retries": 1, "retry": {"delay": "2m"}}"#;
     let id = world.schedule(workflow, fields).await;
     let turned = world.turn(60).await;
     let turned = world.turn_with(61, vec![failed(&performs(&turned)[0])]).await;

@@ -31,7 +31,14 @@ pub(crate) async fn one_occurrence_is_skipped_moved_or_given_a_payload(world: Wo
     world.settle_each(1, 60).await;
     assert_eq!(
         world.ledger(id).await,
-        ["0 skipped 10", "1 moved 20", "2 started 30", "3 moved 40", "4 started 50", "5 started 60"]
+        [
+            "0 skipped 10",
+            "1 moved 20",
+            "2 started 30",
+            "3 moved 40",
+            "4 started 50",
+            "5 started 60"
+        ]
     );
     let run = format!("sched-{id}-n4-rc0").parse().unwrap();
     let input = world.run(&run).await.view.run.input;

@@ -183,8 +183,14 @@ pub(crate) async fn refusals_change_nothing(mut world: World) {
             Command::RetryRun { id: run.clone(), from_start: false, run: one },
             "Cannot retry run with status 'succeeded'.",
         ),
-        (Command::CancelRun { id: unknown.clone(), reason: reason() }, "There is no run sched-9-n0-rc0."),
-        (Command::RetryRun { id: unknown, from_start: true, run: two }, "There is no run sched-9-n0-rc0."),
+        (
+            Command::CancelRun { id: unknown.clone(), reason: reason() },
+            "There is no run sched-9-n0-rc0.",
+        ),
+        (
+            Command::RetryRun { id: unknown, from_start: true, run: two },
+            "There is no run sched-9-n0-rc0.",
+        ),
     ] {
         assert_eq!(refusal(world.try_command(2, command).await), message);
     }

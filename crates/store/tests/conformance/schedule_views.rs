@@ -120,7 +120,8 @@ pub(crate) async fn words_are_found_by_their_beginnings(world: World) {
     }
     world.command(1, Command::EditSchedule { id: known[2], patch: rename }).await;
     world.command(1, Command::DeleteSchedules(vec![known[0]])).await;
-    for (text, expected) in [("night", vec![]), ("weekly", vec![known[2]]), ("back", vec![known[2]])]
+    for (text, expected) in
+        [("night", vec![]), ("weekly", vec![known[2]]), ("back", vec![known[2]])]
     {
         let search = Some(text.to_owned());
         let query = ScheduleQuery { search, ..ScheduleQuery::default() };

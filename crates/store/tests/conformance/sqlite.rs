@@ -27,7 +27,8 @@ impl Folder {
     }
 
     fn open_at(&self, path: &Path) -> Result<Arc<dyn Store>, Failure> {
-        let options = SqliteOptions { sync: false, inline: self.inline, ..SqliteOptions::default() };
+        let options =
+            SqliteOptions { sync: false, inline: self.inline, ..SqliteOptions::default() };
         Ok(Arc::new(Sqlite::open(path, Zones::bundled(), options)?))
     }
 }

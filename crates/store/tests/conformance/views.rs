@@ -43,9 +43,15 @@ pub(crate) async fn runs_are_listed_by_what_is_asked(mut world: World) {
         (RunQuery { workflow: Some(one), ..any() }, vec![&bad, &n1, &n0]),
         (RunQuery { schedule: Some(schedule), ..any() }, vec![&n1, &n0]),
         (RunQuery { status: vec![RunStatus::Failed], ..any() }, vec![&bad]),
-        (RunQuery { status: vec![RunStatus::Failed, RunStatus::Running], ..any() }, vec![&going_on, &bad]),
+        (
+            RunQuery { status: vec![RunStatus::Failed, RunStatus::Running], ..any() },
+            vec![&going_on, &bad],
+        ),
         (RunQuery { status: vec![RunStatus::Succeeded], ..any() }, vec![&n1, &n0]),
-        (RunQuery { status: vec![RunStatus::Pending, RunStatus::Running], ..any() }, vec![&going_on]),
+        (
+            RunQuery { status: vec![RunStatus::Pending, RunStatus::Running], ..any() },
+            vec![&going_on],
+        ),
         (RunQuery { status: vec![RunStatus::Failed], workflow: Some(two), ..any() }, vec![]),
         (RunQuery { status: vec![RunStatus::Failed], schedule: Some(schedule), ..any() }, vec![]),
         (RunQuery { triggered_by: Some(TriggeredBy::Manual), ..any() }, vec![&going_on, &bad]),
@@ -53,7 +59,8 @@ pub(crate) async fn runs_are_listed_by_what_is_asked(mut world: World) {
         (RunQuery { since: Some(minute(10)), workflow: Some(one), ..any() }, vec![&bad, &n1]),
     ] {
         for limit in [1, 2, 50] {
-            assert_eq!(all(&world, query.clone(), limit).await, *expected, "{query:?}");
+            let found = all(&world, query.clone(), limit).await;
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{query:?}");
         }
     }
     let view = world.run(&bad.parse().unwrap()).await.view;
@@ -64,7 +71,8 @@ pub(crate) async fn runs_are_listed_by_what_is_asked(mut world: World) {
 pub(crate) async fn runs_of_a_schedule_are_paged_without_gaps(mut world: World) {
     let text = "name: w\nsteps: [{id: a, type: noop, retry: {max: 1}}]\n";
     let workflow = world.publish(0, text).await;
-    let fields = r#"{"name": "s", "cron": "* * * * *", "overlap": "allow", "retry": {"delay": "3m"}}"#;
+    let fields =
+        r#"{"name": "s", "cron": "* * * * *", "overlap": "allow", "retry": {"delay": "3m"}}"#;
     let id = world.schedule(workflow, fields).await;
     // The first occurrence fails and is tried again after later ones: its retry has a greater key.
     let turned = world.turn(1).await;
@@ -90,7 +98,8 @@ pub(crate) async fn ledger_rows_are_found_by_their_times(world: World) {
     let (nominal, by) = (minute(20), "ada".to_owned());
     world.command(0, engine::turn::Command::Override { id, nominal, action, by }).await;
     world.settle_each(1, 60).await;
-    let any = LedgerQuery { schedule: id, outcome: None, from: None, to: None, limit: 2, after: None };
+    let any =
+        LedgerQuery { schedule: id, outcome: None, from: None, to: None, limit: 2, after: None };
     let (from, to) = (|at| Some(minute(at)), |at| Some(minute(at)));
     // Latest first; 20 was moved to 45 and is found by either time.
     for (query, expected) in [

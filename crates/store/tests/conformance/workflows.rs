@@ -157,7 +157,9 @@ pub(crate) async fn nothing_of_a_paused_workflow_starts_but_by_hand(mut world: W
 }
 
 pub(crate) async fn a_bad_trigger_stores_nothing(world: World) {
-    let text = format!("name: w\ntriggers: [{{id: t, type: schedule, cron: '0 9 * * *', calendar: mine}}]\n{STEPS}");
+    let text = format!(
+        "name: w\ntriggers: [{{id: t, type: schedule, cron: '0 9 * * *', calendar: mine}}]\n{STEPS}"
+    );
     let spec = r#"{"timezone": "UTC", "hours": {"mon-fri": ["09:00-17:00"]}}"#;
     let moment = engine::Moment::new(crate::world::minute(0), crate::world::minute(0));
     world.store().put_calendar("mine", spec, moment).await.unwrap();
@@ -169,7 +171,8 @@ pub(crate) async fn a_bad_trigger_stores_nothing(world: World) {
 }
 
 pub(crate) async fn runs_keep_the_version_they_began_with(mut world: World) {
-    let one = world.publish(0, "name: w\nsteps: [{id: a, type: noop}, {id: b, type: noop}]\n").await;
+    let one =
+        world.publish(0, "name: w\nsteps: [{id: a, type: noop}, {id: b, type: noop}]\n").await;
     let run = world.start(0, one).await.unwrap();
     let turned = world.turn(0).await;
     world.publish(1, "name: w\nsteps: [{id: c, type: noop}]\n").await;

@@ -77,8 +77,7 @@ impl World {
     pub(crate) fn definition(&self, text: &str) -> Arc<Definition> {
         let rules = self.store().rules();
         let known = |id: &str| rules.calendar(id).cloned();
-        let context =
-            ReadContext { zones: rules.zones(), now: minute(0), known_calendar: &known };
+        let context = ReadContext { zones: rules.zones(), now: minute(0), known_calendar: &known };
         Arc::new(definition::read(text, &context).unwrap())
     }
 
