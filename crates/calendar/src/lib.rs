@@ -50,6 +50,7 @@
 //! - Years outside of -9998 to 9998 have no occurrences; calendars are planned for 1900 to 2299.
 #![forbid(unsafe_code)]
 
+mod amount;
 mod calendars;
 mod catch_up;
 mod civil;
@@ -70,6 +71,7 @@ mod worktime;
 mod zone;
 mod zones;
 
+pub use amount::Amount;
 pub use calendars::{
     Calendar, CalendarSpec, Context, DayPlan, DetailedHoliday, ExceptionSpec, HolidaySpec,
     HoursSpec, IntervalSpec, Reason, Shift,

@@ -9,6 +9,7 @@ pub mod http;
 mod hub;
 mod metrics;
 pub mod serve;
+pub mod upkeep;
 
 pub use clock::{Clock, SystemClock};
 pub use dispatch::{Dispatch, RunnerDispatch, SharedDispatch};

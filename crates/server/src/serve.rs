@@ -16,6 +16,7 @@ use crate::dispatch::{RunnerDispatch, SharedDispatch};
 use crate::driver::Driver;
 use crate::http::{self, App, Token};
 use crate::hub::Hub;
+use crate::upkeep::{self, Retention};
 
 /// Attempts at a time when nothing is said.
 pub const DEFAULT_CAPACITY: usize = 1_000;
@@ -38,6 +39,8 @@ pub struct ServerOptions {
     pub node: String,
     /// Attempts at a time.
     pub capacity: usize,
+    /// How long history is kept.
+    pub retention: Retention,
     /// Where `now` comes from.
     pub clock: Arc<dyn Clock>,
 }
@@ -52,6 +55,7 @@ impl ServerOptions {
             runners: Policy::default(),
             node: "node".to_owned(),
             capacity: DEFAULT_CAPACITY,
+            retention: Retention::default(),
             clock: Arc::new(SystemClock),
         }
     }
@@ -98,7 +102,9 @@ pub struct Server {
 impl Server {
     /// Starts a node. When it returns, requests are answered and what is due is driven.
     pub async fn start(options: ServerOptions) -> Result<Server, StartError> {
-        let ServerOptions { store, listen, token, runners, node, capacity, clock } = options;
+        let ServerOptions { store, listen, token, runners, node, capacity, retention, clock } =
+            options;
+        let allows_exec = runners.allow_exec;
         match token.as_deref().map(str::trim) {
             None if !listen.ip().is_loopback() => return Err(StartError::TokenMissing(listen)),
             Some("") => return Err(StartError::TokenEmpty),
@@ -114,13 +120,14 @@ impl Server {
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), nudge));
         let driver = Driver::join(store, clock, dispatch, hub.clone(), &node, capacity).await?;
         let stop_driving = CancellationToken::new();
+        tokio::spawn(upkeep::run(hub.clone(), retention, stop_driving.clone()));
         let driving = tokio::spawn(watch(
             hub.clone(),
             tokio::spawn(driver.run(nudges, reports, stop_driving.clone())),
         ));
         let stop_listening = CancellationToken::new();
         let token = token.as_deref().map(str::trim).map(Token::new);
-        let app = App::new(hub.clone(), token, stop_listening.clone());
+        let app = App::new(hub.clone(), token, allows_exec, stop_listening.clone());
         let serve = http::serve(listener, http::router(app), stop_listening.clone());
         let listening = tokio::spawn(serve);
         tracing::info!(%address, "listening");

@@ -2,51 +2,13 @@
 
 use std::io::Write;
 
-use calendar::{Calendar, Dst, Problem, format_duration, parse_duration, parse_instant};
+use calendar::{Amount, Calendar, Dst, Problem, format_duration, parse_instant};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::print_json;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, columns};
-
-/// How much working time someone asks for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Amount {
-    /// Working days, each as long as the calendar's day.
-    Days(f64),
-    /// Working hours, minutes, seconds.
-    Time(SignedDuration),
-}
-
-/// `2d`, `2 days`, `2 working days`, `0.5d`; `16h`, `90m`, `16 working hours`. Negative with `-`.
-fn parse_amount(text: &str) -> Result<Amount, Problem> {
-    let (sign, rest) = match text.trim().strip_prefix('-') {
-        Some(rest) => (-1, rest.trim()),
-        None => (1, text.trim()),
-    };
-    let number = rest.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ').trim();
-    let unit = rest[number.len()..].replace("working", "").trim().to_ascii_lowercase();
-    let refuse = || {
-        Problem::whole("amount", text, "not an amount of working time")
-            .allow("2d (working days), 16h, 90m, 1h30m; negative to go back")
-    };
-    match unit.as_str() {
-        "d" | "day" | "days" => {
-            let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            let days = number.parse::<f64>().ok().filter(|d| plain && *d <= 100_000.0);
-            Ok(Amount::Days(days.ok_or_else(refuse)? * f64::from(sign)))
-        }
-        "hour" | "hours" => parse_amount(&format!("{}{number}h", if sign < 0 { "-" } else { "" })),
-        "minute" | "minutes" => {
-            parse_amount(&format!("{}{number}m", if sign < 0 { "-" } else { "" }))
-        }
-        _ if rest.contains(['d', 'w']) => {
-            Err(refuse().suggest("working days alone (2d), or hours and minutes alone (1h30m)"))
-        }
-        _ => Ok(Amount::Time(parse_duration(rest)? * sign)),
-    }
-}
 
 #[derive(Serialize)]
 struct Added<'a> {
@@ -66,11 +28,7 @@ pub(super) fn add(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let start = parse_instant(start_text, calendar.zone(), Dst::FIXED)?;
-    let result = match parse_amount(amount)? {
-        Amount::Days(days) => calendar.add_days(start, days),
-        Amount::Time(time) => calendar.add_time(start, time),
-    };
-    let result = result.ok_or_else(|| {
+    let result = calendar.add(start, Amount::parse(amount)?).ok_or_else(|| {
         Problem::whole("working-time", amount, "the calendar does not hold that much working time")
             .suggest("punctual calendar show, to see its hours")
     })?;
@@ -179,29 +137,5 @@ fn format_hours(time: SignedDuration) -> String {
         (hours, 0, 0) => format!("{sign}{hours}h"),
         (hours, minutes, 0) => format!("{sign}{hours}h{minutes:02}m"),
         (hours, minutes, seconds) => format!("{sign}{hours}h{minutes:02}m{seconds:02}s"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn amounts() {
-        let hours = |h| Amount::Time(SignedDuration::from_hours(h));
-        for (text, expected) in [
-            ("2d", Amount::Days(2.0)),
-            ("2 working days", Amount::Days(2.0)),
-            ("-1 day", Amount::Days(-1.0)),
-            ("0.5d", Amount::Days(0.5)),
-            ("16h", hours(16)),
-            ("-16 working hours", hours(-16)),
-            ("120m", hours(2)),
-        ] {
-            assert_eq!(parse_amount(text), Ok(expected), "{text}");
-        }
-        for text in ["", "d", "2", "1d4h", "1e3d", "2w", "nan d", "999999999d"] {
-            assert!(parse_amount(text).is_err(), "{text}");
-        }
     }
 }

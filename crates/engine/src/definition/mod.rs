@@ -39,7 +39,7 @@ pub use flaw::Flaw;
 pub use model::{Definition, OnError, Step, StepRetry, Trigger, TriggerKind};
 pub(crate) use tree::cut;
 pub use version::Version;
-pub use warnings::{locate, warnings};
+pub use warnings::{commands, locate, warnings};
 
 use reading::Reading;
 use source::{Source, Span};

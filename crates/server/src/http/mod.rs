@@ -57,15 +57,21 @@ struct Shared {
     registry: Registry,
     streams: Arc<Semaphore>,
     token: Option<Token>,
+    allows_exec: bool,
     stop: CancellationToken,
 }
 
 impl App {
-    pub(crate) fn new(hub: Arc<Hub>, token: Option<Token>, stop: CancellationToken) -> App {
+    pub(crate) fn new(
+        hub: Arc<Hub>,
+        token: Option<Token>,
+        allows_exec: bool,
+        stop: CancellationToken,
+    ) -> App {
         let mut registry = Registry::with_prefix("punctual");
         hub.metrics.register(&mut registry);
         let streams = Arc::new(Semaphore::new(stream::MOST_STREAMS));
-        App(Arc::new(Shared { hub, registry, streams, token, stop }))
+        App(Arc::new(Shared { hub, registry, streams, token, allows_exec, stop }))
     }
 
     /// Where commands go.
@@ -86,6 +92,11 @@ impl App {
     /// Now.
     pub fn now(&self) -> Timestamp {
         self.0.hub.now()
+    }
+
+    /// Whether the host allows steps that run commands.
+    pub fn allows_exec(&self) -> bool {
+        self.0.allows_exec
     }
 
     /// An id for a run that is started by hand.

@@ -95,7 +95,8 @@ impl Values {
         self.wrong.push(wrong);
     }
 
-    fn refuse(&mut self, name: &str, code: &str, message: &str, allowed: Option<&str>) {
+    /// Says that a value is wrong.
+    pub fn refuse(&mut self, name: &str, code: &str, message: &str, allowed: Option<&str>) {
         let mut wrong = Wrong::new(name, code, message);
         wrong.allowed = allowed.map(str::to_owned);
         self.wrong.push(wrong);
@@ -140,6 +141,38 @@ impl Values {
             self.refuse(name, "value", "is none of the allowed values", Some(&names.join(", ")));
         }
         found
+    }
+
+    /// Several of `all`, by their names, with commas between them.
+    pub fn several_of<T: Copy>(
+        &mut self,
+        name: &str,
+        all: &[T],
+        name_of: impl Fn(T) -> &'static str,
+    ) -> Vec<T> {
+        let Some(value) = self.text(name) else { return Vec::new() };
+        let mut found = Vec::new();
+        for part in value.split(',') {
+            match all.iter().copied().find(|item| name_of(*item) == part.trim()) {
+                Some(item) => found.push(item),
+                None => {
+                    let names: Vec<&str> = all.iter().map(|item| name_of(*item)).collect();
+                    let message = "holds something else than the allowed values";
+                    self.refuse(name, "value", message, Some(&names.join(", ")));
+                    return found;
+                }
+            }
+        }
+        found
+    }
+
+    /// The value read as `T`, which has to be given.
+    pub fn required<T: FromStr>(&mut self, name: &str, allowed: &str) -> Option<T> {
+        if self.given.get(name).is_none_or(String::is_empty) {
+            self.refuse(name, "missing", "is missing", Some(allowed));
+            return None;
+        }
+        self.parsed(name, allowed)
     }
 
     /// `true` or `false`; `false` if it is not given.

@@ -1,9 +1,61 @@
-//! Routes of stats.
+//! Figures for people.
 
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use jiff::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::App;
+use super::answer::{self, Answered};
+use super::problem::Problem;
+use super::query::Query;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
+    OpenApiRouter::new().routes(routes!(stats))
+}
+
+/// How much there is.
+#[derive(Debug, Serialize, ToSchema)]
+struct StatsObject {
+    /// Schedules by status.
+    schedules: BTreeMap<&'static str, u64>,
+    /// Runs that have not ended, by status.
+    runs: BTreeMap<&'static str, u64>,
+    workflows: u64,
+    /// What is due and not taken up yet.
+    due: u64,
+    /// The next time something is due.
+    #[schema(value_type = Option<String>)]
+    next_wakeup_at: Option<Timestamp>,
+    /// Bytes in the store.
+    store_bytes: u64,
+    /// The release of the zone database.
+    zone_database: String,
+    /// The program's version.
+    version: &'static str,
+    #[schema(value_type = String)]
+    now: Timestamp,
+}
+
+/// How much there is.
+#[utoipa::path(get, path = "/stats", tag = "node",
+    responses((status = 200, body = StatsObject), (status = 503, body = Problem)))]
+async fn stats(State(app): State<App>, Query(()): Query<()>) -> Answered {
+    let now = app.now();
+    let stats = app.store().stats(now).await?;
+    answer::ok(&StatsObject {
+        schedules: stats.schedules.iter().map(|(status, count)| (status.name(), *count)).collect(),
+        runs: stats.runs.iter().map(|(status, count)| (status.name(), *count)).collect(),
+        workflows: stats.workflows,
+        due: stats.due,
+        next_wakeup_at: stats.next_wakeup,
+        store_bytes: stats.bytes,
+        zone_database: app.rules().zones().version().to_owned(),
+        version: env!("CARGO_PKG_VERSION"),
+        now,
+    })
 }

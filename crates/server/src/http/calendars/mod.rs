@@ -1,0 +1,152 @@
+//! Routes of calendars: what is declared.
+
+mod days;
+mod reading;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use calendar::Calendar;
+use calendar::holidays::Region;
+use engine::turn::Command;
+use engine::{Moment, ScheduleId};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use store::Total;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::App;
+use super::answer::{self, Answered, Listed};
+use super::body::RawBody;
+use super::path::PathId;
+use super::problem::Problem;
+use super::query::Query;
+
+/// Next times that are computed again in one transaction.
+const RECOMPUTED: usize = 1_000;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(get, put, delete))
+        .merge(days::routes())
+}
+
+/// A calendar.
+#[derive(Debug, Serialize, ToSchema)]
+struct CalendarObject {
+    id: String,
+    /// The zone of its dates and hours.
+    timezone: String,
+    /// What `1 working day` means.
+    hours_per_day: f64,
+    /// As it was declared; nothing for a region.
+    #[schema(value_type = Option<Object>)]
+    spec: Option<Box<RawValue>>,
+}
+
+/// A calendar that was put.
+#[derive(Debug, Serialize, ToSchema)]
+struct Put {
+    #[serde(flatten)]
+    calendar: CalendarObject,
+    /// Schedules whose next times were computed again.
+    recomputed: u64,
+}
+
+impl CalendarObject {
+    fn new(id: &str, calendar: &Calendar, spec: Option<&str>) -> CalendarObject {
+        let spec = spec.and_then(|text| RawValue::from_string(text.to_owned()).ok());
+        let hours_per_day = calendar.seconds_per_day() as f64 / 3_600.0;
+        let timezone = calendar.zone().name().to_owned();
+        CalendarObject { id: id.to_owned(), timezone, hours_per_day, spec }
+    }
+}
+
+/// The calendar with this id, or of the region.
+fn find(app: &App, id: &str) -> Result<Calendar, Problem> {
+    let rules = app.rules();
+    if let Some(calendar) = rules.calendar(id) {
+        return Ok(calendar.clone());
+    }
+    let region = Region::parse(id).map_err(|_| Problem::not_found("calendar", id))?;
+    Ok(Calendar::for_region(&region, calendar::Zone::utc()))
+}
+
+/// Computes next times again, batch by batch; how many.
+pub(super) async fn recompute(app: &App, ids: Vec<ScheduleId>) -> Result<u64, Problem> {
+    for batch in ids.chunks(RECOMPUTED) {
+        app.hub().command(Command::Recompute(batch.to_vec()), None).await?;
+    }
+    Ok(ids.len() as u64)
+}
+
+/// Calendars that were declared, by id. Regions such as `DE-BY` need no declaration.
+#[utoipa::path(get, path = "/calendars", tag = "calendars",
+    responses((status = 200, body = Listed<CalendarObject>)))]
+async fn list(State(app): State<App>, Query(()): Query<()>) -> Answered {
+    let views = app.store().calendars().await?;
+    let rules = app.rules();
+    let items: Vec<CalendarObject> = views
+        .iter()
+        .filter_map(|view| {
+            let calendar = rules.calendar(&view.id)?;
+            Some(CalendarObject::new(&view.id, calendar, Some(&view.spec)))
+        })
+        .collect();
+    let total = Total::Exact(items.len() as u64);
+    answer::ok(&Listed::new(items, total, None))
+}
+
+/// A calendar, or that of a region.
+#[utoipa::path(get, path = "/calendars/{id}", tag = "calendars",
+    params(("id" = String, Path, description = "Id, or a region such as DE-BY")),
+    responses((status = 200, body = CalendarObject), (status = 404, body = Problem)))]
+async fn get(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -> Answered {
+    let calendar = find(&app, &id)?;
+    let views = app.store().calendars().await?;
+    let spec = views.iter().find(|view| view.id == id).map(|view| view.spec.as_str());
+    answer::ok(&CalendarObject::new(&id, &calendar, spec))
+}
+
+/// Declares a calendar, or declares it anew. Next times of schedules that use it are computed again.
+#[utoipa::path(put, path = "/calendars/{id}", tag = "calendars",
+    request_body(content((String = "application/yaml"), (Object = "application/json"))),
+    params(("id" = String, Path, description = "Id")),
+    responses((status = 200, body = Put), (status = 201, body = Put),
+        (status = 409, body = Problem), (status = 413, body = Problem),
+        (status = 415, body = Problem), (status = 422, body = Problem)))]
+async fn put(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+    body: RawBody,
+) -> Answered {
+    let spec = reading::spec(&id, &body)?;
+    app.rules().build_calendar(&spec)?;
+    let text =
+        serde_json::to_string(&spec).map_err(|error| Problem::unavailable(error.to_string()))?;
+    let is_new = app.rules().calendar(&id).is_none();
+    let moment = Moment::new(app.now(), app.now());
+    let changed = app.store().put_calendar(&id, &text, moment).await?;
+    let recomputed = recompute(&app, changed).await?;
+    let calendar = CalendarObject::new(&id, &find(&app, &id)?, Some(&text));
+    let put = Put { calendar, recomputed };
+    match is_new {
+        true => answer::created(&format!("/api/v1/calendars/{id}"), &put),
+        false => answer::json(StatusCode::OK, &put),
+    }
+}
+
+/// Forgets a calendar that nothing uses.
+#[utoipa::path(delete, path = "/calendars/{id}", tag = "calendars",
+    params(("id" = String, Path, description = "Id")),
+    responses((status = 204), (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "It is used")))]
+async fn delete(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -> Answered {
+    match app.store().delete_calendar(&id).await? {
+        true => Ok(answer::no_content()),
+        false => Err(Problem::not_found("calendar", &id)),
+    }
+}

@@ -1,9 +1,0 @@
-//! Routes of runs.
-
-use utoipa_axum::router::OpenApiRouter;
-
-use super::App;
-
-pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new()
-}

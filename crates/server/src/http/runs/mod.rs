@@ -1,0 +1,244 @@
+//! Routes of runs.
+
+mod object;
+
+use axum::extract::State;
+use axum::response::Response;
+use engine::definition::Action;
+use engine::run::{Resolution, RunStatus, TriggeredBy};
+use engine::turn::{Answer, Command, NewRun};
+use engine::{RunId, ScheduleId, WorkflowId};
+use jiff::Timestamp;
+use serde::Deserialize;
+use store::{Commanded, RunQuery};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) use object::{RunObject, RunWithSteps};
+
+use super::answer::{self, Answered, Listed};
+use super::body::JsonBody;
+use super::path::PathId;
+use super::problem::{Problem, Wrong};
+use super::query::{Paging, Parameters, Query, Values};
+use super::workflows::find_workflow;
+use super::{App, BY_API};
+
+/// A reason is a line, not a story.
+const LONGEST_REASON: usize = 1_000;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(get))
+        .routes(routes!(cancel))
+        .routes(routes!(retry))
+        .routes(routes!(resolve))
+}
+
+/// What a step does, in a word.
+pub(super) fn kind(action: &Action) -> &'static str {
+    match action {
+        Action::Noop => "noop",
+        Action::Http(_) => "http",
+        Action::Exec(_) => "exec",
+    }
+}
+
+struct Wanted {
+    workflow: Option<String>,
+    schedule: Option<ScheduleId>,
+    status: Vec<RunStatus>,
+    triggered_by: Option<TriggeredBy>,
+    since: Option<Timestamp>,
+    paging: Paging,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &[
+        "workflow",
+        "workflow_id",
+        "schedule_id",
+        "status",
+        "triggered_by",
+        "since",
+        "limit",
+        "cursor",
+    ];
+
+    fn read(values: &mut Values) -> Wanted {
+        let by_name = values.text("workflow");
+        Wanted {
+            workflow: values.text("workflow_id").or(by_name),
+            schedule: values.parsed("schedule_id", "the id of a schedule"),
+            status: values.several_of("status", &RunStatus::ALL, RunStatus::name),
+            triggered_by: values.one_of("triggered_by", &TriggeredBy::ALL, TriggeredBy::name),
+            since: values.instant("since"),
+            paging: values.paging(),
+        }
+    }
+}
+
+/// Runs, latest first.
+#[utoipa::path(get, path = "/runs", tag = "runs",
+    params(("workflow" = Option<String>, Query, description = "Id or name of a workflow"),
+        ("workflow_id" = Option<String>, Query, description = "The same"),
+        ("schedule_id" = Option<String>, Query),
+        ("status" = Option<String>, Query, description = "One or several, with commas"),
+        ("triggered_by" = Option<String>, Query, description = "schedule, manual or retry"),
+        ("since" = Option<String>, Query, description = "Created from here on"),
+        ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<RunObject>), (status = 400, body = Problem),
+        (status = 404, body = Problem)))]
+async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
+    let workflow: Option<WorkflowId> = match &wanted.workflow {
+        Some(name) => Some(find_workflow(&app, name, None).await?.workflow.id),
+        None => None,
+    };
+    let query = RunQuery {
+        workflow,
+        schedule: wanted.schedule,
+        status: wanted.status,
+        triggered_by: wanted.triggered_by,
+        since: wanted.since,
+        limit: wanted.paging.limit,
+        after: wanted.paging.after,
+    };
+    let page = app.store().runs(query).await?;
+    let versions = object::versions(&app, &page.items).await?;
+    let now = app.now();
+    let items = page.items.into_iter().map(|view| RunObject::new(view, &versions, now)).collect();
+    answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
+}
+
+/// A run with its steps.
+#[utoipa::path(get, path = "/runs/{id}", tag = "runs",
+    params(("id" = String, Path, description = "The run")),
+    responses((status = 200, body = RunWithSteps), (status = 404, body = Problem)))]
+async fn get(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -> Answered {
+    answer::ok(&shown(&app, &id).await?)
+}
+
+/// The run of this id.
+pub(super) async fn shown(app: &App, id: &str) -> Result<RunWithSteps, Problem> {
+    let detail = app.store().run(run_id(id)?).await?;
+    let detail = detail.ok_or_else(|| Problem::not_found("run", id))?;
+    Ok(RunWithSteps::new(detail, app.now()))
+}
+
+fn run_id(text: &str) -> Result<RunId, Problem> {
+    text.parse().map_err(|()| Problem::not_found("run", text))
+}
+
+/// The run that a command was about, as it is now.
+async fn answered(app: &App, commanded: Commanded, is_new: bool) -> Answered {
+    let Answer::Run(id) = &commanded.answer else {
+        return Err(Problem::unavailable("The store answers something else."));
+    };
+    let response =
+        if is_new { created(app, id).await? } else { answer::ok(&shown(app, id).await?)? };
+    Ok(answer::replayed(response, commanded.replayed))
+}
+
+/// A run that was created: status 201.
+pub(super) async fn created(app: &App, id: &str) -> Result<Response, Problem> {
+    answer::created(&format!("/api/v1/runs/{id}"), &shown(app, id).await?)
+}
+
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Cancellation {
+    /// Why, for those who read the run later.
+    reason: Option<String>,
+}
+
+/// Ends a run. An attempt that is going on is told to end, and killed if it does not.
+#[utoipa::path(post, path = "/runs/{id}/cancel", tag = "runs", request_body = Option<Cancellation>,
+    params(("id" = String, Path, description = "The run")),
+    responses((status = 200, body = RunWithSteps),
+        (status = 400, body = Problem, description = "It has ended"),
+        (status = 404, body = Problem)))]
+async fn cancel(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let given: Cancellation = body.read_or_default()?;
+    let reason = match given.reason.as_deref().map(str::trim) {
+        None | Some("") => format!("cancelled by {BY_API}"),
+        Some(reason) if reason.len() > LONGEST_REASON => {
+            let wrong = Wrong::new("reason", "limit", "is too long");
+            return Err(Problem::invalid([wrong.allow(format!("{LONGEST_REASON} bytes"))]));
+        }
+        Some(reason) => format!("cancelled by {BY_API}: {reason}"),
+    };
+    let command = Command::CancelRun { id: run_id(&id)?, reason };
+    let commanded = app.hub().command(command, body.idempotency).await?;
+    answered(&app, commanded, false).await
+}
+
+#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum From {
+    /// From the first step.
+    Start,
+    /// From the step that failed; what came before is not done again.
+    #[default]
+    Failed,
+}
+
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Retrial {
+    /// Where to begin.
+    #[serde(default)]
+    from: From,
+}
+
+/// Tries a run again that has ended, as a new run.
+#[utoipa::path(post, path = "/runs/{id}/retry", tag = "runs", request_body = Option<Retrial>,
+    params(("id" = String, Path, description = "The run")),
+    responses((status = 201, body = RunWithSteps),
+        (status = 400, body = Problem, description = "It has not ended"),
+        (status = 404, body = Problem)))]
+async fn retry(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let Retrial { from } = body.read_or_default()?;
+    let run = NewRun { id: app.new_run_id(), payload: None, by: BY_API.to_owned() };
+    let from_start = matches!(from, From::Start);
+    let command = Command::RetryRun { id: run_id(&id)?, from_start, run };
+    let commanded = app.hub().command(command, body.idempotency).await?;
+    answered(&app, commanded, true).await
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Resolved {
+    /// `applied`: it did its work, go on. `did_not_happen`: try it again. `failed`: give up.
+    #[schema(value_type = String)]
+    resolution: Resolution,
+}
+
+/// Says what became of an attempt whose end is unknown.
+#[utoipa::path(post, path = "/runs/{id}/resolve", tag = "runs", request_body = Resolved,
+    params(("id" = String, Path, description = "The run")),
+    responses((status = 200, body = RunWithSteps),
+        (status = 400, body = Problem, description = "It is not suspended"),
+        (status = 404, body = Problem), (status = 422, body = Problem)))]
+async fn resolve(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let Resolved { resolution } = body.read()?;
+    let command = Command::ResolveRun { id: run_id(&id)?, resolution };
+    let commanded = app.hub().command(command, body.idempotency).await?;
+    answered(&app, commanded, false).await
+}

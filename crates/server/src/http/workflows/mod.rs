@@ -1,0 +1,288 @@
+//! Routes of workflows.
+
+mod object;
+mod save;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use engine::WorkflowId;
+use engine::schedule::{LARGEST_PAYLOAD, Schedule};
+use engine::turn::{Answer, Command, NewRun, WorkflowStatus};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use store::{Cursor, Idempotency, ScheduleQuery, Total, WorkflowQuery, WorkflowView};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) use self::object::{AuthorVersion, author_version};
+use self::object::{WorkflowObject, WorkflowSummary};
+use super::answer::{self, Answered, Listed};
+use super::body::JsonBody;
+use super::path::PathId;
+use super::problem::{Problem, Wrong};
+use super::query::{Paging, Parameters, Query, Values};
+use super::runs::RunWithSteps;
+use super::{App, BY_API, runs};
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list, save::create))
+        .routes(routes!(save::validate))
+        .routes(routes!(get))
+        .routes(routes!(versions))
+        .routes(routes!(publish))
+        .routes(routes!(archive))
+        .routes(routes!(pause))
+        .routes(routes!(resume))
+        .routes(routes!(start))
+}
+
+/// The workflow with this id or name.
+pub(super) async fn find_workflow(
+    app: &App,
+    id_or_name: &str,
+    revision: Option<u32>,
+) -> Result<WorkflowView, Problem> {
+    let found = app.store().workflow(id_or_name, revision).await?;
+    found.ok_or_else(|| match revision {
+        Some(revision) => Problem::not_found("revision", &format!("{revision} of {id_or_name}")),
+        None => Problem::not_found("workflow", id_or_name),
+    })
+}
+
+async fn shown(app: &App, view: WorkflowView) -> Result<WorkflowObject, Problem> {
+    let is_live = view.workflow.live == Some(view.revision);
+    let schedules = match is_live {
+        true => triggered(app, view.workflow.id).await?,
+        false => Vec::new(),
+    };
+    Ok(WorkflowObject::new(view, schedules, &app.rules()))
+}
+
+/// The schedules that the workflow's triggers declare.
+async fn triggered(app: &App, workflow: WorkflowId) -> Result<Vec<Schedule>, Problem> {
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let query = ScheduleQuery {
+            workflow: Some(workflow),
+            limit: engine::definition::limits::TRIGGERS,
+            after,
+            ..ScheduleQuery::default()
+        };
+        let page = app.store().schedules(query).await?;
+        let schedules = page.items.into_iter().map(|view| view.schedule);
+        found.extend(schedules.filter(|schedule| schedule.trigger.is_some()));
+        after = page.next;
+        if after.is_none() {
+            return Ok(found);
+        }
+    }
+}
+
+/// A page of a list without filters.
+struct Listing(Paging);
+
+impl Parameters for Listing {
+    const KNOWN: &'static [&'static str] = &["limit", "cursor"];
+
+    fn read(values: &mut Values) -> Listing {
+        Listing(values.paging())
+    }
+}
+
+/// Workflows, by name.
+#[utoipa::path(get, path = "/workflows", tag = "workflows",
+    params(("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<WorkflowSummary>), (status = 400, body = Problem)))]
+async fn list(State(app): State<App>, Query(Listing(paging)): Query<Listing>) -> Answered {
+    let query = WorkflowQuery { limit: paging.limit, after: paging.after };
+    let page = app.store().workflows(query).await?;
+    let items = page.items.iter().map(WorkflowSummary::new).collect();
+    answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
+}
+
+struct Which {
+    revision: Option<u32>,
+}
+
+impl Parameters for Which {
+    const KNOWN: &'static [&'static str] = &["revision"];
+
+    fn read(values: &mut Values) -> Which {
+        let revision = values.number("revision", 1..=u64::from(u32::MAX));
+        Which { revision: revision.and_then(|number| u32::try_from(number).ok()) }
+    }
+}
+
+/// A workflow with its definition: the live revision, or else the newest.
+#[utoipa::path(get, path = "/workflows/{id}", tag = "workflows",
+    params(("id" = String, Path, description = "Id or name"),
+        ("revision" = Option<u32>, Query, description = "Another revision")),
+    responses((status = 200, body = WorkflowObject), (status = 404, body = Problem)))]
+async fn get(State(app): State<App>, PathId(id): PathId, Query(which): Query<Which>) -> Answered {
+    let view = find_workflow(&app, &id, which.revision).await?;
+    answer::ok(&shown(&app, view).await?)
+}
+
+/// The revisions of a workflow, newest first.
+#[utoipa::path(get, path = "/workflows/{id}/versions", tag = "workflows",
+    params(("id" = String, Path, description = "Id or name"),
+        ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<WorkflowSummary>), (status = 404, body = Problem)))]
+async fn versions(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(Listing(paging)): Query<Listing>,
+) -> Answered {
+    let newest = find_workflow(&app, &id, None).await?.workflow.newest;
+    let before = match paging.after {
+        Some(Cursor::Number(before)) => u32::try_from(before).unwrap_or(0),
+        _ => newest.saturating_add(1),
+    };
+    let first = before.saturating_sub(u32::try_from(paging.limit).unwrap_or(u32::MAX)).max(1);
+    let mut items = Vec::new();
+    for revision in (first..before.min(newest.saturating_add(1))).rev() {
+        items.push(WorkflowSummary::new(&find_workflow(&app, &id, Some(revision)).await?));
+    }
+    let next = (first > 1).then(|| Cursor::Number(i64::from(first)));
+    answer::ok(&Listed::new(items, Total::Exact(u64::from(newest)), next.as_ref()))
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// Carries out a command about a workflow and shows it.
+async fn commanded(
+    app: &App,
+    id: WorkflowId,
+    command: Command,
+    idempotency: Option<Idempotency>,
+) -> Answered {
+    let commanded = app.hub().command(command, idempotency).await.map_err(save::in_triggers)?;
+    let view = find_workflow(app, &id.to_string(), None).await?;
+    Ok(answer::replayed(answer::ok(&shown(app, view).await?)?, commanded.replayed))
+}
+
+/// The newest revision goes live.
+#[utoipa::path(post, path = "/workflows/{id}/publish", tag = "workflows",
+    params(("id" = String, Path, description = "Id or name")),
+    responses((status = 200, body = WorkflowObject), (status = 404, body = Problem),
+        (status = 422, body = Problem)))]
+async fn publish(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let Nothing {} = body.read_or_default()?;
+    let known = find_workflow(&app, &id, None).await?.workflow;
+    let newest = find_workflow(&app, &id, Some(known.newest)).await?;
+    save::refuse_commands(&app, &newest.definition, &newest.source)?;
+    save::put_calendars(&app, &newest.definition).await?;
+    commanded(&app, known.id, Command::PublishWorkflow(known.id), body.idempotency).await
+}
+
+/// Out of use: its schedules go, its history stays.
+#[utoipa::path(post, path = "/workflows/{id}/archive", tag = "workflows",
+    params(("id" = String, Path, description = "Id or name")),
+    responses((status = 200, body = WorkflowObject), (status = 400, body = Problem),
+        (status = 404, body = Problem)))]
+async fn archive(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let Nothing {} = body.read_or_default()?;
+    let known = find_workflow(&app, &id, None).await?.workflow;
+    if known.status == WorkflowStatus::Archived && body.idempotency.is_none() {
+        return Err(wrong_status("archive", "archived"));
+    }
+    commanded(&app, known.id, Command::ArchiveWorkflow(known.id), body.idempotency).await
+}
+
+/// Nothing starts any more but by hand.
+#[utoipa::path(post, path = "/workflows/{id}/pause", tag = "workflows",
+    params(("id" = String, Path, description = "Id or name")),
+    responses((status = 200, body = WorkflowObject), (status = 400, body = Problem),
+        (status = 404, body = Problem)))]
+async fn pause(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    set_paused(&app, &id, true, body).await
+}
+
+/// Everything starts again.
+#[utoipa::path(post, path = "/workflows/{id}/resume", tag = "workflows",
+    params(("id" = String, Path, description = "Id or name")),
+    responses((status = 200, body = WorkflowObject), (status = 400, body = Problem),
+        (status = 404, body = Problem)))]
+async fn resume(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    set_paused(&app, &id, false, body).await
+}
+
+async fn set_paused(app: &App, id: &str, paused: bool, body: JsonBody) -> Answered {
+    let Nothing {} = body.read_or_default()?;
+    let known = find_workflow(app, id, None).await?.workflow;
+    // With a key, the store knows whether this is the same request again.
+    if known.paused == paused && body.idempotency.is_none() {
+        let (verb, status) = if paused { ("pause", "paused") } else { ("resume", "not paused") };
+        return Err(wrong_status(verb, status));
+    }
+    let command = Command::PauseWorkflow { id: known.id, paused };
+    commanded(app, known.id, command, body.idempotency).await
+}
+
+fn wrong_status(verb: &str, status: &str) -> Problem {
+    let detail = format!("Cannot {verb} workflow that is {status}.");
+    Problem::new(StatusCode::BAD_REQUEST, "wrong-status", "Not in this status", detail)
+}
+
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ByHand {
+    /// What the run works on: any JSON.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    payload: Option<Box<RawValue>>,
+}
+
+/// Starts a run by hand.
+#[utoipa::path(post, path = "/workflows/{id}/runs", tag = "workflows",
+    request_body = Option<ByHand>,
+    params(("id" = String, Path, description = "Id or name"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+    responses((status = 201, body = RunWithSteps), (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "Busy: the active run is named"),
+        (status = 422, body = Problem)))]
+async fn start(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let ByHand { payload } = body.read_or_default()?;
+    if payload.as_ref().is_some_and(|payload| payload.get().len() > LARGEST_PAYLOAD) {
+        let wrong = Wrong::new("payload", "limit", "is too large");
+        return Err(Problem::invalid([wrong.allow(format!("{} KiB", LARGEST_PAYLOAD / 1024))]));
+    }
+    let workflow = find_workflow(&app, &id, None).await?.workflow.id;
+    let run = NewRun { id: app.new_run_id(), payload, by: BY_API.to_owned() };
+    let command = Command::StartWorkflow { id: workflow, run };
+    let commanded = app.hub().command(command, body.idempotency).await?;
+    let Answer::Run(run) = &commanded.answer else {
+        return Err(Problem::unavailable("The store answers something else."));
+    };
+    Ok(answer::replayed(runs::created(&app, run).await?, commanded.replayed))
+}

@@ -1,0 +1,200 @@
+//! A workflow as it is shown.
+
+use std::collections::HashMap;
+
+use calendar::Zone;
+use engine::Rules;
+use engine::definition::{Definition, Trigger, TriggerKind, Version};
+use engine::schedule::Schedule;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use store::WorkflowView;
+use utoipa::ToSchema;
+
+/// A whole number, or a text such as `1.10`, as its author wrote it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(in crate::http) enum AuthorVersion {
+    /// `3`.
+    Whole(u32),
+    /// `1.10`.
+    Text(String),
+}
+
+impl Default for AuthorVersion {
+    fn default() -> AuthorVersion {
+        author_version(Version::default())
+    }
+}
+
+/// The version as it is shown.
+pub(in crate::http) fn author_version(version: Version) -> AuthorVersion {
+    match version.minor {
+        None => AuthorVersion::Whole(version.major),
+        Some(_) => AuthorVersion::Text(version.to_string()),
+    }
+}
+
+/// A workflow, without its text.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct WorkflowSummary {
+    id: String,
+    name: String,
+    description: Option<String>,
+    /// The version that its author gave.
+    #[schema(value_type = String)]
+    version: AuthorVersion,
+    /// Which revision this is; the one that is live, or else the newest.
+    revision: u32,
+    /// The revision that new runs use.
+    live_revision: Option<u32>,
+    /// How many revisions there are.
+    versions: u32,
+    /// `draft`, `published` or `archived`.
+    status: &'static str,
+    /// Nothing starts but by hand.
+    paused: bool,
+    /// Why nothing starts.
+    paused_reason: Option<&'static str>,
+    /// How many runs may be active at a time; without it, one for each schedule.
+    concurrency: Option<u32>,
+    /// How many are, where that is limited.
+    active: u32,
+    /// How many schedules start it.
+    schedules: u64,
+    #[schema(value_type = String)]
+    created_at: Timestamp,
+    #[schema(value_type = String)]
+    updated_at: Timestamp,
+    /// When this revision was saved.
+    #[schema(value_type = String)]
+    saved_at: Timestamp,
+}
+
+/// A workflow with one of its revisions.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct WorkflowObject {
+    #[serde(flatten)]
+    summary: WorkflowSummary,
+    triggers: Vec<TriggerObject>,
+    /// The text as it was sent.
+    source: String,
+    /// What it means.
+    #[schema(value_type = Object)]
+    definition: Value,
+    /// Producers of handlers: none in this version.
+    producers: [Value; 0],
+    /// Consumers of handlers: none in this version.
+    consumers: [Value; 0],
+    /// Topics: none in this version.
+    topics: [Value; 0],
+}
+
+/// What starts a workflow.
+#[derive(Debug, Serialize, ToSchema)]
+struct TriggerObject {
+    id: String,
+    /// `schedule` or `manual`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Whether the definition lets it start anything.
+    enabled: bool,
+    description: Option<String>,
+    /// When it starts the workflow, in words.
+    words: Option<String>,
+    /// The schedule that it declares, if this revision is live.
+    schedule_id: Option<String>,
+    /// Where that schedule stands.
+    status: Option<&'static str>,
+    /// When it happens next.
+    next_run_at: Option<String>,
+    /// What the rule says for it.
+    next_nominal_at: Option<String>,
+}
+
+impl WorkflowSummary {
+    pub(super) fn new(view: &WorkflowView) -> WorkflowSummary {
+        let workflow = &view.workflow;
+        WorkflowSummary {
+            id: workflow.id.to_string(),
+            name: workflow.name.clone(),
+            description: view.definition.description.clone(),
+            version: author_version(view.definition.version),
+            revision: view.revision,
+            live_revision: workflow.live,
+            versions: workflow.newest,
+            status: workflow.status.name(),
+            paused: workflow.paused,
+            paused_reason: workflow.paused.then_some("paused by hand"),
+            concurrency: workflow.concurrency,
+            active: workflow.active,
+            schedules: view.schedules,
+            created_at: workflow.created_at,
+            updated_at: workflow.updated_at,
+            saved_at: view.saved_at,
+        }
+    }
+}
+
+impl WorkflowObject {
+    /// `schedules` are those that the triggers of the live revision declare.
+    pub(super) fn new(
+        view: WorkflowView,
+        schedules: Vec<Schedule>,
+        rules: &Rules,
+    ) -> WorkflowObject {
+        let mut by_trigger: HashMap<String, Schedule> = schedules
+            .into_iter()
+            .filter_map(|schedule| Some((schedule.trigger.clone()?, schedule)))
+            .collect();
+        let definition = &view.definition;
+        let triggers = definition.triggers.iter().map(|trigger| {
+            let schedule = by_trigger.remove(&trigger.id);
+            TriggerObject::new(definition, trigger, schedule.as_ref(), rules)
+        });
+        WorkflowObject {
+            triggers: triggers.collect(),
+            definition: serde_json::to_value(&**definition).unwrap_or_default(),
+            summary: WorkflowSummary::new(&view),
+            source: view.source,
+            producers: [],
+            consumers: [],
+            topics: [],
+        }
+    }
+}
+
+impl TriggerObject {
+    fn new(
+        definition: &Definition,
+        trigger: &Trigger,
+        schedule: Option<&Schedule>,
+        rules: &Rules,
+    ) -> TriggerObject {
+        let next = schedule.and_then(|schedule| schedule.progress.next);
+        let zone = definition.declaration(trigger).and_then(|fields| {
+            let name = fields.get("timezone").and_then(Value::as_str)?;
+            rules.zones().get(name).ok()
+        });
+        let zone = zone.unwrap_or_else(Zone::utc);
+        let words = schedule.and_then(|schedule| {
+            let timing = rules.timing(&schedule.declared.timing, schedule.progress.anchor);
+            Some(timing.ok()?.words())
+        });
+        TriggerObject {
+            id: trigger.id.clone(),
+            kind: match trigger.kind {
+                TriggerKind::Schedule { .. } => "schedule",
+                TriggerKind::Manual => "manual",
+            },
+            enabled: trigger.enabled,
+            description: trigger.description.clone(),
+            words,
+            schedule_id: schedule.map(|schedule| schedule.id.to_string()),
+            status: schedule.map(|schedule| schedule.status.name()),
+            next_run_at: next.map(|due| zone.rfc3339(due.effective)),
+            next_nominal_at: next.map(|due| zone.rfc3339(due.nominal)),
+        }
+    }
+}

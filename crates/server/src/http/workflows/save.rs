@@ -1,0 +1,268 @@
+//! Definitions in: checked, saved, published.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use calendar::CalendarSpec;
+use engine::Moment;
+use engine::definition::{self, Definition, Flaw, ReadContext};
+use engine::turn::{Answer, Command, Refused};
+use serde::Serialize;
+use store::{Failure, WorkflowView};
+use utoipa::ToSchema;
+
+use super::object::{AuthorVersion, author_version};
+use crate::http::App;
+use crate::http::answer::{self, Answered};
+use crate::http::body::RawBody;
+use crate::http::calendars::recompute;
+use crate::http::problem::{Problem, Wrong};
+use crate::http::query::{Parameters, Query, Values};
+
+/// What definitions are sent as.
+const YAML: [&str; 4] = ["application/yaml", "text/yaml", "application/x-yaml", "text/x-yaml"];
+
+/// A mistake or a remark.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Remark {
+    /// `error` or `warning`.
+    severity: &'static str,
+    #[serde(flatten)]
+    what: Wrong,
+}
+
+/// What was saved.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Saved {
+    /// Nothing if it would be new and nothing was to be stored.
+    id: Option<String>,
+    name: String,
+    /// The version that its author gave.
+    #[schema(value_type = String)]
+    version: AuthorVersion,
+    /// The revision, as it is counted here.
+    revision: u32,
+    /// `draft`, `published` or `archived`.
+    status: &'static str,
+    /// Whether anything has changed.
+    changed: bool,
+    /// What to know before relying on it.
+    problems: Vec<Remark>,
+}
+
+/// Whether a definition is good.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Validity {
+    valid: bool,
+    problems: Vec<Remark>,
+}
+
+pub(super) struct Saving {
+    publish: bool,
+    dry_run: bool,
+}
+
+impl Parameters for Saving {
+    const KNOWN: &'static [&'static str] = &["publish", "dry_run"];
+
+    fn read(values: &mut Values) -> Saving {
+        Saving { publish: values.flag("publish"), dry_run: values.flag("dry_run") }
+    }
+}
+
+/// Saves a definition, as a new workflow or as a new revision of the workflow of its name.
+#[utoipa::path(post, path = "/workflows", tag = "workflows",
+    request_body(content((String = "application/yaml"), (Object = "application/json"))),
+    params(("publish" = Option<bool>, Query, description = "Goes live at once"),
+        ("dry_run" = Option<bool>, Query, description = "Nothing is stored"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+    responses((status = 201, body = Saved), (status = 200, body = Saved, description = "Nothing new"),
+        (status = 413, body = Problem), (status = 415, body = Problem),
+        (status = 422, body = Problem)))]
+pub(super) async fn create(
+    State(app): State<App>,
+    Query(saving): Query<Saving>,
+    body: RawBody,
+) -> Answered {
+    require_definition(&body)?;
+    let (definition, warnings) = read(&app, &body.text)?;
+    if saving.publish {
+        refuse_commands(&app, &definition, &body.text)?;
+    }
+    let before = app.store().workflow(&definition.name, None).await?;
+    if saving.dry_run {
+        let saved = planned(before, &definition, &saving, warnings);
+        return answer::ok(&saved);
+    }
+    if saving.publish {
+        put_calendars(&app, &definition).await?;
+    }
+    let (name, version) = (definition.name.clone(), author_version(definition.version));
+    let source = body.text;
+    let command = Command::SaveWorkflow { source, definition, publish: saving.publish };
+    let commanded = app.hub().command(command, body.idempotency).await;
+    let commanded = commanded.map_err(in_triggers)?;
+    let Answer::Workflow { id, revision, .. } = commanded.answer else {
+        return Err(Problem::unavailable("The store answers something else."));
+    };
+    let view = super::find_workflow(&app, &id.to_string(), Some(revision)).await?;
+    let known = before.map(|view| (view.workflow.newest, view.workflow.live));
+    let changed = known.is_none_or(|(newest, live)| {
+        revision > newest || (saving.publish && live != Some(revision))
+    });
+    let saved = Saved {
+        id: Some(id.to_string()),
+        name,
+        version,
+        revision,
+        status: view.workflow.status.name(),
+        changed,
+        problems: remarks("warning", warnings),
+    };
+    let response = match changed {
+        true => answer::created(&format!("/api/v1/workflows/{id}"), &saved)?,
+        false => answer::ok(&saved)?,
+    };
+    Ok(answer::replayed(response, commanded.replayed))
+}
+
+/// Says all that is wrong with a definition. Nothing is stored.
+#[utoipa::path(post, path = "/workflows/validate", tag = "workflows",
+    request_body(content((String = "application/yaml"), (Object = "application/json"))),
+    responses((status = 200, body = Validity), (status = 413, body = Problem),
+        (status = 415, body = Problem)))]
+pub(super) async fn validate(
+    State(app): State<App>,
+    Query(()): Query<()>,
+    body: RawBody,
+) -> Answered {
+    require_definition(&body)?;
+    let validity = match checked(&app, &body.text) {
+        Ok((_, warnings)) => Validity { valid: true, problems: remarks("warning", warnings) },
+        Err(flaws) => Validity { valid: false, problems: remarks("error", flaws) },
+    };
+    answer::json(StatusCode::OK, &validity)
+}
+
+fn require_definition(body: &RawBody) -> Result<(), Problem> {
+    match body.content_type.as_deref() {
+        Some(kind) if kind == "application/json" || YAML.contains(&kind) => Ok(()),
+        kind => Err(Problem::wrong_type(format!(
+            "The body is {}. Send Content-Type: application/yaml or application/json.",
+            kind.unwrap_or("nothing")
+        ))),
+    }
+}
+
+fn checked(app: &App, text: &str) -> Result<(Arc<Definition>, Vec<Flaw>), Vec<Flaw>> {
+    let rules = app.rules();
+    let known = |id: &str| rules.calendar(id).cloned();
+    let context = ReadContext { zones: rules.zones(), now: app.now(), known_calendar: &known };
+    let definition = definition::read(text, &context)?;
+    let warnings = definition::locate(definition::warnings(&definition, &context), text);
+    Ok((Arc::new(definition), warnings))
+}
+
+fn read(app: &App, text: &str) -> Result<(Arc<Definition>, Vec<Flaw>), Problem> {
+    checked(app, text).map_err(Problem::from)
+}
+
+fn remarks(severity: &'static str, flaws: Vec<Flaw>) -> Vec<Remark> {
+    flaws.into_iter().map(|flaw| Remark { severity, what: flaw.into() }).collect()
+}
+
+/// What saving would do.
+fn planned(
+    before: Option<WorkflowView>,
+    definition: &Definition,
+    saving: &Saving,
+    warnings: Vec<Flaw>,
+) -> Saved {
+    let workflow = before.as_ref().map(|view| &view.workflow);
+    let newest = workflow.map_or(0, |workflow| workflow.newest);
+    // Without the text of a newer draft, what is live is compared.
+    let is_same = before
+        .as_ref()
+        .is_some_and(|view| view.revision == newest && *view.definition == *definition);
+    let revision = if is_same { newest } else { newest + 1 };
+    let is_live = workflow.is_some_and(|workflow| workflow.live == Some(revision));
+    let status = workflow.map_or("draft", |workflow| workflow.status.name());
+    Saved {
+        id: workflow.map(|workflow| workflow.id.to_string()),
+        name: definition.name.clone(),
+        version: author_version(definition.version),
+        revision,
+        status: if saving.publish { "published" } else { status },
+        changed: !is_same || (saving.publish && !is_live),
+        problems: remarks("warning", warnings),
+    }
+}
+
+/// Commands run only where the host allows them.
+pub(super) fn refuse_commands(
+    app: &App,
+    definition: &Definition,
+    text: &str,
+) -> Result<(), Problem> {
+    let flaws = match app.allows_exec() {
+        true => Vec::new(),
+        false => definition::commands(definition, text),
+    };
+    if flaws.is_empty() { Ok(()) } else { Err(flaws.into()) }
+}
+
+/// The calendars of a definition that goes live are known before its triggers are.
+pub(super) async fn put_calendars(app: &App, definition: &Definition) -> Result<(), Problem> {
+    if definition.calendars.is_empty() {
+        return Ok(());
+    }
+    let known = app.store().calendars().await?;
+    for (place, spec) in definition.calendars.iter().enumerate() {
+        let spec = with_zone(spec, definition);
+        let text = serde_json::to_string(&spec)
+            .map_err(|error| Problem::unavailable(error.to_string()))?;
+        if known.iter().any(|view| view.id == spec.id && view.spec == text) {
+            continue;
+        }
+        let moment = Moment::new(app.now(), app.now());
+        let changed = app.store().put_calendar(&spec.id, &text, moment).await;
+        let changed = changed.map_err(|failure| under(&format!("calendars[{place}]"), failure))?;
+        recompute(app, changed).await?;
+    }
+    Ok(())
+}
+
+/// A calendar of a definition is in the definition's zone, if it names none itself.
+fn with_zone(spec: &CalendarSpec, definition: &Definition) -> CalendarSpec {
+    let is_composed =
+        spec.base.is_some() || !spec.union.is_empty() || !spec.intersection.is_empty();
+    let zone = spec.timezone.clone();
+    let timezone = zone.or_else(|| definition.timezone.clone().filter(|_| !is_composed));
+    CalendarSpec { timezone, ..spec.clone() }
+}
+
+/// Mistakes below a place of the definition.
+fn under(path: &str, failure: Failure) -> Problem {
+    match failure {
+        Failure::Refused(Refused::Invalid(all)) => {
+            let mistakes = all.into_iter().flat_map(|(_, mistakes)| mistakes);
+            Problem::invalid(mistakes.map(|mistake| mistake.under(path)))
+        }
+        other => other.into(),
+    }
+}
+
+/// Mistakes in triggers that only show when they go live.
+pub(super) fn in_triggers(failure: Failure) -> Problem {
+    match failure {
+        Failure::Refused(Refused::Invalid(all)) => {
+            let mistakes = all.into_iter().flat_map(|(place, mistakes)| {
+                let path = format!("triggers[{place}]");
+                mistakes.into_iter().map(move |mistake| mistake.under(&path))
+            });
+            Problem::invalid(mistakes.collect::<Vec<_>>())
+        }
+        other => other.into(),
+    }
+}
