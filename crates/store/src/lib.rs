@@ -18,7 +18,7 @@ pub use failure::Failure;
 pub use request::{
     CommandRequest, Commanded, Expired, Idempotency, Joined, Report, TurnRequest, Turned,
 };
-pub use sqlite::{Sqlite, SqliteOptions};
+pub use sqlite::{Sqlite, SqliteOptions, backup_file};
 pub use view::{
     CalendarView, Cursor, Finding, LedgerQuery, LedgerRow, Page, RunDetail, RunQuery, RunView,
     ScheduleQuery, ScheduleView, Stats, StepView, Total, WorkflowQuery, WorkflowView,

@@ -25,6 +25,8 @@ use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 
+pub use self::upkeep::backup_file;
+
 use self::checkpoint::Checkpointer;
 use self::core::Core;
 use self::reader::Readers;

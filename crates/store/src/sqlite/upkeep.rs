@@ -7,7 +7,7 @@ use calendar::{CalendarSpec, Zones};
 use engine::turn::Refused;
 use engine::{Moment, Rules, ScheduleId};
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 use super::apply::remember_greatest;
 use super::core::Core;
@@ -235,7 +235,19 @@ impl Core {
     }
 }
 
-/// Copies the store page by page, as of one instant, while others go on.
+/// Copies the store in the file `from`, as of one instant, into the new file `to`. Whoever has it open
+/// goes on meanwhile.
+pub fn backup_file(from: &Path, to: &Path) -> Result<u64, Failure> {
+    // Nothing is written; but a log that a crash has left behind is read with the help of a file that
+    // only a writer may make.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(from, flags)?;
+    connection.busy_timeout(std::time::Duration::from_secs(10))?;
+    connection.pragma_update(None, "query_only", true)?;
+    backup(&connection, to)
+}
+
+/// Copies the store as of one instant, while others go on.
 pub(super) fn backup(connection: &Connection, to: &Path) -> Result<u64, Failure> {
     if to.exists() {
         return Err(Failure::Refused(Refused::Conflict(format!(
