@@ -1,14 +1,14 @@
 //! From effects to runners, and back as reports.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::RunKey;
-use engine::definition::Action;
+use engine::definition::{Action, Definition};
 use engine::run::AttemptEnd;
 use engine::turn::Perform;
-use runners::{Ended, Runners, Work};
+use runners::{Ended, Runners, Work, code};
 use serde_json::value::RawValue;
 use store::Report;
 use tokio::sync::mpsc::UnboundedSender;
@@ -28,9 +28,28 @@ pub trait Dispatch: Send + Sync + 'static {
 /// The runners of this node.
 pub struct RunnerDispatch {
     runners: Runners,
-    /// Definitions of the node's own folder may run commands where others may not.
+    commands: Commands,
     reports: UnboundedSender<Report>,
     going_on: Mutex<HashMap<(RunKey, u32), Attempt>>,
+}
+
+/// Whose commands run.
+#[derive(Clone, Debug)]
+pub enum Commands {
+    /// Everyone's, as far as the runners' policy goes.
+    Any,
+    /// Those of the node's own definitions. One that was changed since, even under the same name, is
+    /// another.
+    Of(Vec<Arc<Definition>>),
+}
+
+impl Commands {
+    fn admit(&self, perform: &Perform) -> bool {
+        match (self, perform.action()) {
+            (Commands::Any, _) | (_, Action::Noop | Action::Http(_)) => true,
+            (Commands::Of(own), Action::Exec(_)) => own.contains(&perform.definition),
+        }
+    }
 }
 
 struct Attempt {
@@ -41,7 +60,13 @@ struct Attempt {
 impl RunnerDispatch {
     /// Reports go to `reports`.
     pub fn new(runners: Runners, reports: UnboundedSender<Report>) -> RunnerDispatch {
-        RunnerDispatch { runners, reports, going_on: Mutex::default() }
+        RunnerDispatch { runners, commands: Commands::Any, reports, going_on: Mutex::default() }
+    }
+
+    /// Only these run commands.
+    #[must_use]
+    pub fn admitting(self, commands: Commands) -> RunnerDispatch {
+        RunnerDispatch { commands, ..self }
     }
 
     fn attempts(&self) -> std::sync::MutexGuard<'_, HashMap<(RunKey, u32), Attempt>> {
@@ -50,7 +75,7 @@ impl RunnerDispatch {
 }
 
 /// A handle that can be shared with the tasks it starts.
-pub struct SharedDispatch(pub std::sync::Arc<RunnerDispatch>);
+pub struct SharedDispatch(pub Arc<RunnerDispatch>);
 
 impl Dispatch for SharedDispatch {
     fn perform(&self, perform: Perform) -> Option<Report> {
@@ -58,6 +83,9 @@ impl Dispatch for SharedDispatch {
         if matches!(perform.action(), Action::Noop) {
             let output = RawValue::NULL.to_owned();
             return Some(Report { run, token, end: AttemptEnd::Succeeded { output } });
+        }
+        if !self.0.commands.admit(&perform) {
+            return Some(Report { run, token, end: not_admitted() });
         }
         let work = work(&perform);
         let cancel = CancellationToken::new();
@@ -95,6 +123,17 @@ fn work(perform: &Perform) -> Work {
         idempotency_key: perform.idempotency_key(),
         input: serde_json::from_str(&perform.input).unwrap_or_default(),
         timeout: Duration::try_from(step.timeout).unwrap_or(Duration::MAX),
+    }
+}
+
+fn not_admitted() -> AttemptEnd {
+    let message = "this node runs the commands of its own folder's definitions only; start it with \
+                   --allow-exec if commands of others are to be trusted";
+    AttemptEnd::Failed {
+        code: code::EXEC_NOT_ALLOWED.to_owned(),
+        message: message.to_owned(),
+        retryable: false,
+        output: None,
     }
 }
 

@@ -12,7 +12,7 @@ pub mod serve;
 pub mod upkeep;
 
 pub use clock::{Clock, SystemClock};
-pub use dispatch::{Dispatch, RunnerDispatch, SharedDispatch};
+pub use dispatch::{Commands, Dispatch, RunnerDispatch, SharedDispatch};
 pub use driver::{CLAIMED, Driver, Taken};
 pub use hub::{Hub, Nudge};
 pub use metrics::Metrics;

@@ -4,15 +4,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::definition::Definition;
 use runners::{Policy, Runners, SetupError};
-use store::{Failure, Store};
+use store::{Failure, Report, Store};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, SystemClock};
-use crate::dispatch::{RunnerDispatch, SharedDispatch};
+use crate::dispatch::{Commands, RunnerDispatch, SharedDispatch};
 use crate::driver::Driver;
 use crate::http::{self, App, Token};
 use crate::hub::Hub;
@@ -21,7 +22,7 @@ use crate::upkeep::{self, Retention};
 /// Attempts at a time when nothing is said.
 pub const DEFAULT_CAPACITY: usize = 1_000;
 /// Where a node listens when nothing is said.
-pub const DEFAULT_PORT: u16 = 7788;
+pub const DEFAULT_PORT: u16 = 7878;
 /// Connections and driver have their own, shorter times; this is for what does not keep to them.
 const STOP: Duration = Duration::from_secs(30);
 
@@ -35,6 +36,8 @@ pub struct ServerOptions {
     pub token: Option<String>,
     /// What runners may do.
     pub runners: Policy,
+    /// The node's own definitions: they may run commands where others may not.
+    pub trusted: Vec<Arc<Definition>>,
     /// What the node is called.
     pub node: String,
     /// Attempts at a time.
@@ -53,6 +56,7 @@ impl ServerOptions {
             listen: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
             token: None,
             runners: Policy::default(),
+            trusted: Vec::new(),
             node: "node".to_owned(),
             capacity: DEFAULT_CAPACITY,
             retention: Retention::default(),
@@ -102,7 +106,7 @@ pub struct Server {
 impl Server {
     /// Starts a node. When it returns, requests are answered and what is due is driven.
     pub async fn start(options: ServerOptions) -> Result<Server, StartError> {
-        let ServerOptions { store, listen, token, runners, node, capacity, retention, clock } =
+        let ServerOptions { store, listen, token, runners, trusted, node, capacity, retention, clock } =
             options;
         let allows_exec = runners.allow_exec;
         match token.as_deref().map(str::trim) {
@@ -115,7 +119,7 @@ impl Server {
         let address = listener.local_addr().map_err(failed)?;
         let (report, reports) = unbounded_channel();
         let (nudge, nudges) = unbounded_channel();
-        let dispatch = RunnerDispatch::new(Runners::new(runners)?, report);
+        let dispatch = dispatch(runners, trusted, report)?;
         let dispatch = Arc::new(SharedDispatch(Arc::new(dispatch)));
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), nudge));
         let driver = Driver::join(store, clock, dispatch, hub.clone(), &node, capacity).await?;
@@ -157,6 +161,16 @@ impl Server {
         let too_slow = |_| Err(Failure::Unavailable("it did not stop in time".to_owned()));
         tokio::time::timeout(STOP, stopped).await.unwrap_or_else(too_slow)
     }
+}
+
+fn dispatch(
+    policy: Policy,
+    trusted: Vec<Arc<Definition>>,
+    report: UnboundedSender<Report>,
+) -> Result<RunnerDispatch, SetupError> {
+    let commands = if policy.allow_exec { Commands::Any } else { Commands::Of(trusted) };
+    let runners = Runners::new(Policy { allow_exec: true, ..policy })?;
+    Ok(RunnerDispatch::new(runners, report).admitting(commands))
 }
 
 /// A node whose driver is gone is not ready any more, whatever ended it.
