@@ -1,13 +1,18 @@
 //! The command line.
 
+pub(crate) mod node;
+pub(crate) mod remote;
+pub(crate) mod schedule;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 done; 1 what was given is wrong (the message says where and what to write instead);
-2 the command line itself is wrong; 3 a file, folder or pipe failed.
-Environment: PUNCTUAL_TZDIR names a folder with another zone database.";
+Exit codes: 0 done; 1 what was given is wrong or was refused (the message says where and what to do);
+2 the command line itself is wrong; 3 a file, folder or pipe failed, or no node could be reached.
+Environment: PUNCTUAL_URL (http://127.0.0.1:7878) and PUNCTUAL_TOKEN say which node is asked;
+PUNCTUAL_TZDIR names a folder with another zone database.";
 
 /// A durable workflow scheduler in one binary.
 #[derive(Debug, Parser)]
@@ -21,8 +26,28 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// A node with examples in a temporary store: see something happen at once
+    Demo(node::DemoArgs),
+    /// A node: drives what is due and answers the API
+    Serve(node::ServeArgs),
     /// A short tour: what is due when, through clock changes, holidays and working hours
-    Demo,
+    Tour,
+    /// Schedules of a node
+    Schedule(remote::ScheduleArgs),
+    /// Start a workflow by hand; list, show, cancel, retry and resolve runs
+    Run(remote::RunArgs),
+    /// Workflows of a node
+    Workflow(remote::WorkflowArgs),
+    /// Why a schedule or run did what it did, in sentences
+    Explain(remote::ExplainArgs),
+    /// Everything that is wrong with definitions, without a node
+    Validate(remote::ValidateArgs),
+    /// Publish definitions; with --plan, show what would change
+    Apply(remote::ApplyArgs),
+    /// Check the store of a node that is stopped, and repair it
+    Doctor(node::DoctorArgs),
+    /// An online copy of a node's store
+    Backup(node::BackupArgs),
     /// The next times of any rule, in words and as a list
     Next(NextArgs),
     /// Calendar arithmetic for scripts: JSON lines in, JSON lines out

@@ -1,10 +1,10 @@
-//! The only place of this binary that reads the clock.
+//! Now, in whole seconds: what `--from` is when it is not given.
 
 use jiff::Timestamp;
+use server::{Clock, SystemClock};
 
-/// Now, in whole seconds: what `--from` is when it is not given.
-#[expect(clippy::disallowed_methods, reason = "commands that ask about \"now\" get it from here")]
+/// Now. The host's clock is read by [`SystemClock`] alone.
 pub(crate) fn now() -> Timestamp {
-    let now = Timestamp::now();
+    let now = SystemClock.now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }

@@ -15,6 +15,13 @@ pub(crate) const EXIT_ENVIRONMENT: u8 = 3;
 pub(crate) enum Failure {
     /// What was given is wrong: everything that is, ready to be read.
     Mistake(String),
+    /// A node refused what was sent to it, with the places: its answer, for those who know the text.
+    Invalid {
+        /// Ready to be read.
+        said: String,
+        /// The answer as it came.
+        body: String,
+    },
     /// Something around the command failed.
     Environment(String),
     /// Nobody reads the output any more: no reason to complain.
@@ -25,7 +32,7 @@ impl Failure {
     /// The process's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Failure::Mistake(_) => EXIT_MISTAKE,
+            Failure::Mistake(_) | Failure::Invalid { .. } => EXIT_MISTAKE,
             Failure::Environment(_) => EXIT_ENVIRONMENT,
             Failure::PipeClosed => 0,
         }
@@ -35,7 +42,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Mistake(text) | Failure::Environment(text) => f.write_str(text),
+            Failure::Mistake(text)
+            | Failure::Environment(text)
+            | Failure::Invalid { said: text, .. } => f.write_str(text),
             Failure::PipeClosed => f.write_str("the output was closed"),
         }
     }

@@ -3,12 +3,16 @@
 mod args;
 mod calc;
 mod calendars;
+mod client;
 mod clock;
-mod demo;
 mod document;
 mod failure;
 mod next;
+mod node;
+mod store_file;
 mod terminal;
+mod tour;
+mod validate;
 mod zoneinfo;
 
 use std::io::{self, Write};
@@ -20,7 +24,7 @@ use args::{Cli, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    match zoneinfo::zones().and_then(|zones| run(&zones)) {
+    match zoneinfo::zones().and_then(run) {
         Ok(()) | Err(Failure::PipeClosed) => ExitCode::SUCCESS,
         Err(failure) => {
             // If standard error is gone too, there is nobody left to tell.
@@ -30,7 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(zones: &calendar::Zones) -> Result<(), Failure> {
+fn run(zones: calendar::Zones) -> Result<(), Failure> {
     let version = format!(
         "{} (zone database {}, {})",
         env!("CARGO_PKG_VERSION"),
@@ -41,10 +45,20 @@ fn run(zones: &calendar::Zones) -> Result<(), Failure> {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let mut out = io::BufWriter::new(anstream::stdout().lock());
     match &cli.command {
-        Command::Demo => demo::run(zones, &mut out),
-        Command::Next(args) => next::run(args, zones, &mut out),
-        Command::Calc => calc::run(zones, io::stdin().lock(), io::stdout().lock()),
-        Command::Calendar(command) => calendars::run(command, zones, &mut out),
+        Command::Demo(args) => node::demo(args, zones, &mut out),
+        Command::Serve(args) => node::serve(args, zones),
+        Command::Tour => tour::run(&zones, &mut out),
+        Command::Next(args) => next::run(args, &zones, &mut out),
+        Command::Calc => calc::run(&zones, io::stdin().lock(), io::stdout().lock()),
+        Command::Calendar(command) => calendars::run(command, &zones, &mut out),
+        Command::Schedule(args) => client::schedules(args, &mut out),
+        Command::Run(args) => client::runs(args, &mut out),
+        Command::Workflow(args) => client::workflows(args, &mut out),
+        Command::Explain(args) => client::explain(args, &mut out),
+        Command::Validate(args) => validate::run(args, &zones, &mut out),
+        Command::Apply(args) => client::apply(args, &mut out),
+        Command::Doctor(args) => store_file::doctor(args, zones, &mut out),
+        Command::Backup(args) => store_file::backup(args, &mut out),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "punctual", &mut out);
             Ok(())

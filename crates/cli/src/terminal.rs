@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
+use jiff::SignedDuration;
 
 /// For what matters most.
 pub(crate) const BOLD: Style = Style::new().bold();
@@ -30,6 +31,11 @@ impl Cell {
     /// Styled text.
     pub(crate) fn styled(text: impl Into<String>, style: Style) -> Cell {
         Cell { text: text.into(), style }
+    }
+
+    /// Whether there is nothing to see.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
     }
 
     fn width(&self) -> usize {
@@ -60,4 +66,20 @@ pub(crate) fn columns(rows: &[Vec<Cell>]) -> String {
         let _ = writeln!(text, "{}", if last == 0 { "" } else { &line });
     }
     text
+}
+
+/// A length of time in its two largest units: `1m 5s`, `2d 3h`; `340ms`.
+pub(crate) fn duration(length: SignedDuration) -> String {
+    let seconds = length.as_secs();
+    let two = |size: i64, unit: &str, below: i64, small: &str| match seconds % size / below {
+        0 => format!("{}{unit}", seconds / size),
+        rest => format!("{}{unit} {rest}{small}", seconds / size),
+    };
+    match seconds {
+        0 => format!("{}ms", length.as_millis()),
+        1..=59 => format!("{seconds}s"),
+        60..=3_599 => two(60, "m", 1, "s"),
+        3_600..=86_399 => two(3_600, "h", 60, "m"),
+        _ => two(86_400, "d", 3_600, "h"),
+    }
 }

@@ -1,0 +1,82 @@
+//! Commands that have a store of their own: a node, the demo, and the care of a store file.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// `punctual serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Environment: PUNCTUAL_TOKEN is the token that requests have to carry; without one the node listens on
+loopback addresses only. PUNCTUAL_LOG sets what is logged (debug, or store=debug,info).
+SIGTERM or Ctrl-C stops the node within 30 seconds: what goes on may end, the rest is handed back and
+taken over at the next start. A second signal stops it at once.")]
+pub(crate) struct ServeArgs {
+    /// A folder with definitions (*.yaml, *.yml, *.json): checked, then published at the start; they may run commands
+    pub(crate) dir: Option<PathBuf>,
+    /// Where the store is
+    #[arg(long, value_name = "PATH", default_value = "./punctual.db")]
+    pub(crate) db: String,
+    /// The address of API and pages
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
+    pub(crate) listen: String,
+    /// Definitions that come through the API may run commands too
+    #[arg(long)]
+    pub(crate) allow_exec: bool,
+    /// Inner addresses that HTTP steps may reach: billing.internal:8080, 10.1.0.0/16
+    #[arg(long, value_name = "LIST", default_value = "")]
+    pub(crate) egress: String,
+    /// What the node is called
+    #[arg(long, value_name = "NAME", default_value = "punctual")]
+    pub(crate) node: String,
+    /// Attempts at a time
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) capacity: u32,
+    /// How the log on standard error is written
+    #[arg(long, value_enum, default_value_t = LogForm::Text)]
+    pub(crate) log: LogForm,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogForm {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// `punctual demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// End after so many seconds; by default at Ctrl-C, or after 12 where nobody watches
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) seconds: Option<u64>,
+}
+
+/// `punctual doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The store's file; no server may be using it
+    #[arg(long, value_name = "PATH", default_value = "./punctual.db")]
+    pub(crate) db: String,
+    /// Mend what can be mended
+    #[arg(long)]
+    pub(crate) repair: bool,
+    /// For programs
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `punctual backup`.
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// A new file for the copy
+    pub(crate) to: PathBuf,
+    /// The store's file; a server may be using it
+    #[arg(long, value_name = "PATH", default_value = "./punctual.db")]
+    pub(crate) db: String,
+    /// For programs
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,133 @@
+//! `punctual apply`: definitions go to the node, or what they would change is shown.
+
+use std::io::Write;
+
+use calendar::Problem;
+use serde_json::Value;
+
+use super::problem::{self, Place};
+use super::shown::{self, field};
+use super::{Ask, Client};
+use crate::args::remote::ApplyArgs;
+use crate::document::Document;
+use crate::failure::Failure;
+use crate::terminal::{BOLD, Cell, DIM, columns};
+
+/// Runs the command.
+pub(crate) fn apply(args: &ApplyArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let documents = args.files.iter().map(|path| Document::read(path));
+    let documents = documents.collect::<Result<Vec<Document>, Failure>>()?;
+    let client = Client::from_environment()?;
+    // Everything is looked at before anything is changed.
+    let plans = ask_all(&client, &documents, true)?;
+    if args.plan {
+        return tell(args, &documents, &plans, out);
+    }
+    let published = ask_all(&client, &documents, false)?;
+    tell(args, &documents, &published, out)
+}
+
+fn tell(
+    args: &ApplyArgs,
+    documents: &[Document],
+    answers: &[Value],
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    if args.json {
+        return shown::json(out, &Value::Array(answers.to_vec()));
+    }
+    for (document, answer) in documents.iter().zip(answers) {
+        show(document, answer, args.plan, out)?;
+    }
+    Ok(())
+}
+
+/// Sends all definitions, and tells the mistakes of all of them.
+fn ask_all(client: &Client, documents: &[Document], dry_run: bool) -> Result<Vec<Value>, Failure> {
+    let mut answers = Vec::new();
+    let mut wrong = Vec::new();
+    for document in documents {
+        let ask = Ask::post(&["workflows"])
+            .with("publish", Some(true))
+            .with("dry_run", dry_run.then_some(true))
+            .definition(&document.text);
+        match client.ask(ask).map_err(|failure| refused_text(document, failure)) {
+            Ok(answer) => answers.push(answer),
+            Err(Failure::Mistake(said)) => wrong.push(said),
+            Err(other) => return Err(other),
+        }
+    }
+    if wrong.is_empty() { Ok(answers) } else { Err(Failure::Mistake(wrong.join("\n\n"))) }
+}
+
+/// A refusal of a text, with the places in the file.
+pub(super) fn refused_text(document: &Document, failure: Failure) -> Failure {
+    match failure {
+        Failure::Invalid { body, .. } => {
+            let errors = problem::read(&body).errors;
+            let told: Vec<String> = errors.iter().map(|place| placed(document, place)).collect();
+            Failure::Mistake(told.join("\n\n"))
+        }
+        Failure::Mistake(said) => Failure::Mistake(format!("{}: {said}", document.name)),
+        other => other,
+    }
+}
+
+/// Mistakes and warnings that came with an answer.
+pub(super) fn remarks(document: &Document, problems: &Value) -> (Vec<String>, Vec<String>) {
+    let (mut mistakes, mut notes) = (Vec::new(), Vec::new());
+    for problem in problems.as_array().into_iter().flatten() {
+        let Ok(place) = serde_json::from_value::<Place>(problem.clone()) else { continue };
+        let told = placed(document, &place);
+        if problem["severity"] == "warning" { notes.push(told) } else { mistakes.push(told) }
+    }
+    (mistakes, notes)
+}
+
+/// `file:line:column: message`, the line, a caret.
+fn placed(document: &Document, place: &Place) -> String {
+    let Some(number) = place.line.filter(|line| *line > 0) else {
+        return format!("{}: {place}", document.name);
+    };
+    let column = place.column.unwrap_or(1).max(1);
+    let line = document.text.lines().nth(number as usize - 1).unwrap_or("");
+    let at = line.char_indices().nth(column as usize - 1).map_or(line.len(), |(at, _)| at);
+    let word = line[at..].find([' ', ',', '}', ']']).unwrap_or(line.len() - at);
+    let mut problem = Problem::new("", line, at..at + word.max(1), place.message.clone());
+    problem.allowed = place.allowed.as_deref().map(Box::from);
+    problem.remedy = place.remedy.as_deref().map(Box::from);
+    format!("{}:{number}:{column}: {problem}", document.name)
+}
+
+fn show(
+    document: &Document,
+    answer: &Value,
+    plan: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (name, version) = (field(answer, "name"), field(answer, "version"));
+    let what = match (plan, answer["changes"]["workflow"].as_str()) {
+        (true, Some(what)) => format!("would be {what}"),
+        (true, None) => "would be published".to_owned(),
+        (false, _) => "published".to_owned(),
+    };
+    writeln!(out, "{BOLD}{name} {version}{BOLD:#} {what} {DIM}({}){DIM:#}", document.name)?;
+    let mut rows = Vec::new();
+    for (kind, sign) in [("added", "+"), ("changed", "~"), ("removed", "-"), ("kept", " ")] {
+        for trigger in answer["changes"]["triggers"][kind].as_array().into_iter().flatten() {
+            rows.push(vec![
+                Cell::plain(sign),
+                Cell::plain(field(trigger, "id")),
+                Cell::plain(kind),
+                Cell::styled(field(trigger, "words"), DIM),
+                shown::time(trigger, "next_run_at"),
+            ]);
+        }
+    }
+    write!(out, "{}", columns(&rows))?;
+    let (_, notes) = remarks(document, &answer["problems"]);
+    for note in notes {
+        writeln!(out, "{note}")?;
+    }
+    Ok(())
+}

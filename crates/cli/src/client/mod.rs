@@ -1,0 +1,185 @@
+//! Commands that ask a node, over HTTP.
+
+mod apply;
+mod explain;
+mod follow;
+mod problem;
+mod runs;
+mod schedule_fields;
+mod schedule_views;
+mod schedules;
+mod shown;
+mod workflows;
+
+pub(crate) use apply::apply;
+pub(crate) use explain::explain;
+pub(crate) use runs::run as runs;
+pub(crate) use schedules::run as schedules;
+pub(crate) use workflows::run as workflows;
+
+use std::env;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::{Method, Url};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::failure::Failure;
+
+/// Where a node is if nobody says otherwise; `punctual serve` listens there.
+pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:7878";
+/// A node answers in milliseconds; a page of a large store or a batch may take longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A connection to a node.
+pub(crate) struct Client {
+    runtime: Runtime,
+    http: reqwest::Client,
+    base: Url,
+    token: Option<HeaderValue>,
+}
+
+/// What is asked.
+pub(crate) struct Ask<'a> {
+    method: Method,
+    path: &'a [&'a str],
+    query: Vec<(&'a str, String)>,
+    body: Option<(&'static str, String)>,
+}
+
+impl<'a> Ask<'a> {
+    /// Asks for something. Parts of the path may hold any character.
+    pub(crate) fn get(path: &'a [&'a str]) -> Ask<'a> {
+        Ask { method: Method::GET, path, query: Vec::new(), body: None }
+    }
+
+    /// Asks for a change.
+    pub(crate) fn post(path: &'a [&'a str]) -> Ask<'a> {
+        Ask { method: Method::POST, ..Ask::get(path) }
+    }
+
+    /// With another method.
+    pub(crate) fn method(self, method: Method) -> Ask<'a> {
+        Ask { method, ..self }
+    }
+
+    /// With a parameter, if there is one.
+    pub(crate) fn with(mut self, name: &'a str, value: Option<impl ToString>) -> Ask<'a> {
+        self.query.extend(value.map(|value| (name, value.to_string())));
+        self
+    }
+
+    /// With a JSON body.
+    pub(crate) fn json(self, body: &Value) -> Ask<'a> {
+        Ask { body: Some(("application/json", body.to_string())), ..self }
+    }
+
+    /// With a definition, as it is written.
+    pub(crate) fn definition(self, text: &str) -> Ask<'a> {
+        // JSON is YAML too.
+        Ask { body: Some(("application/yaml", text.to_owned())), ..self }
+    }
+}
+
+impl Client {
+    /// The node that the environment names.
+    pub(crate) fn from_environment() -> Result<Client, Failure> {
+        let text = env::var("PUNCTUAL_URL").unwrap_or_else(|_| DEFAULT_URL.to_owned());
+        Client::new(&text, env::var("PUNCTUAL_TOKEN").ok().as_deref())
+    }
+
+    /// The node at this address.
+    pub(crate) fn new(url: &str, token: Option<&str>) -> Result<Client, Failure> {
+        let base = Url::parse(url).ok().filter(|url| url.scheme().starts_with("http"));
+        let base = base.filter(Url::has_host).ok_or_else(|| {
+            Failure::Mistake(format!(
+                "PUNCTUAL_URL={url}: not an address of a node\n  try: {DEFAULT_URL}"
+            ))
+        })?;
+        let token = token.filter(|token| !token.is_empty()).map(|token| {
+            HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
+                Failure::Mistake("PUNCTUAL_TOKEN has characters that no token has".to_owned())
+            })
+        });
+        let mut http = reqwest::Client::builder().timeout(PATIENCE);
+        if base.host_str().is_some_and(is_loopback) {
+            http = http.no_proxy();
+        }
+        let http = http.build().map_err(|error| Failure::Environment(error.to_string()))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Client { runtime, http, base, token: token.transpose()? })
+    }
+
+    /// The answer, or `Value::Null` if there is nothing to say.
+    pub(crate) fn ask(&self, ask: Ask<'_>) -> Result<Value, Failure> {
+        let mut url = self.base.clone();
+        if let Ok(mut parts) = url.path_segments_mut() {
+            parts.pop_if_empty().extend(["api", "v1"]).extend(ask.path);
+        }
+        if !ask.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&ask.query);
+        }
+        let mut request = self.http.request(ask.method, url);
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        if let Some((form, body)) = ask.body {
+            request = request.header(CONTENT_TYPE, form).body(body);
+        }
+        let (status, text) = self
+            .runtime
+            .block_on(async {
+                let response = request.send().await?;
+                Ok((response.status(), response.text().await?))
+            })
+            .map_err(|error| self.unreachable(&error))?;
+        if !status.is_success() {
+            return Err(problem::failure(status.as_u16(), &text, &self.base));
+        }
+        if text.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(&text).map_err(|error| {
+            Failure::Environment(format!(
+                "{} does not answer as a node does: {error}\n  try: PUNCTUAL_URL=…",
+                self.base
+            ))
+        })
+    }
+
+    /// Lets some time pass.
+    pub(crate) fn wait(&self, time: Duration) {
+        self.runtime.block_on(tokio::time::sleep(time));
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        let base = self.base.as_str().trim_end_matches('/');
+        if error.is_timeout() {
+            return Failure::Environment(format!(
+                "the node at {base} has not answered within {}s\n  \
+                 try: {base}/readyz says how it is",
+                PATIENCE.as_secs()
+            ));
+        }
+        Failure::Environment(format!(
+            "no node answers at {base}: {}\n  \
+             try: `punctual serve` starts one; PUNCTUAL_URL names another address",
+            innermost(error)
+        ))
+    }
+}
+
+/// The last of the causes says it best: "Connection refused".
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}

@@ -1,0 +1,100 @@
+//! What a node says when it does not do what it was asked: what, where, what to try.
+
+use reqwest::Url;
+use serde::Deserialize;
+
+use crate::failure::Failure;
+
+/// `application/problem+json`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Problem {
+    title: String,
+    detail: Option<String>,
+    /// Each mistake in what was sent.
+    pub(super) errors: Vec<Place>,
+}
+
+/// A mistake in what was sent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Place {
+    /// The field.
+    pub(super) path: String,
+    /// What is wrong.
+    pub(super) message: String,
+    /// In a text.
+    pub(super) line: Option<u32>,
+    /// In the line.
+    pub(super) column: Option<u32>,
+    /// What may stand there.
+    pub(super) allowed: Option<String>,
+    /// What to write.
+    #[serde(alias = "try")]
+    pub(super) remedy: Option<String>,
+}
+
+/// Reads a problem; anything else is taken as its title.
+pub(super) fn read(text: &str) -> Problem {
+    serde_json::from_str(text).unwrap_or_else(|_| Problem {
+        title: text.lines().next().unwrap_or("").chars().take(200).collect(),
+        ..Problem::default()
+    })
+}
+
+/// An answer that is no success.
+pub(super) fn failure(status: u16, text: &str, base: &Url) -> Failure {
+    let problem = read(text);
+    let mut said = problem.sentence(status);
+    for place in &problem.errors {
+        said.push_str("\n  ");
+        said.push_str(&place.to_string().replace('\n', "\n  "));
+    }
+    if let Some(remedy) = remedy(status, base) {
+        said.push_str("\n  try: ");
+        said.push_str(&remedy);
+    }
+    match status {
+        500.. => Failure::Environment(said),
+        422 if !problem.errors.is_empty() => Failure::Invalid { said, body: text.to_owned() },
+        _ => Failure::Mistake(said),
+    }
+}
+
+impl Problem {
+    fn sentence(&self, status: u16) -> String {
+        match self.detail.as_deref().filter(|detail| !detail.is_empty()) {
+            Some(detail) => detail.to_owned(),
+            None if self.title.is_empty() => format!("the node answers {status}"),
+            None => self.title.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(allowed) = &self.allowed {
+            write!(f, "\n  allowed: {allowed}")?;
+        }
+        match &self.remedy {
+            Some(remedy) => write!(f, "\n  try: {remedy}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn remedy(status: u16, base: &Url) -> Option<String> {
+    let text = match status {
+        401 => "PUNCTUAL_TOKEN=… with the token that the node was started with".to_owned(),
+        403 => "another token, or another setting of the node".to_owned(),
+        413 => "less at a time".to_owned(),
+        429 => "again in a while".to_owned(),
+        503 => format!("{} says what is wrong", base.join("readyz").ok()?),
+        _ => return None,
+    };
+    Some(text)
+}

@@ -1,0 +1,158 @@
+//! `punctual run …`.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::follow::follow;
+use super::shown::{self, distance, field, plain, state, table, time, took, typed_json};
+use super::{Ask, Client, schedules};
+use crate::args::remote::{ResolutionArg, RunArgs, RunCommand};
+use crate::clock;
+use crate::failure::Failure;
+use crate::terminal::{Cell, DIM};
+
+/// Runs the command.
+pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let client = Client::from_environment()?;
+    let Some(command) = &args.command else { return start(&client, args, out) };
+    match command {
+        RunCommand::List { workflow, schedule, status, since, page } => {
+            let schedule = schedule.as_deref().map(|named| schedules::find(&client, named));
+            let page = client.ask(
+                Ask::get(&["runs"])
+                    .with("workflow", workflow.as_ref())
+                    .with("schedule_id", schedule.transpose()?)
+                    .with("status", status.as_ref())
+                    .with("since", since.as_ref())
+                    .with("limit", Some(page.limit))
+                    .with("cursor", page.cursor.as_ref()),
+            )?;
+            if args.json { shown::json(out, &page) } else { list(&page, out) }
+        }
+        RunCommand::Show { id } => {
+            let run = client.ask(Ask::get(&["runs", id]))?;
+            if args.json { shown::json(out, &run) } else { show(&run, out) }
+        }
+        RunCommand::Cancel { id } => {
+            let run = client.ask(Ask::post(&["runs", id, "cancel"]).json(&json!({})))?;
+            said(&run, "is told to end", args.json, out)
+        }
+        RunCommand::Retry { id, from_start, follow: watch } => {
+            let body = json!({ "from_start": from_start });
+            let run = client.ask(Ask::post(&["runs", id, "retry"]).json(&body))?;
+            begun(&client, &run, *watch, args.json, out)
+        }
+        RunCommand::Resolve { id, resolution } => {
+            let body = json!({ "resolution": resolution_name(*resolution) });
+            let run = client.ask(Ask::post(&["runs", id, "resolve"]).json(&body))?;
+            said(&run, "goes on", args.json, out)
+        }
+    }
+}
+
+fn start(client: &Client, args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let name = args.name.as_deref().unwrap_or_default();
+    let body = match &args.payload {
+        Some(text) => json!({ "payload": typed_json("--payload", text)? }),
+        None => json!({}),
+    };
+    let run = client.ask(Ask::post(&["workflows", name, "runs"]).json(&body))?;
+    begun(client, &run, args.follow, args.json, out)
+}
+
+/// A run was created: its id, and its way if someone wants to see it.
+pub(super) fn begun(
+    client: &Client,
+    run: &Value,
+    watch: bool,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let id = field(run, "id");
+    if !watch {
+        return said(run, "was created", json, out);
+    }
+    if !json {
+        writeln!(out, "run {id}")?;
+        out.flush()?;
+    }
+    follow(client, &id, json, out)
+}
+
+fn said(run: &Value, what: &str, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    if json {
+        return shown::json(out, run);
+    }
+    let (id, status) = (field(run, "id"), field(run, "status"));
+    Ok(writeln!(out, "run {id} {what} ({status})")?)
+}
+
+fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
+    let rows = shown::items(page).iter().map(|run| {
+        vec![
+            Cell::plain(field(run, "id")),
+            Cell::plain(field(run, "workflow")),
+            state(&field(run, "status")),
+            Cell::plain(field(run, "triggered_by")),
+            distance(run, "created_at", clock::now()),
+            took(run, clock::now()),
+            Cell::styled(error(run), DIM),
+        ]
+    });
+    let headings = ["RUN", "WORKFLOW", "STATUS", "BY", "CREATED", "TOOK", "ERROR"];
+    table(out, &headings, rows.collect())?;
+    shown::more(out, page)
+}
+
+fn show(run: &Value, out: &mut dyn Write) -> Result<(), Failure> {
+    let title = format!("run {} of {}", field(run, "id"), field(run, "workflow"));
+    let number = match run["n"].as_u64() {
+        Some(n) => format!("occurrence {n} of schedule {}", field(run, "schedule_id")),
+        None => String::new(),
+    };
+    shown::sheet(
+        out,
+        &title,
+        vec![
+            ("status", state(&field(run, "status"))),
+            ("error", Cell::plain(error(run))),
+            ("started by", Cell::plain(field(run, "triggered_by"))),
+            ("of", Cell::plain(number)),
+            ("retry of", Cell::plain(field(run, "retry_of"))),
+            ("due", time(run, "effective_at")),
+            ("created", time(run, "created_at")),
+            ("started", time(run, "started_at")),
+            ("ended", time(run, "ended_at")),
+            ("took", took(run, clock::now())),
+            ("input", Cell::plain(field(run, "input"))),
+            ("output", Cell::plain(field(run, "output"))),
+        ],
+    )?;
+    let steps = run["steps"].as_array().map_or(&[][..], Vec::as_slice);
+    let rows = steps.iter().map(|step| {
+        vec![
+            Cell::plain(field(step, "id")),
+            Cell::plain(field(step, "type")),
+            state(&field(step, "status")),
+            Cell::plain(field(step, "attempts")),
+            took(step, clock::now()),
+            Cell::styled(error(step), DIM),
+        ]
+    });
+    writeln!(out)?;
+    table(out, &["STEP", "TYPE", "STATUS", "ATTEMPTS", "TOOK", "ERROR"], rows.collect())
+}
+
+fn error(value: &Value) -> String {
+    let error = &value["error"];
+    error["message"].as_str().map_or_else(|| plain(error), str::to_owned)
+}
+
+fn resolution_name(resolution: ResolutionArg) -> &'static str {
+    match resolution {
+        ResolutionArg::Applied => "applied",
+        ResolutionArg::DidNotHappen => "did_not_happen",
+        ResolutionArg::Failed => "failed",
+    }
+}

@@ -1,0 +1,198 @@
+//! `punctual schedule …`.
+
+use std::io::Write;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::schedule_fields::fields;
+use super::schedule_views::{
+    backfilled, difference, line, list, next, occurrences, overridden, show,
+};
+use super::shown::{self, field, typed_json};
+use super::{Ask, Client, runs};
+use crate::args::remote::{ScheduleArgs, ScheduleCommand};
+use crate::args::schedule::Id;
+use crate::failure::Failure;
+
+/// Runs the command.
+pub(crate) fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let asking = Asking { client: Client::from_environment()?, json: args.json };
+    match &args.command {
+        ScheduleCommand::List { status, workflow, query, page } => {
+            let ask = Ask::get(&["schedules"])
+                .with("status", status.as_ref())
+                .with("workflow_id", workflow.as_ref())
+                .with("q", query.as_ref())
+                .with("limit", Some(page.limit))
+                .with("cursor", page.cursor.as_ref());
+            asking.tell(ask, out, list)
+        }
+        ScheduleCommand::Show(which) => {
+            let id = asking.find(which)?;
+            asking.tell(Ask::get(&["schedules", &id]), out, show)
+        }
+        ScheduleCommand::Create { name, workflow, fields: given } => {
+            let mut body = fields(given)?;
+            body.insert("name".to_owned(), name.clone().into());
+            if let Some(workflow) = workflow {
+                body.insert("workflow_id".to_owned(), workflow.clone().into());
+            }
+            asking.tell(Ask::post(&["schedules"]).json(&Value::Object(body)), out, show)
+        }
+        ScheduleCommand::Edit { which, name, fields: given, dry_run } => {
+            let mut body = fields(given)?;
+            body.extend(name.clone().map(|name| ("name".to_owned(), name.into())));
+            if body.is_empty() {
+                let message = "nothing is to be changed\n  try: --cron, --set FIELD=VALUE, …";
+                return Err(Failure::Mistake(message.to_owned()));
+            }
+            let id = asking.find(which)?;
+            let path = ["schedules", &id];
+            let ask = Ask::get(&path).method(Method::PATCH).json(&Value::Object(body));
+            match dry_run {
+                true => asking.tell(ask.with("dry_run", Some(true)), out, difference),
+                false => asking.tell(ask, out, show),
+            }
+        }
+        ScheduleCommand::Pause(which) => asking.verb(which, "pause", out),
+        ScheduleCommand::Enable(which) => asking.verb(which, "enable", out),
+        ScheduleCommand::Disable(which) => asking.verb(which, "disable", out),
+        ScheduleCommand::Revive(which) => asking.verb(which, "revive", out),
+        ScheduleCommand::Resume { which, catch_up } => {
+            let id = asking.find(which)?;
+            let path = ["schedules", &id, "resume"];
+            let ask = Ask::post(&path).json(&json!({ "catch_up": catch_up }));
+            asking.tell(ask, out, line)
+        }
+        other => asking.occurrences_of(other, out),
+    }
+}
+
+/// The id of the schedule that someone named.
+pub(super) fn find(client: &Client, named: &str) -> Result<String, Failure> {
+    if !named.is_empty() && named.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(named.to_owned());
+    }
+    // Words in names are searched by their beginnings: no sign in it may lead away.
+    let words: Vec<&str> =
+        named.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let query = Some(words.join(" ")).filter(|words| !words.is_empty());
+    let page = client.ask(Ask::get(&["schedules"]).with("q", query).with("limit", Some(200)))?;
+    let same = shown::items(&page).iter().filter(|schedule| schedule["name"] == named);
+    let ids: Vec<String> = same.map(|schedule| field(schedule, "id")).collect();
+    match ids.as_slice() {
+        [only] => Ok(only.clone()),
+        [] => Err(Failure::Mistake(format!(
+            "there is no schedule named {named}\n  try: punctual schedule list"
+        ))),
+        several => Err(Failure::Mistake(format!(
+            "several schedules are named {named}\n  try: one of the ids {}",
+            several.join(", ")
+        ))),
+    }
+}
+
+struct Asking {
+    client: Client,
+    json: bool,
+}
+
+type Show = fn(&Value, &mut dyn Write) -> Result<(), Failure>;
+
+impl Asking {
+    fn find(&self, which: &Id) -> Result<String, Failure> {
+        find(&self.client, &which.schedule)
+    }
+
+    fn tell(&self, ask: Ask<'_>, out: &mut dyn Write, show: Show) -> Result<(), Failure> {
+        let answer = self.client.ask(ask)?;
+        if self.json { shown::json(out, &answer) } else { show(&answer, out) }
+    }
+
+    fn verb(&self, which: &Id, verb: &str, out: &mut dyn Write) -> Result<(), Failure> {
+        let id = self.find(which)?;
+        self.tell(Ask::post(&["schedules", &id, verb]), out, line)
+    }
+
+    fn occurrences_of(
+        &self,
+        command: &ScheduleCommand,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        match command {
+            ScheduleCommand::Trigger { which, payload, follow } => {
+                let id = self.find(which)?;
+                let body = match payload {
+                    Some(text) => json!({ "payload": typed_json("--payload", text)? }),
+                    None => json!({}),
+                };
+                let path = ["schedules", &id, "trigger"];
+                let answer = self.client.ask(Ask::post(&path).json(&body))?;
+                runs::begun(&self.client, &answer["run"], *follow, self.json, out)
+            }
+            ScheduleCommand::Delete { schedules } => self.delete(schedules, out),
+            ScheduleCommand::Next { which, count } => {
+                let id = self.find(which)?;
+                let path = ["schedules", &id, "next"];
+                self.tell(Ask::get(&path).with("count", Some(count)), out, next)
+            }
+            ScheduleCommand::Occurrences { which, outcome, from, to, page } => {
+                let id = self.find(which)?;
+                let path = ["schedules", &id, "occurrences"];
+                let ask = Ask::get(&path)
+                    .with("outcome", outcome.as_ref())
+                    .with("from", from.as_ref())
+                    .with("to", to.as_ref())
+                    .with("limit", Some(page.limit))
+                    .with("cursor", page.cursor.as_ref());
+                self.tell(ask, out, occurrences)
+            }
+            ScheduleCommand::Override { which, nominal, skip, move_to, payload, clear } => {
+                let id = self.find(which)?;
+                let path = ["schedules", &id, "occurrences", nominal];
+                let body = match (move_to, payload) {
+                    (Some(to), _) => json!({ "action": "move", "to": to }),
+                    (_, Some(text)) => {
+                        json!({ "action": "payload", "payload": typed_json("--payload", text)? })
+                    }
+                    _ => json!({ "action": "skip" }),
+                };
+                debug_assert!(*skip || *clear || move_to.is_some() || payload.is_some());
+                match clear {
+                    true => self.tell(Ask::get(&path).method(Method::DELETE), out, overridden),
+                    false => {
+                        self.tell(Ask::get(&path).method(Method::PUT).json(&body), out, overridden)
+                    }
+                }
+            }
+            ScheduleCommand::Backfill { which, from, to, limit, pace, dry_run } => {
+                let id = self.find(which)?;
+                let body = json!({
+                    "from": from, "to": to, "limit": limit, "pace": pace, "dry_run": dry_run,
+                });
+                let path = ["schedules", &id, "backfill"];
+                self.tell(Ask::post(&path).json(&body), out, backfilled)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn delete(&self, named: &[String], out: &mut dyn Write) -> Result<(), Failure> {
+        let ids = named.iter().map(|named| find(&self.client, named));
+        let ids = ids.collect::<Result<Vec<String>, Failure>>()?;
+        match ids.as_slice() {
+            [only] => {
+                self.client.ask(Ask::get(&["schedules", only]).method(Method::DELETE))?;
+            }
+            _ => {
+                let body = json!({ "schedule_ids": ids });
+                self.client.ask(Ask::post(&["schedules", "batch-delete"]).json(&body))?;
+            }
+        }
+        if self.json {
+            return shown::json(out, &json!({ "deleted": ids }));
+        }
+        Ok(writeln!(out, "deleted: {}", ids.join(", "))?)
+    }
+}

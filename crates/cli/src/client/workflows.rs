@@ -1,0 +1,145 @@
+//! `punctual workflow …`.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::apply::{refused_text, remarks};
+use super::shown::{self, distance, field, state, table, time};
+use super::{Ask, Client};
+use crate::args::remote::{WorkflowArgs, WorkflowCommand};
+use crate::clock;
+use crate::document::Document;
+use crate::failure::Failure;
+use crate::terminal::{Cell, DIM};
+
+/// Runs the command.
+pub(crate) fn run(args: &WorkflowArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let client = Client::from_environment()?;
+    let verb = |name: &str, verb: &str, out: &mut dyn Write| {
+        let workflow = client.ask(Ask::post(&["workflows", name, verb]).json(&json!({})))?;
+        if args.json { shown::json(out, &workflow) } else { line(&workflow, out) }
+    };
+    match &args.command {
+        WorkflowCommand::List { page } => {
+            let page = client.ask(
+                Ask::get(&["workflows"])
+                    .with("limit", Some(page.limit))
+                    .with("cursor", page.cursor.as_ref()),
+            )?;
+            if args.json { shown::json(out, &page) } else { list(&page, out) }
+        }
+        WorkflowCommand::Show { name, source } => {
+            let workflow = client.ask(Ask::get(&["workflows", name]))?;
+            if args.json {
+                return shown::json(out, &workflow);
+            }
+            show(&client, &workflow, out)?;
+            if *source {
+                writeln!(out, "\n{}", field(&workflow, "source"))?;
+            }
+            Ok(())
+        }
+        WorkflowCommand::Publish { name } => verb(name, "publish", out),
+        WorkflowCommand::Archive { name } => verb(name, "archive", out),
+        WorkflowCommand::Pause { name } => verb(name, "pause", out),
+        WorkflowCommand::Resume { name } => verb(name, "resume", out),
+        WorkflowCommand::Validate { files } => {
+            let documents = files.iter().map(|path| Document::read(path));
+            let documents = documents.collect::<Result<Vec<_>, Failure>>()?;
+            validate(&client, &documents, args.json, out)
+        }
+    }
+}
+
+fn validate(
+    client: &Client,
+    documents: &[Document],
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut wrong = Vec::new();
+    let mut answers = Vec::new();
+    for document in documents {
+        let ask = Ask::post(&["workflows", "validate"]).definition(&document.text);
+        match client.ask(ask).map_err(|failure| refused_text(document, failure)) {
+            Ok(answer) => {
+                let (mistakes, notes) = remarks(document, &answer["problems"]);
+                wrong.extend(mistakes);
+                if !json && !notes.is_empty() {
+                    writeln!(out, "{}", notes.join("\n\n"))?;
+                }
+                answers.push(answer);
+            }
+            Err(Failure::Mistake(said)) => wrong.push(said),
+            Err(other) => return Err(other),
+        }
+    }
+    if json {
+        shown::json(out, &Value::Array(answers))?;
+    }
+    if !wrong.is_empty() {
+        return Err(Failure::Mistake(wrong.join("\n\n")));
+    }
+    if !json {
+        writeln!(out, "{} fine", crate::validate::counted(documents.len(), "definition"))?;
+    }
+    Ok(())
+}
+
+fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
+    let rows = shown::items(page).iter().map(|workflow| {
+        vec![
+            Cell::plain(field(workflow, "id")),
+            Cell::plain(field(workflow, "name")),
+            Cell::plain(field(workflow, "version")),
+            status(workflow),
+            Cell::styled(field(workflow, "description"), DIM),
+        ]
+    });
+    table(out, &["ID", "NAME", "VERSION", "STATUS", "FOR"], rows.collect())?;
+    shown::more(out, page)
+}
+
+fn status(workflow: &Value) -> Cell {
+    if workflow["paused"] == true { state("paused") } else { state(&field(workflow, "status")) }
+}
+
+fn line(workflow: &Value, out: &mut dyn Write) -> Result<(), Failure> {
+    let (name, version) = (field(workflow, "name"), field(workflow, "version"));
+    Ok(writeln!(out, "workflow {name} {version}: {}", status(workflow).paint(0))?)
+}
+
+fn show(client: &Client, workflow: &Value, out: &mut dyn Write) -> Result<(), Failure> {
+    let title = format!("workflow {} {}", field(workflow, "name"), field(workflow, "version"));
+    shown::sheet(
+        out,
+        &title,
+        vec![
+            ("id", Cell::plain(field(workflow, "id"))),
+            ("for", Cell::plain(field(workflow, "description"))),
+            ("status", status(workflow)),
+            ("created", time(workflow, "created_at")),
+            ("updated", time(workflow, "updated_at")),
+        ],
+    )?;
+    let id = field(workflow, "id");
+    let schedules = client.ask(Ask::get(&["schedules"]).with("workflow_id", Some(&id)))?;
+    let rows: Vec<Vec<Cell>> = shown::items(&schedules)
+        .iter()
+        .map(|schedule| {
+            vec![
+                Cell::plain(field(schedule, "id")),
+                Cell::plain(field(schedule, "name")),
+                state(&field(schedule, "status")),
+                time(schedule, "next_run_at"),
+                distance(schedule, "next_run_at", clock::now()),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    table(out, &["SCHEDULE", "NAME", "STATUS", "NEXT", ""], rows)
+}

@@ -1,0 +1,114 @@
+//! `punctual demo`: a node with examples, and what happens told in sentences.
+
+use std::io::{IsTerminal as _, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use calendar::Zones;
+use jiff::Timestamp;
+use runners::Policy;
+use server::serve::{Server, ServerOptions};
+use server::{Clock as _, SystemClock};
+use store::Store;
+
+use super::feed::Feed;
+use super::signals::Signals;
+use super::{examples, groups_dir, logging, open, publish, runtime};
+use crate::args::node::{DemoArgs, LogForm};
+use crate::failure::Failure;
+use crate::terminal::{BOLD, Cell, DIM, columns, duration};
+
+/// Where nobody watches, the demo ends after this: enough to see each example at work.
+const UNWATCHED_SECONDS: u64 = 12;
+/// Times of the report that are shown.
+const REPORTS: usize = 3;
+
+/// Runs the command.
+pub(crate) fn run(args: &DemoArgs, zones: Zones, out: &mut dyn Write) -> Result<(), Failure> {
+    logging::start(LogForm::Text, "warn")?;
+    let folder = tempfile::tempdir()?;
+    let db = folder.path().join("demo.db");
+    let store = open(&db, zones)?;
+    let definitions = examples::definitions(folder.path(), &store.rules())?;
+    let options = ServerOptions {
+        listen: ([127, 0, 0, 1], 0).into(),
+        runners: Policy { groups_dir: Some(groups_dir(&db)), ..Policy::default() },
+        trusted: definitions.iter().map(|checked| checked.definition.clone()).collect(),
+        node: "demo".to_owned(),
+        ..ServerOptions::new(store.clone())
+    };
+    let watched = std::io::stdout().is_terminal();
+    let seconds = args.seconds.or((!watched).then_some(UNWATCHED_SECONDS));
+    runtime()?.block_on(async {
+        let mut signals = Signals::new()?;
+        let server =
+            Server::start(options).await.map_err(|e| Failure::Environment(e.to_string()))?;
+        let notices = server.hub().listen();
+        let started = SystemClock.now();
+        publish(server.hub(), definitions).await?;
+        greet(&server, &store, started, out).await?;
+        let mut feed = Feed::new(store, started, format!("http://{}", server.address()));
+        let time_is_up = async {
+            match seconds {
+                Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            told = feed.tell(notices, out) => told?,
+            () = time_is_up => {}
+            _ = signals.next() => {}
+        }
+        signals.force();
+        feed.sum_up(SystemClock.now(), out)?;
+        server.stop().await.map_err(|failure| Failure::Environment(failure.to_string()))
+    })
+}
+
+async fn greet(
+    server: &Server,
+    store: &Arc<store::Sqlite>,
+    now: Timestamp,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let unavailable = |failure: store::Failure| Failure::Environment(failure.to_string());
+    writeln!(out, "{BOLD}A node runs at http://{}{BOLD:#}", server.address())?;
+    writeln!(
+        out,
+        "{DIM}Ask it from another terminal: PUNCTUAL_URL=http://{} punctual schedule list{DIM:#}",
+        server.address()
+    )?;
+    writeln!(out, "\nIt has four workflows, and these are due:")?;
+    let coming = store.coming(10).await.map_err(unavailable)?;
+    let rules = store.rules();
+    let mut rows = Vec::new();
+    for view in &coming {
+        let schedule = &view.schedule;
+        let Some(next) = &schedule.progress.next else { continue };
+        let plan =
+            schedule.declared.plan(&rules, schedule.progress.anchor, &schedule.id.to_string());
+        let words = plan.map(|plan| plan.timing.words()).unwrap_or_default();
+        // Where an interval begins matters to nobody here.
+        let words = words.split(" from ").next().unwrap_or_default();
+        rows.push(vec![
+            Cell::plain(schedule.declared.name.clone()),
+            Cell::plain(words),
+            Cell::styled(format!("in {}", duration(next.effective.duration_since(now))), DIM),
+        ]);
+    }
+    write!(out, "{}", columns(&rows))?;
+    for view in coming.iter().filter(|view| view.workflow_name == "morning-report") {
+        let schedule = &view.schedule;
+        let plan =
+            schedule.declared.plan(&rules, schedule.progress.anchor, &schedule.id.to_string());
+        let Ok(plan) = plan else { continue };
+        let zone = plan.timing.zone();
+        let times = plan.timing.after(now).take(REPORTS);
+        let times: Vec<String> = times
+            .map(|due| zone.wall(due.effective).strftime("%a %d %b %H:%M").to_string())
+            .collect();
+        writeln!(out, "\nThe next reports, New York time: {}", times.join(", "))?;
+    }
+    writeln!(out, "\n{BOLD}What happens{BOLD:#}")?;
+    Ok(out.flush()?)
+}

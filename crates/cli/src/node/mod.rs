@@ -1,0 +1,66 @@
+//! Commands that are a node themselves.
+
+mod demo;
+mod examples;
+mod feed;
+mod folder;
+mod logging;
+mod serve;
+mod signals;
+
+pub(crate) use demo::run as demo;
+pub(crate) use serve::run as serve;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use calendar::Zones;
+use engine::definition::Definition;
+use engine::turn::{Answer, Command};
+use server::Hub;
+use store::{Sqlite, SqliteOptions};
+use tokio::runtime::Runtime;
+
+use crate::failure::Failure;
+
+/// Opens a store file, or makes a new one.
+fn open(path: &Path, zones: Zones) -> Result<Arc<Sqlite>, Failure> {
+    let store = Sqlite::open(path, zones, SqliteOptions::default());
+    store.map(Arc::new).map_err(|failure| crate::store_file::failure(path, &failure))
+}
+
+/// Beside the store: notes of the commands that are running, for the case that the node is killed.
+fn groups_dir(db: &Path) -> PathBuf {
+    let mut name = db.as_os_str().to_owned();
+    name.push("-commands");
+    PathBuf::from(name)
+}
+
+/// A definition with its text.
+struct Checked {
+    source: String,
+    definition: Arc<Definition>,
+}
+
+/// Makes definitions live, and tells which of them are new or changed.
+async fn publish(hub: &Hub, definitions: Vec<Checked>) -> Result<(), Failure> {
+    for Checked { source, definition } in definitions {
+        let name = definition.name.clone();
+        let command = Command::SaveWorkflow { source, definition, publish: true };
+        let commanded = hub.command(command, None).await;
+        let commanded = commanded.map_err(|failure| match failure {
+            store::Failure::Refused(refused) => {
+                Failure::Mistake(format!("workflow {name} cannot be published: {refused}"))
+            }
+            other => Failure::Environment(other.to_string()),
+        })?;
+        if let Answer::Workflow { id, revision, is_new } = commanded.answer {
+            tracing::info!(workflow = name, %id, revision, is_new, "published");
+        }
+    }
+    Ok(())
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}

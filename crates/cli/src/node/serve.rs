@@ -1,0 +1,105 @@
+//! `punctual serve`: a node, from its start to its stop.
+
+use std::env;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
+
+use calendar::Zones;
+use runners::{Egress, Policy};
+use server::serve::{Server, ServerOptions, StartError};
+use store::Store as _;
+
+use super::signals::Signals;
+use super::{folder, groups_dir, logging, open, publish, runtime};
+use crate::args::node::ServeArgs;
+use crate::failure::Failure;
+use crate::store_file;
+
+/// Runs the command.
+pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
+    let db = store_file::path(&args.db)?;
+    let listen = address(&args.listen)?;
+    let egress: Egress =
+        args.egress.parse().map_err(|error| Failure::Mistake(format!("--egress: {error}")))?;
+    logging::start(args.log, "info")?;
+    let token = env::var("PUNCTUAL_TOKEN").ok().filter(|token| !token.is_empty());
+    if token.is_none() && !listen.ip().is_loopback() {
+        return Err(refused_without_token(listen));
+    }
+    let store = open(&db, zones)?;
+    let definitions = match &args.dir {
+        Some(dir) => folder::definitions(dir, &store.rules())?,
+        None => Vec::new(),
+    };
+    end_orphans(&groups_dir(&db))?;
+    let options = ServerOptions {
+        listen,
+        token,
+        runners: Policy {
+            allow_exec: args.allow_exec,
+            egress,
+            groups_dir: Some(groups_dir(&db)),
+            ..Policy::default()
+        },
+        trusted: definitions.iter().map(|checked| checked.definition.clone()).collect(),
+        node: args.node.clone(),
+        capacity: args.capacity as usize,
+        ..ServerOptions::new(store)
+    };
+    let without_token = options.token.is_none();
+    runtime()?.block_on(async {
+        let mut signals = Signals::new()?;
+        let server = Server::start(options).await.map_err(not_started)?;
+        publish(server.hub(), definitions).await?;
+        if without_token {
+            tracing::info!("no token: only this machine is listened to (PUNCTUAL_TOKEN sets one)");
+        }
+        tracing::info!(url = %format!("http://{}", server.address()), db = %db.display(), "ready");
+        let signal = signals.next().await;
+        tracing::info!("{signal}: stopping; again to stop at once");
+        signals.force();
+        server.stop().await.map_err(|failure| Failure::Environment(failure.to_string()))?;
+        tracing::info!("stopped");
+        Ok(())
+    })
+}
+
+/// Commands of a node that was killed end before others begin.
+fn end_orphans(dir: &Path) -> Result<(), Failure> {
+    match runners::end_orphans(dir) {
+        Ok(0) => Ok(()),
+        Ok(ended) => {
+            tracing::warn!(commands = ended, "ended what an earlier life left running");
+            Ok(())
+        }
+        Err(error) => Err(Failure::Environment(format!("{}: {error}", dir.display()))),
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, Failure> {
+    let found = text.to_socket_addrs().ok().and_then(|mut all| all.next());
+    found.ok_or_else(|| {
+        Failure::Mistake(format!(
+            "--listen {text}: not an address\n  allowed: HOST:PORT\n  try: 127.0.0.1:7878"
+        ))
+    })
+}
+
+fn refused_without_token(listen: SocketAddr) -> Failure {
+    Failure::Mistake(format!(
+        "--listen {listen}: without a token everyone who reaches this address could do everything\n  \
+         allowed: loopback addresses, such as 127.0.0.1:{port}\n  \
+         try: PUNCTUAL_TOKEN=… with a long random text, such as `openssl rand -hex 32` prints",
+        port = listen.port()
+    ))
+}
+
+fn not_started(error: StartError) -> Failure {
+    match error {
+        StartError::TokenMissing(_) | StartError::TokenEmpty => Failure::Mistake(error.to_string()),
+        StartError::Listen { .. } => Failure::Environment(format!(
+            "{error}\n  try: another --listen address; is a node running there already?"
+        )),
+        _ => Failure::Environment(error.to_string()),
+    }
+}

@@ -1,0 +1,41 @@
+//! Signals that end a node.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Exit code after a second signal: as a shell would say it of Ctrl-C.
+const INTERRUPTED: i32 = 130;
+
+/// Ctrl-C and SIGTERM.
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// From now on these signals do not end the process by themselves.
+    pub(super) fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Returns at the next signal, with its name.
+    pub(super) async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+
+    /// The next signal ends the process at once.
+    pub(super) fn force(mut self) {
+        tokio::spawn(async move {
+            let name = self.next().await;
+            tracing::warn!("{name} again: stopped at once; what went on will be taken over");
+            std::process::exit(INTERRUPTED);
+        });
+    }
+}

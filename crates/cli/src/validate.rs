@@ -1,0 +1,126 @@
+//! `punctual validate`: everything that is wrong with definitions, without a node.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+
+use calendar::{Calendar, Zones};
+use engine::definition::{Definition, Flaw, ReadContext, locate, read, warnings};
+use serde_json::{Value, json};
+
+use crate::args::remote::ValidateArgs;
+use crate::calendars::load;
+use crate::clock;
+use crate::document::Document;
+use crate::failure::Failure;
+use crate::terminal::NOTE;
+
+/// Runs the command.
+pub(crate) fn run(args: &ValidateArgs, zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
+    let calendars = match &args.calendars {
+        Some(path) => load::calendars(path, zones, None)?,
+        None => Vec::new(),
+    };
+    let named = calendars.into_iter().map(|calendar| (calendar.id().to_owned(), calendar));
+    let checker = Checker { zones, calendars: named.collect() };
+    let documents = args.files.iter().map(|path| Document::read(path));
+    let documents = documents.collect::<Result<Vec<Document>, Failure>>()?;
+    let checked: Vec<Checked> = documents.iter().map(|text| checker.check(text)).collect();
+    let wrong = checked.iter().filter(|checked| !checked.flaws.is_empty()).count();
+    if args.json {
+        let all: Vec<Value> =
+            documents.iter().zip(&checked).map(|(text, checked)| checked.json(text)).collect();
+        serde_json::to_writer_pretty(&mut *out, &all).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+        let said = format!("{wrong} of {} wrong", counted(checked.len(), "definition"));
+        return if wrong == 0 { Ok(()) } else { Err(Failure::Mistake(said)) };
+    }
+    for (document, checked) in documents.iter().zip(&checked) {
+        for warning in &checked.warnings {
+            writeln!(out, "{NOTE}{}{NOTE:#}", placed(document, warning))?;
+        }
+    }
+    if wrong == 0 {
+        return Ok(writeln!(out, "{} fine", counted(checked.len(), "definition"))?);
+    }
+    let pairs = documents.iter().zip(&checked);
+    let told = pairs.flat_map(|(text, checked)| checked.flaws.iter().map(|f| placed(text, f)));
+    Err(Failure::Mistake(told.collect::<Vec<_>>().join("\n\n")))
+}
+
+/// Checks definitions against zones and calendars.
+pub(crate) struct Checker<'a> {
+    /// The zone database.
+    pub(crate) zones: &'a Zones,
+    /// Calendars from outside, by id.
+    pub(crate) calendars: HashMap<String, Calendar>,
+}
+
+/// What came of a definition.
+pub(crate) struct Checked {
+    /// What it means, if nothing is wrong.
+    pub(crate) definition: Option<Definition>,
+    /// What is wrong.
+    pub(crate) flaws: Vec<Flaw>,
+    /// What may surprise.
+    pub(crate) warnings: Vec<Flaw>,
+}
+
+impl Checker<'_> {
+    /// Reads one definition.
+    pub(crate) fn check(&self, document: &Document) -> Checked {
+        let find = |id: &str| self.calendars.get(id).cloned();
+        let context = ReadContext { zones: self.zones, now: clock::now(), known_calendar: &find };
+        match read(&document.text, &context) {
+            Ok(definition) => {
+                let warnings = locate(warnings(&definition, &context), &document.text);
+                Checked { definition: Some(definition), flaws: Vec::new(), warnings }
+            }
+            Err(flaws) => Checked { definition: None, flaws, warnings: Vec::new() },
+        }
+    }
+}
+
+impl Checked {
+    fn json(&self, document: &Document) -> Value {
+        let list = |flaws: &[Flaw]| flaws.iter().map(flaw_json).collect::<Vec<Value>>();
+        json!({
+            "file": document.name,
+            "name": self.definition.as_ref().map(|definition| &definition.name),
+            "valid": self.flaws.is_empty(),
+            "errors": list(&self.flaws),
+            "warnings": list(&self.warnings),
+        })
+    }
+}
+
+fn flaw_json(flaw: &Flaw) -> Value {
+    json!({
+        "path": flaw.path,
+        "code": flaw.code,
+        "message": flaw.message,
+        "line": flaw.line,
+        "column": flaw.column,
+        "allowed": flaw.allowed,
+        "try": flaw.remedy,
+    })
+}
+
+/// `file:line:column: message`, the line, a caret, a remedy.
+pub(crate) fn placed(document: &Document, flaw: &Flaw) -> String {
+    match flaw.line {
+        0 => format!("{}: {flaw}", document.name),
+        line => format!("{}:{line}:{}: {flaw}", document.name, flaw.column),
+    }
+}
+
+/// `1 definition`, `3 definitions`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Whether a file of a folder holds a definition, by its name.
+pub(crate) fn is_definition(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    path.is_file() && matches!(ending, Some("yaml" | "yml" | "json"))
+}
