@@ -39,7 +39,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
             said(&run, "is told to end", args.json, out)
         }
         RunCommand::Retry { id, from_start, follow: watch } => {
-            let body = json!({ "from_start": from_start });
+            let body = json!({ "from": if *from_start { "start" } else { "failed" } });
             let run = client.ask(Ask::post(&["runs", id, "retry"]).json(&body))?;
             begun(&client, &run, *watch, args.json, out)
         }

@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::shown::{self, distance, field, plain, state, table, time};
 use crate::clock;
 use crate::failure::Failure;
-use crate::terminal::{Cell, DIM, NOTE};
+use crate::terminal::{Cell, DIM, NOTE, columns};
+use crate::validate::counted;
 
 /// A page of schedules.
 pub(super) fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
@@ -68,8 +69,7 @@ pub(super) fn line(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure>
 }
 
 fn workflow(schedule: &Value) -> String {
-    let name = field(schedule, "workflow_name");
-    if name.is_empty() { field(schedule, "workflow_id") } else { name }
+    field(schedule, "workflow")
 }
 
 /// Coming times.
@@ -79,7 +79,7 @@ pub(super) fn next(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
             time(due, "nominal_at"),
             time(due, "effective_at"),
             distance(due, "effective_at", clock::now()),
-            Cell::styled(field(due, "outcome"), NOTE),
+            Cell::styled(field(due, "fate").replace("kept", ""), NOTE),
             Cell::styled(field(due, "reason"), DIM),
         ]
     });
@@ -101,48 +101,57 @@ pub(super) fn occurrences(page: &Value, out: &mut dyn Write) -> Result<(), Failu
     shown::more(out, page)
 }
 
-/// What an edit would change: fields before and after.
+/// What an edit would change: fields and coming times before and after.
 pub(super) fn difference(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
-    let (before, after) = (&answer["before"], &answer["after"]);
-    let names = after.as_object().into_iter().flatten().map(|(name, _)| name);
-    let rows: Vec<Vec<Cell>> = names
-        .filter(|name| before[name.as_str()] != after[name.as_str()] && *name != "updated_at")
-        .map(|name| {
+    let changes = answer["changes"].as_object().into_iter().flatten();
+    let rows: Vec<Vec<Cell>> = changes
+        .map(|(name, change)| {
             vec![
                 Cell::styled(name.clone(), DIM),
-                Cell::plain(field(before, name)),
+                Cell::plain(field(change, "before")),
                 Cell::plain("→"),
-                Cell::plain(field(after, name)),
+                Cell::plain(field(change, "after")),
             ]
         })
         .collect();
     if rows.is_empty() {
         return Ok(writeln!(out, "nothing would change")?);
     }
-    Ok(write!(out, "{}", crate::terminal::columns(&rows))?)
+    write!(out, "{}", columns(&rows))?;
+    let (before, after) = (shown::items(&answer["before"]), shown::items(&answer["after"]));
+    if before == after {
+        return Ok(());
+    }
+    let cell = |times: &[Value], at: usize| match times.get(at) {
+        Some(due) => time(due, "nominal_at"),
+        None => Cell::plain(""),
+    };
+    let rows = (0..before.len().max(after.len()))
+        .map(|at| vec![cell(before, at), Cell::plain("→"), cell(after, at)]);
+    writeln!(out)?;
+    table(out, &["TIMES BEFORE", "", "TIMES AFTER"], rows.collect())
 }
 
 /// What became of an override.
 pub(super) fn overridden(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
-    if answer.is_null() {
-        return Ok(writeln!(out, "nothing special any more")?);
-    }
     let at = time(answer, "nominal_at").paint(0);
-    let what = match field(answer, "action").as_str() {
-        "move" => format!("moved to {}", time(answer, "to").paint(0)),
-        "payload" => format!("with payload {}", field(answer, "payload")),
-        other => other.to_owned(),
+    let what = if answer["skip"] == true {
+        "is skipped".to_owned()
+    } else if answer["move_to"].is_string() {
+        format!("is moved to {}", time(answer, "move_to").paint(0))
+    } else if !answer["payload"].is_null() {
+        format!("has the payload {}", field(answer, "payload"))
+    } else {
+        return Ok(writeln!(out, "nothing is overridden there any more")?);
     };
-    Ok(writeln!(out, "the occurrence of {at}: {what}")?)
+    Ok(writeln!(out, "the occurrence of {at} {what}")?)
 }
 
 /// What will run, or would.
 pub(super) fn backfilled(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
-    let is_plan = answer["dry_run"] == true;
-    let times = answer["occurrences"].as_array().map_or(&[][..], Vec::as_slice);
-    let rows = times.iter().map(|due| vec![time(due, "nominal_at")]);
-    write!(out, "{}", crate::terminal::columns(&rows.collect::<Vec<_>>()))?;
-    let count = answer["count"].as_u64().unwrap_or(times.len() as u64);
-    let verb = if is_plan { "would run" } else { "will run" };
-    Ok(writeln!(out, "{} {verb}", crate::validate::counted(count as usize, "occurrence"))?)
+    let items = shown::items(answer);
+    let rows = items.iter().map(|due| vec![time(due, "nominal_at")]);
+    write!(out, "{}", columns(&rows.collect::<Vec<_>>()))?;
+    let verb = if answer["dry_run"] == true { "would run" } else { "will run" };
+    Ok(writeln!(out, "{} {verb}", counted(items.len(), "occurrence"))?)
 }

@@ -129,7 +129,8 @@ impl Asking {
                 };
                 let path = ["schedules", &id, "trigger"];
                 let answer = self.client.ask(Ask::post(&path).json(&body))?;
-                runs::begun(&self.client, &answer["run"], *follow, self.json, out)
+                let run = self.client.ask(Ask::get(&["runs", &field(&answer, "run_id")]))?;
+                runs::begun(&self.client, &run, *follow, self.json, out)
             }
             ScheduleCommand::Delete { schedules } => self.delete(schedules, out),
             ScheduleCommand::Next { which, count } => {
@@ -152,13 +153,10 @@ impl Asking {
                 let id = self.find(which)?;
                 let path = ["schedules", &id, "occurrences", nominal];
                 let body = match (move_to, payload) {
-                    (Some(to), _) => json!({ "action": "move", "to": to }),
-                    (_, Some(text)) => {
-                        json!({ "action": "payload", "payload": typed_json("--payload", text)? })
-                    }
-                    _ => json!({ "action": "skip" }),
+                    (Some(to), _) => json!({ "move_to": to }),
+                    (_, Some(text)) => json!({ "payload": typed_json("--payload", text)? }),
+                    _ => json!({ "skip": skip }),
                 };
-                debug_assert!(*skip || *clear || move_to.is_some() || payload.is_some());
                 match clear {
                     true => self.tell(Ask::get(&path).method(Method::DELETE), out, overridden),
                     false => {

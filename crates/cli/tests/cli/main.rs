@@ -2,7 +2,9 @@
 
 mod calc;
 mod calendars;
+mod crash;
 mod next;
+mod node;
 mod peer_suites;
 mod vectors;
 mod zones;
