@@ -119,10 +119,12 @@ impl Driver {
     /// Notices how much time has passed. `alarm` is when it wanted to be woken.
     pub fn wake_up(&mut self, alarm: Option<Timestamp>) {
         let now = self.clock.now();
-        if let Some(alarm) = alarm
-            && now.duration_since(alarm) > ASLEEP
+        // A node with more to do than it can is late, not asleep: it was seen a moment ago.
+        let awake = alarm.map(|alarm| alarm.max(self.last_seen));
+        if let Some(awake) = awake
+            && now.duration_since(awake) > ASLEEP
         {
-            let seconds = now.duration_since(alarm).as_secs();
+            let seconds = now.duration_since(awake).as_secs();
             tracing::warn!(
                 seconds,
                 "was not awake, or the clock was set forward: what was due meanwhile follows catch_up"
@@ -208,8 +210,8 @@ impl Driver {
         let alarm = Alarm::new().map_err(|error| Failure::Unavailable(error.to_string()))?;
         let mut retry = FIRST_RETRY;
         while !stop.is_cancelled() {
+            let at = self.next_wakeup();
             if !self.has_more() {
-                let at = self.next_wakeup();
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => break,
@@ -217,8 +219,8 @@ impl Driver {
                     nudge = nudges.recv() => self.nudged(nudge),
                     _ = alarm.wait_until(at) => {}
                 }
-                self.wake_up(at);
             }
+            self.wake_up(at);
             while let Ok(report) = reports.try_recv() {
                 self.reports.push(report);
             }
