@@ -55,11 +55,65 @@ pub(crate) enum Command {
     /// Calendars: working days, working hours, holidays
     #[command(subcommand)]
     Calendar(CalendarCommand),
+    /// Measures this machine: fires, creates, lateness, restart, lists, idleness, beside raw limits
+    Bench(BenchArgs),
     /// Shell completion
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+/// `punctual bench`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Everything is measured on a store of its own with full sync. Each figure stands beside a limit that was
+measured in the same run: syncs of the disk, rows into a bare SQLite table.
+Examples:
+  punctual bench
+  punctual bench --only fires --pending 10000 --pending 1000000
+  punctual bench --only lateness --rate 2000 --dir /var/lib/punctual")]
+pub(crate) struct BenchArgs {
+    /// Schedules that wait far in the future while others fire; may be given several times
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
+    pub(crate) pending: Vec<u64>,
+    /// Due per second when lateness is measured; may be given several times
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) rate: Vec<u64>,
+    /// Measure only this; may be given several times
+    #[arg(long, value_enum)]
+    pub(crate) only: Vec<Measure>,
+    /// Small numbers: only to see that everything works
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// For programs
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Where the store is made, on the disk to be measured; a temporary folder if left out
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Opens this store and says when the first attempt began: how a restart is measured
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub(crate) restart_of: Option<PathBuf>,
+}
+
+/// What `punctual bench` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Measure {
+    /// Syncs and bare rows per second
+    Limits,
+    /// Batch creates per second
+    Creates,
+    /// Runs per second, from due to succeeded
+    Fires,
+    /// From due to begun, at a steady rate
+    Lateness,
+    /// From opening a store to the first attempt
+    Restart,
+    /// Listing, filtering, searching
+    Lists,
+    /// What a node costs that has nothing to do
+    Idle,
 }
 
 /// `punctual next`.

@@ -1,6 +1,7 @@
 //! The `punctual` command. Everything it knows about time is in the `calendar` crate.
 
 mod args;
+mod bench;
 mod calc;
 mod calendars;
 mod client;
@@ -59,6 +60,7 @@ fn run(zones: calendar::Zones) -> Result<(), Failure> {
         Command::Apply(args) => client::apply(args, &mut out),
         Command::Doctor(args) => store_file::doctor(args, zones, &mut out),
         Command::Backup(args) => store_file::backup(args, &mut out),
+        Command::Bench(args) => bench::run(args, &mut out),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "punctual", &mut out);
             Ok(())

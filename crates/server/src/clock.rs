@@ -1,5 +1,7 @@
 //! The clock: the only place that reads the time.
 
+use std::time::{Duration, Instant};
+
 use jiff::Timestamp;
 
 /// Where `now` comes from: the host, or a simulation.
@@ -17,5 +19,30 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let now = Timestamp::now();
         Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+    }
+}
+
+impl SystemClock {
+    /// The wall clock as finely as the host has it: for measuring, not for deciding.
+    #[expect(clippy::disallowed_methods, reason = "this is where the time is read")]
+    pub fn precise_now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// Measures how long something takes, whatever happens to the wall clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Begins.
+    #[expect(clippy::disallowed_methods, reason = "this is where the time is read")]
+    pub fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    /// Since it began.
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
     }
 }

@@ -11,7 +11,7 @@ mod metrics;
 pub mod serve;
 pub mod upkeep;
 
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, Stopwatch, SystemClock};
 pub use dispatch::{Commands, Dispatch, RunnerDispatch, SharedDispatch};
 pub use driver::{CLAIMED, Driver, Taken};
 pub use hub::{Hub, Nudge};

@@ -1,0 +1,109 @@
+//! Runs per second from due to succeeded, and how late they begin at a steady rate.
+
+use std::time::Duration;
+
+use engine::WorkflowId;
+use engine::run::RunStatus;
+use engine::turn::Notice;
+use hdrhistogram::Histogram;
+use jiff::{SignedDuration, Timestamp};
+use server::{Stopwatch, SystemClock};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::node::Node;
+use super::schedules::create_due;
+use crate::failure::Failure;
+
+/// So many can be created per second on a slow machine: they must be there when they are due.
+const CREATED_PER_SECOND: u64 = 10_000;
+/// At least so long before the first is due.
+const LEAD: SignedDuration = SignedDuration::from_millis(1_000);
+/// Creating took longer than thought so many times: the machine is too slow to measure.
+const TRIES: u32 = 4;
+
+/// What is due, and when.
+pub(super) struct Load {
+    /// Numbers of the schedules begin here.
+    pub(super) from: u64,
+    pub(super) count: u64,
+    /// How long it takes from the first to the last.
+    pub(super) over: Duration,
+    pub(super) batch: u64,
+}
+
+/// How it went.
+pub(super) struct Fired {
+    /// From the first due time to the last success.
+    pub(super) took: Duration,
+    /// Processor time of the whole process meanwhile.
+    pub(super) cpu: Duration,
+    /// From due to begun, in microseconds.
+    pub(super) lateness: Histogram<u64>,
+    /// How many numbers were used.
+    pub(super) used: u64,
+}
+
+/// Creates what is due soon, and waits until all of it has succeeded.
+pub(super) async fn fire(
+    node: &Node,
+    workflows: &[WorkflowId],
+    load: &Load,
+) -> Result<Fired, Failure> {
+    let mut lead =
+        LEAD + SignedDuration::from_millis((load.count * 1_000 / CREATED_PER_SECOND) as i64);
+    let mut used = 0;
+    for _ in 0..TRIES {
+        let first = later(node.hub.now(), lead);
+        let due = due_times(first, load);
+        let mut notices = node.hub.listen();
+        create_due(node, load.from + used, &due, workflows, load.batch).await?;
+        used += load.count;
+        let in_time = SystemClock.precise_now() < first;
+        until(first).await;
+        let (watch, cpu) = (Stopwatch::start(), super::process::cpu_time()?);
+        let mut left = load.count;
+        while left > 0 {
+            match notices.recv().await {
+                Ok(told) => left = left.saturating_sub(succeeded(&told)),
+                Err(RecvError::Lagged(_)) => {
+                    return Err(Failure::Environment("the listener fell behind".to_owned()));
+                }
+                Err(RecvError::Closed) => {
+                    return Err(Failure::Environment("the node has stopped".to_owned()));
+                }
+            }
+        }
+        let (took, cpu) = (watch.elapsed(), super::process::cpu_time()?.saturating_sub(cpu));
+        let lateness = node.watch.take_lateness();
+        if in_time {
+            return Ok(Fired { took, cpu, lateness, used });
+        }
+        lead = lead * 2;
+    }
+    Err(Failure::Environment("schedules are created too slowly to be due in time".to_owned()))
+}
+
+fn succeeded(notices: &[Notice]) -> u64 {
+    let has_succeeded =
+        |notice: &&Notice| matches!(notice, Notice::Run { status: RunStatus::Succeeded, .. });
+    notices.iter().filter(has_succeeded).count() as u64
+}
+
+fn due_times(first: Timestamp, load: &Load) -> Vec<Timestamp> {
+    let milliseconds = load.over.as_millis() as u64;
+    (0..load.count)
+        .map(|place| {
+            let after = place * milliseconds / load.count.max(1);
+            later(first, SignedDuration::from_millis(after as i64))
+        })
+        .collect()
+}
+
+fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
+    at.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+async fn until(at: Timestamp) {
+    let wait = at.duration_since(SystemClock.precise_now());
+    tokio::time::sleep(Duration::try_from(wait).unwrap_or(Duration::ZERO)).await;
+}

@@ -1,0 +1,267 @@
+//! `punctual bench`: what this machine gives, beside the raw limits of its disk and of SQLite.
+
+mod fires;
+mod limits;
+mod lists;
+mod node;
+mod process;
+mod report;
+mod restart;
+mod schedules;
+mod sizes;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use engine::turn::{Command, Verb};
+use engine::{ScheduleId, WorkflowId};
+use hdrhistogram::Histogram;
+use tokio::runtime::Runtime;
+
+use self::fires::{Load, fire};
+use self::limits::Limits;
+use self::node::Node;
+use self::report::Figure;
+use self::sizes::Sizes;
+use crate::args::{BenchArgs, Measure};
+use crate::failure::Failure;
+
+/// Workflows that the schedules are spread over.
+const WORKFLOWS: u64 = 20;
+/// Schedules that are paused, so that a list by status has something to find.
+const PAUSED: i64 = 200;
+/// Numbers of schedules that are due in a measurement: far from those that are not.
+const DUE_NUMBERS: u64 = 1_000_000_000;
+
+/// Measures, and shows what came of it.
+pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> {
+    let runtime = Runtime::new()?;
+    if let Some(path) = &args.restart_of {
+        return runtime.block_on(restart::restarted(path, out));
+    }
+    let folder = match &args.dir {
+        Some(dir) => tempfile::tempdir_in(dir),
+        None => tempfile::tempdir(),
+    };
+    let folder = folder.map_err(|error| {
+        let dir = args.dir.as_deref().unwrap_or(Path::new("the temporary folder"));
+        Failure::Environment(format!("{}: {error}", dir.display()))
+    })?;
+    let mut bench = Bench {
+        sizes: Sizes::new(args),
+        runtime,
+        dir: folder.path().to_owned(),
+        limits: None,
+        workflows: Vec::new(),
+        pending: 0,
+        due: DUE_NUMBERS,
+        figures: Vec::new(),
+    };
+    bench.measure()?;
+    match args.json {
+        true => report::write_json(&bench.figures, out),
+        false => report::write_table(&bench.figures, out),
+    }
+}
+
+/// One go. The store grows from level to level.
+struct Bench {
+    sizes: Sizes,
+    runtime: Runtime,
+    dir: PathBuf,
+    limits: Option<Limits>,
+    workflows: Vec<WorkflowId>,
+    /// Schedules far in the future so far.
+    pending: u64,
+    /// The next number of one that is due in a measurement.
+    due: u64,
+    figures: Vec<Figure>,
+}
+
+impl Bench {
+    fn measure(&mut self) -> Result<(), Failure> {
+        if self.sizes.wants(Measure::Limits) {
+            let limits = Limits::measure(&self.dir, self.sizes.limits)?;
+            self.figures.extend(limits.figures());
+            self.limits = Some(limits);
+        }
+        let path = self.dir.join("bench.db");
+        for level in self.sizes.pending.clone() {
+            let node = self.runtime.block_on(Node::start(&path))?;
+            self.grow(&node, level)?;
+            if self.sizes.wants(Measure::Fires) {
+                self.fires(&node)?;
+            }
+            if self.sizes.wants(Measure::Lateness) && level == self.sizes.beside_lateness() {
+                self.lateness(&node)?;
+            }
+            if level == self.sizes.most() {
+                self.lists(&node)?;
+                self.idle()?;
+            }
+            self.runtime.block_on(node.stop())?;
+        }
+        self.restart(&path)
+    }
+
+    fn grow(&mut self, node: &Node, level: u64) -> Result<(), Failure> {
+        while (self.workflows.len() as u64) < WORKFLOWS {
+            let name = format!("nothing-{}", self.workflows.len());
+            self.workflows.push(self.runtime.block_on(node.save_workflow(&name))?);
+        }
+        let (from, batch) = (self.pending, self.sizes.batch);
+        let creating = schedules::create_far(node, from, level, &self.workflows, batch);
+        let created = self.runtime.block_on(creating)?;
+        self.pending = level;
+        if self.sizes.wants(Measure::Creates) && created.count > 0 {
+            let rate = created.count as f64 / created.took.as_secs_f64();
+            let limit = self.limits.map(|limits| ("rows of 200 bytes per s", limits.wide_rows));
+            let name = format!("{} from {from}, {batch} in a commit", created.count);
+            self.figures
+                .push(Figure::new("creates", name, rate, "per s").beside(limit).at_least(50_000.0));
+        }
+        Ok(())
+    }
+
+    fn fires(&mut self, node: &Node) -> Result<(), Failure> {
+        let (count, batch) = (self.sizes.fires, self.sizes.batch);
+        let load = Load { from: self.due, count, over: Duration::ZERO, batch };
+        let fired = self.runtime.block_on(fire(node, &self.workflows, &load))?;
+        self.due += fired.used;
+        let rate = count as f64 / fired.took.as_secs_f64();
+        let limit = self.limits.map(|limits| ("narrow rows per s", limits.narrow_rows));
+        let name = format!("beside {} pending", self.pending);
+        self.figures
+            .push(Figure::new("fires", &name, rate, "per s").beside(limit).at_least(30_000.0));
+        let cpu = fired.cpu.as_secs_f64() * 1e6 / count as f64;
+        self.figures.push(Figure::new("fires", format!("{name}: processor"), cpu, "µs each"));
+        Ok(())
+    }
+
+    fn lateness(&mut self, node: &Node) -> Result<(), Failure> {
+        for rate in self.sizes.rates.clone() {
+            let over = self.sizes.kept_up;
+            let count = (rate as f64 * over.as_secs_f64()) as u64;
+            let load = Load { from: self.due, count, over, batch: self.sizes.batch };
+            let fired = self.runtime.block_on(fire(node, &self.workflows, &load))?;
+            self.due += fired.used;
+            let sync = self.limits.map(|limits| ("ms for a sync", 1_000.0 / limits.syncs));
+            let wanted = if rate > 2_000 { 25.0 } else { 10.0 };
+            self.figures.extend(
+                quantiles("lateness", &format!("{rate} per s"), &fired.lateness).map(
+                    |(place, figure)| match place {
+                        Quantile::P99 => figure.beside(sync).at_most(wanted),
+                        _ => figure.beside(sync),
+                    },
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    fn lists(&mut self, node: &Node) -> Result<(), Failure> {
+        if !self.sizes.wants(Measure::Lists) {
+            return Ok(());
+        }
+        self.runtime.block_on(pause_some(node))?;
+        let most = self.pending;
+        let asking = lists::ask(&*node.store, self.sizes.queries, most, &self.workflows);
+        for asked in self.runtime.block_on(asking)? {
+            let name = format!("{} among {most}", asked.kind);
+            let figures = quantiles("lists", &name, &asked.took);
+            self.figures.extend(figures.filter(|(place, _)| *place != Quantile::Most).map(
+                |(place, figure)| match place {
+                    Quantile::P99 => figure.at_most(20.0),
+                    _ => figure,
+                },
+            ));
+        }
+        Ok(())
+    }
+
+    /// This thread sleeps: what is counted is the node's own.
+    fn idle(&mut self) -> Result<(), Failure> {
+        if !self.sizes.wants(Measure::Idle) {
+            return Ok(());
+        }
+        // What was just done may still be moved from the log into the file.
+        std::thread::sleep(self.sizes.watched / 2);
+        let (cpu, wakeups) = (process::cpu_time()?, process::wakeups()?);
+        std::thread::sleep(self.sizes.watched);
+        let cpu = process::cpu_time()?.saturating_sub(cpu).as_secs_f64();
+        let wakeups = process::wakeups()?.saturating_sub(wakeups);
+        let beside = format!("beside {} pending", self.pending);
+        let share = 100.0 * cpu / self.sizes.watched.as_secs_f64();
+        self.figures.extend([
+            Figure::new("idle", format!("wakeups {beside}"), wakeups as f64, "").at_most(0.0),
+            Figure::new("idle", format!("processor {beside}"), share, "%").at_most(0.5),
+        ]);
+        Ok(())
+    }
+
+    fn restart(&mut self, path: &Path) -> Result<(), Failure> {
+        if !self.sizes.wants(Measure::Restart) {
+            return Ok(());
+        }
+        let node = self.runtime.block_on(Node::start(path))?;
+        let soon = node.hub.now() + jiff::SignedDuration::from_millis(500);
+        self.runtime.block_on(async {
+            schedules::create_due(&node, self.due, &[soon], &self.workflows, 1).await?;
+            node.stop().await
+        })?;
+        std::thread::sleep(Duration::from_millis(600));
+        let restarted = restart::restart(path)?;
+        let beside = format!("beside {} pending", self.pending);
+        let megabytes = restarted.bytes as f64 / 1e6;
+        self.figures.extend([
+            Figure::new(
+                "restart",
+                format!("to the first attempt, {beside}"),
+                restarted.milliseconds,
+                "ms",
+            )
+            .at_most(100.0),
+            Figure::new("restart", format!("resident then, {beside}"), megabytes, "MB")
+                .at_most(150.0),
+        ]);
+        Ok(())
+    }
+}
+
+async fn pause_some(node: &Node) -> Result<(), Failure> {
+    for id in (1..=PAUSED).map(|place| ScheduleId(place * 3)) {
+        let command = Command::ControlSchedule { id, verb: Verb::Pause };
+        match node.hub.command(command, None).await {
+            // One that fired already is done and cannot be paused.
+            Ok(_) | Err(store::Failure::Refused(_)) => {}
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quantile {
+    P50,
+    P99,
+    Most,
+}
+
+/// In milliseconds, of microseconds.
+fn quantiles(
+    measure: &'static str,
+    name: &str,
+    of: &Histogram<u64>,
+) -> impl Iterator<Item = (Quantile, Figure)> {
+    [
+        (Quantile::P50, "p50", of.value_at_quantile(0.5)),
+        (Quantile::P99, "p99", of.value_at_quantile(0.99)),
+        (Quantile::Most, "max", of.max()),
+    ]
+    .map(|(place, called, value)| {
+        let name = format!("{name}, {called}");
+        (place, Figure::new(measure, name, value as f64 / 1_000.0, "ms"))
+    })
+    .into_iter()
+}

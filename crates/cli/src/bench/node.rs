@@ -1,0 +1,129 @@
+//! A node as `serve` runs it, without the HTTP around it, and with a watch on its attempts.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use engine::RunKey;
+use engine::WorkflowId;
+use engine::definition::{ReadContext, read};
+use engine::turn::{Answer, Command, Perform};
+use hdrhistogram::Histogram;
+use runners::{Policy, Runners};
+use server::{Clock, Dispatch, Driver, Hub, RunnerDispatch, SharedDispatch, SystemClock};
+use store::{Report, Sqlite, SqliteOptions, Store};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::failure::Failure;
+use crate::zoneinfo;
+
+/// Attempts at a time.
+const CAPACITY: usize = 4_096;
+
+/// A running node.
+pub(super) struct Node {
+    pub(super) hub: Arc<Hub>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) watch: Arc<Watch>,
+    stop: CancellationToken,
+    driving: JoinHandle<Result<(), store::Failure>>,
+}
+
+/// What is seen of attempts as they begin.
+pub(super) struct Watch {
+    inner: SharedDispatch,
+    lateness: Mutex<Histogram<u64>>,
+    /// The first attempt has begun.
+    pub(super) first: Notify,
+}
+
+impl Watch {
+    /// From due to begun, in microseconds, since it was asked last.
+    pub(super) fn take_lateness(&self) -> Histogram<u64> {
+        let mut lateness = self.lateness.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = lateness.clone();
+        lateness.reset();
+        seen
+    }
+}
+
+impl Dispatch for Watch {
+    fn perform(&self, perform: Perform) -> Option<Report> {
+        if let Some(due) = perform.due {
+            let late = SystemClock.precise_now().duration_since(due);
+            let late = u64::try_from(late.as_micros()).unwrap_or(0);
+            let mut lateness = self.lateness.lock().unwrap_or_else(PoisonError::into_inner);
+            lateness.saturating_record(late);
+        }
+        self.first.notify_one();
+        self.inner.perform(perform)
+    }
+
+    fn cancel(&self, run: RunKey, token: u32) {
+        self.inner.cancel(run, token);
+    }
+
+    fn abandon(&self) {
+        self.inner.abandon();
+    }
+}
+
+impl Node {
+    /// Opens the store and drives it.
+    pub(super) async fn start(path: &Path) -> Result<Node, Failure> {
+        let zones = zoneinfo::zones()?;
+        let store = Sqlite::open(path, zones, SqliteOptions::default())?;
+        let store: Arc<dyn Store> = Arc::new(store);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let (nudge, nudges) = unbounded_channel();
+        let (report, reports) = unbounded_channel();
+        let hub = Arc::new(Hub::new(store.clone(), clock.clone(), nudge));
+        let runners = Runners::new(Policy::default())
+            .map_err(|error| Failure::Environment(error.to_string()))?;
+        let histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3)
+            .map_err(|error| Failure::Environment(error.to_string()))?;
+        let watch = Arc::new(Watch {
+            inner: SharedDispatch(Arc::new(RunnerDispatch::new(runners, report))),
+            lateness: Mutex::new(histogram),
+            first: Notify::new(),
+        });
+        let driver =
+            Driver::join(store.clone(), clock, watch.clone(), hub.clone(), "bench", CAPACITY)
+                .await?;
+        let stop = CancellationToken::new();
+        let driving = tokio::spawn(driver.run(nudges, reports, stop.clone()));
+        Ok(Node { hub, store, watch, stop, driving })
+    }
+
+    /// Stops it, and closes the store.
+    pub(super) async fn stop(self) -> Result<(), Failure> {
+        self.stop.cancel();
+        let driven = self.driving.await;
+        driven.map_err(|error| Failure::Environment(error.to_string()))??;
+        Ok(())
+    }
+
+    /// A workflow with one step that does nothing.
+    pub(super) async fn save_workflow(&self, name: &str) -> Result<WorkflowId, Failure> {
+        let source = format!("name: {name}\nsteps:\n  - {{id: nothing, type: noop}}\n");
+        let rules = self.store.rules();
+        let context =
+            ReadContext { zones: rules.zones(), now: self.hub.now(), known_calendar: &|_| None };
+        let definition =
+            read(&source, &context).map_err(|flaws| Failure::Environment(format!("{flaws:?}")))?;
+        let definition = Arc::new(definition);
+        let command = Command::SaveWorkflow { source, definition, publish: true };
+        match self.hub.command(command, None).await?.answer {
+            Answer::Workflow { id, .. } => Ok(id),
+            other => Err(Failure::Environment(format!("no workflow: {other:?}"))),
+        }
+    }
+}
+
+impl From<store::Failure> for Failure {
+    fn from(failure: store::Failure) -> Failure {
+        Failure::Environment(failure.to_string())
+    }
+}

@@ -1,0 +1,118 @@
+//! Schedules by the thousand, written as JSON and read as the API reads them.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use engine::ScheduleId;
+use engine::WorkflowId;
+use engine::schedule::read_written;
+use engine::turn::{Answer, Command, NewSchedule};
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+use server::Stopwatch;
+
+use super::node::Node;
+use crate::failure::Failure;
+
+/// A day of 2100: nothing of it falls into a measurement.
+const FAR: i64 = 4_102_444_800;
+const SECONDS_OF_FAR: u64 = 30_000_000;
+
+/// Names that people might give: words to search for, and a number.
+const WHAT: [&str; 8] =
+    ["backup", "invoice", "report", "cleanup", "reminder", "import", "export", "renewal"];
+const WHOSE: [&str; 8] =
+    ["acme", "globex", "initech", "umbrella", "hooli", "stark", "wayne", "tyrell"];
+
+/// What the schedule with this number is called.
+pub(super) fn name(number: u64) -> String {
+    let pick = |words: [&'static str; 8], by: u64| words[(number / by % 8) as usize];
+    format!("{} {} {number}", pick(WHAT, 1), pick(WHOSE, 8))
+}
+
+/// A list of schedules that are due once, each with its time.
+fn text(from: u64, due: &[Timestamp], workflows: &[WorkflowId]) -> String {
+    let mut text = String::from("[");
+    for (number, at) in (from..).zip(due) {
+        let comma = if text.len() == 1 { "" } else { "," };
+        let workflow = workflows[(number % workflows.len() as u64) as usize];
+        // Writing into a string cannot fail.
+        let _ = write!(
+            text,
+            r#"{comma}{{"name":"{}","workflow_id":"{workflow}","at":"{at}","payload":{{"customer":{number}}}}}"#,
+            name(number)
+        );
+    }
+    text.push(']');
+    text
+}
+
+/// Creates them in one transaction, from their text on; how long that took.
+async fn create(node: &Node, text: &str) -> Result<(Duration, Vec<ScheduleId>), Failure> {
+    let watch = Stopwatch::start();
+    let broken = |error: serde_json::Error| Failure::Environment(error.to_string());
+    let written: Vec<&RawValue> = serde_json::from_str(text).map_err(broken)?;
+    let mut new = Vec::with_capacity(written.len());
+    for one in written {
+        let written = read_written(one.get())?;
+        let workflow = written.workflow.as_deref().and_then(|id| id.parse::<WorkflowId>().ok());
+        let workflow = workflow.ok_or_else(|| Failure::Environment("no workflow".to_owned()))?;
+        new.push(NewSchedule { workflow, trigger: None, declared: written.declared });
+    }
+    match node.hub.command(Command::CreateSchedules(new), None).await?.answer {
+        Answer::Created(ids) => Ok((watch.elapsed(), ids)),
+        other => Err(Failure::Environment(format!("not created: {other:?}"))),
+    }
+}
+
+/// What came of creating many.
+#[derive(Debug, Default)]
+pub(super) struct Created {
+    pub(super) count: u64,
+    pub(super) took: Duration,
+    pub(super) ids: Vec<ScheduleId>,
+}
+
+/// Creates schedules due at these times, so many in one transaction.
+pub(super) async fn create_due(
+    node: &Node,
+    from: u64,
+    due: &[Timestamp],
+    workflows: &[WorkflowId],
+    batch: u64,
+) -> Result<Created, Failure> {
+    let mut created = Created::default();
+    for part in due.chunks(usize::try_from(batch).unwrap_or(usize::MAX)) {
+        let text = text(from + created.count, part, workflows);
+        let (took, ids) = create(node, &text).await?;
+        created.count += part.len() as u64;
+        created.took += took;
+        created.ids.extend(ids);
+    }
+    Ok(created)
+}
+
+/// Creates schedules numbered `from` up to `to` that are due far in the future.
+pub(super) async fn create_far(
+    node: &Node,
+    from: u64,
+    to: u64,
+    workflows: &[WorkflowId],
+    batch: u64,
+) -> Result<Created, Failure> {
+    let mut created = Created::default();
+    for begin in (from..to).step_by(usize::try_from(batch).unwrap_or(usize::MAX)) {
+        let numbers = begin..to.min(begin + batch);
+        let due: Vec<Timestamp> = numbers.map(far).collect();
+        let part = create_due(node, begin, &due, workflows, batch).await?;
+        created.count += part.count;
+        created.took += part.took;
+    }
+    Ok(created)
+}
+
+/// Scattered over a year, so that neighbours by id are not neighbours by time.
+fn far(number: u64) -> Timestamp {
+    let second = FAR + (number.wrapping_mul(2_654_435_761) % SECONDS_OF_FAR) as i64;
+    Timestamp::from_second(second).unwrap_or(Timestamp::MAX)
+}
