@@ -258,7 +258,7 @@ impl Facts<'_> {
             upcoming.after(at).map(|due| format!("after it {}", self.time(due.effective))),
         ];
         let around: Vec<String> = around.into_iter().flatten().collect();
-        if plan.timing.previous_before(at).is_none() && around.is_empty() {
+        if around.is_empty() {
             return format!("Nothing is due at {shown}.");
         }
         format!("Nothing is due at {shown}; the rule's times are {}.", around.join(" and "))
@@ -275,5 +275,221 @@ fn stands(status: RunStatus) -> &'static str {
         RunStatus::Failed => "failed",
         RunStatus::Cancelled => "was cancelled",
         RunStatus::TimedOut => "took too long and was ended",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::Rules;
+    use crate::ids::{RunKey, ScheduleId, WorkflowId};
+    use crate::schedule::{Due, Numbered, Queued, read_written};
+
+    fn instant(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    /// A schedule of Monday 2026-03-02, 12:00 UTC, changed by `change`, explained now.
+    fn told(
+        fields: &str,
+        rows: &[Row],
+        overrides: &[Override],
+        change: impl FnOnce(&mut Schedule),
+    ) -> Vec<String> {
+        with_facts(fields, rows, overrides, change, now)
+    }
+
+    fn with_facts(
+        fields: &str,
+        rows: &[Row],
+        overrides: &[Override],
+        change: impl FnOnce(&mut Schedule),
+        ask: impl FnOnce(&Facts<'_>) -> Vec<String>,
+    ) -> Vec<String> {
+        let rules = Rules::new(calendar::Zones::bundled());
+        let created = instant("2026-03-02T12:00:00Z");
+        let declared = read_written(&format!(r#"{{"name": "n", {fields}}}"#)).unwrap().declared;
+        let plan = declared.plan(&rules, created, "7").unwrap();
+        let mut schedule =
+            Schedule::new(ScheduleId(7), WorkflowId(1), None, declared, &plan, created);
+        change(&mut schedule);
+        ask(&Facts {
+            schedule: &schedule,
+            workflow: "w",
+            workflow_is_paused: false,
+            plan: Some(&plan),
+            overrides,
+            rows,
+            now: created,
+        })
+    }
+
+    fn row(outcome: Outcome, reason: &'static str, run: Option<RunStatus>) -> Row {
+        let at = instant("2026-03-02T09:00:00Z");
+        let run = run
+            .map(|status| (RunId::Occurrence { schedule: ScheduleId(7), n: 3, retry: 0 }, status));
+        let entry = Entry {
+            schedule: ScheduleId(7),
+            n: 3,
+            count: 1,
+            nominal: at,
+            last_nominal: at,
+            effective: at,
+            decided_at: at,
+            outcome,
+            reason: Cow::Borrowed(reason),
+            run: run.is_some().then_some(RunKey(1)),
+        };
+        Row { entry, run }
+    }
+
+    const DAILY: &str = r#""cron": "0 9 * * *""#;
+
+    #[test]
+    fn every_outcome_has_its_sentence() {
+        for (outcome, run, expected) in [
+            (
+                Outcome::Started,
+                Some(RunStatus::Failed),
+                "started as run sched-7-n3-rc0, which failed",
+            ),
+            (
+                Outcome::Moved,
+                Some(RunStatus::Running),
+                "started as run sched-7-n3-rc0, which has not ended",
+            ),
+            (Outcome::Started, None, "started; its run is not kept any more"),
+            (Outcome::Queued, None, "waits"),
+            (Outcome::Skipped, None, "did not run"),
+            (Outcome::Coalesced, None, "was merged into another"),
+            (Outcome::Missed, None, "was missed"),
+            (Outcome::Dropped, None, "waited and was given up"),
+            (Outcome::Failed, None, "failed"),
+        ] {
+            let sentences = told(DAILY, &[row(outcome, "why", run)], &[], |_| {});
+            let when = "2026-03-02T09:00:00Z";
+            assert_eq!(
+                sentences[1],
+                format!("Occurrence 3 of {when}, {expected}: why (decided {when}).")
+            );
+        }
+        let mut many = row(Outcome::Missed, "why", None);
+        many.entry.count = 4;
+        many.entry.last_nominal = instant("2026-03-05T09:00:00Z");
+        let sentences = told(DAILY, &[many], &[], |_| {});
+        assert!(
+            sentences[1].starts_with("Each of 4 occurrences from 3 of 2026-03-02T09:00:00Z to")
+        );
+    }
+
+    #[test]
+    fn a_schedule_says_where_it_stands() {
+        let at = instant("2026-03-02T13:00:00Z");
+        let occurrence =
+            Numbered { n: 3, repeat: 4, due: Due { nominal: at, effective: at }, merged: 0 };
+        let cases: [(&str, Box<dyn FnOnce(&mut Schedule)>, &str); 9] = [
+            (DAILY, Box::new(|_| {}), "Next is 2026-03-03T09:00:00Z."),
+            (
+                DAILY,
+                Box::new(|s| s.status = Status::Paused),
+                "It is paused since 2026-03-02T12:00:00Z: resume lets it go on.",
+            ),
+            (
+                DAILY,
+                Box::new(|s| {
+                    s.status = Status::Dead;
+                    s.progress.last_error = Some("exit code 1".to_owned());
+                }),
+                "It is dead since 2026-03-02T12:00:00Z: exit code 1. Revive gives it a new life.",
+            ),
+            (
+                r#""cron": "0 9 * * *", "total_repeats": 2"#,
+                Box::new(|s| {
+                    s.status = Status::Done;
+                    s.progress.repeats = 2;
+                }),
+                "It is done since 2026-03-02T12:00:00Z: all 2 occurrences are over.",
+            ),
+            (
+                r#""at": "2026-03-03T00:00:00Z""#,
+                Box::new(|s| s.status = Status::Done),
+                "It is done since 2026-03-02T12:00:00Z: its rule has no later time.",
+            ),
+            (
+                DAILY,
+                Box::new(move |s| {
+                    let run = RunKey(1);
+                    s.progress.active = vec![Active::Running { occurrence, retry: 2, run }];
+                }),
+                "Occurrence 3 is tried again: retry 2 of 3 has not ended.",
+            ),
+            (
+                DAILY,
+                Box::new(move |s| {
+                    s.progress.active = vec![Active::Retrying { occurrence, retry: 1, at }];
+                }),
+                "Occurrence 3 failed; retry 1 of 3 begins at 2026-03-02T13:00:00Z.",
+            ),
+            (
+                DAILY,
+                Box::new(move |s| {
+                    s.progress.queued = vec![Queued { occurrence, not_before: None }; 2];
+                }),
+                "2 occurrences wait for their turn, occurrence 3 first.",
+            ),
+            (
+                r#""cron": "0 9 * * sat", "calendar": "US", "roll": "next""#,
+                Box::new(|_| {}),
+                "Next is 2026-03-09T09:00:00Z, moved from 2026-03-07T09:00:00Z by the calendar \
+                 (Saturday).",
+            ),
+        ];
+        for (fields, change, expected) in cases {
+            let sentences = told(fields, &[], &[], change);
+            assert_eq!(sentences[1], expected, "{sentences:#?}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_explained_whether_it_is_past_to_come_or_none() {
+        let by = || "ann".to_owned();
+        let nominal = instant("2026-03-04T09:00:00Z");
+        let skip = Override { nominal, action: OverrideAction::Skip, by: by() };
+        let weekdays = r#""cron": "0 9 * * *", "calendar": "US", "roll": "skip""#;
+        for (fields, overrides, asked, expected) in [
+            (DAILY, &[][..], "2026-03-03T09:00:00Z", "2026-03-03T09:00:00Z is to come."),
+            (
+                DAILY,
+                &[skip][..],
+                "2026-03-04T09:00:00Z",
+                "2026-03-04T09:00:00Z is to come, and is skipped by ann.",
+            ),
+            (
+                weekdays,
+                &[],
+                "2026-03-07T09:00:00Z",
+                "2026-03-07T09:00:00Z is skipped by the calendar (Saturday).",
+            ),
+            (
+                DAILY,
+                &[],
+                "2026-03-03T10:00:00Z",
+                "Nothing is due at 2026-03-03T10:00:00Z; the rule's times are before it \
+                 2026-03-03T09:00:00Z and after it 2026-03-04T09:00:00Z.",
+            ),
+            (
+                DAILY,
+                &[],
+                "2026-03-01T09:00:00Z",
+                "Nothing is known of 2026-03-01T09:00:00Z: the schedule was created at \
+                 2026-03-02T12:00:00Z.",
+            ),
+        ] {
+            let ask = |facts: &Facts<'_>| at(facts, instant(asked));
+            let sentences = with_facts(fields, &[], overrides, |_| {}, ask);
+            assert_eq!(sentences[1], expected);
+        }
     }
 }

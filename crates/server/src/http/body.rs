@@ -192,7 +192,7 @@ fn idempotency_key(method: &Method, headers: &HeaderMap) -> Result<Option<String
     let mut keys = headers.get_all("idempotency-key").iter();
     let Some(key) = keys.next().filter(|_| method == Method::POST) else { return Ok(None) };
     let key = key.to_str().unwrap_or_default();
-    let visible = key.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    let visible = key.bytes().all(|byte| byte.is_ascii_graphic());
     if keys.next().is_some() || !visible || !(1..=LONGEST_KEY).contains(&key.len()) {
         return Err(Problem::bad_request(format!(
             "Idempotency-Key is given once and has 1 to {LONGEST_KEY} visible ASCII characters."

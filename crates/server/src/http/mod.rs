@@ -20,7 +20,7 @@ mod stats;
 mod stream;
 mod workflows;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -59,6 +59,8 @@ struct Shared {
     token: Option<Token>,
     allows_exec: bool,
     stop: CancellationToken,
+    /// `/openapi.json`, known once all routes are.
+    document: OnceLock<String>,
 }
 
 impl App {
@@ -71,7 +73,8 @@ impl App {
         let mut registry = Registry::with_prefix("punctual");
         hub.metrics.register(&mut registry);
         let streams = Arc::new(Semaphore::new(stream::MOST_STREAMS));
-        App(Arc::new(Shared { hub, registry, streams, token, allows_exec, stop }))
+        let document = OnceLock::new();
+        App(Arc::new(Shared { hub, registry, streams, token, allows_exec, stop, document }))
     }
 
     /// Where commands go.
@@ -116,6 +119,10 @@ impl App {
         self.0.token
     }
 
+    fn document(&self) -> &str {
+        self.0.document.get().map_or("{}", String::as_str)
+    }
+
     async fn stopped(&self) {
         self.0.stop.cancelled().await;
     }
@@ -132,6 +139,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(stream::routes());
     OpenApiRouter::with_openapi(openapi::head())
         .merge(health::routes())
+        .merge(openapi::routes())
         .nest("/api/v1", api)
         .nest("/api", schedules::alias_routes())
 }
@@ -139,8 +147,8 @@ fn routes() -> OpenApiRouter<App> {
 /// The whole API.
 pub(crate) fn router(app: App) -> Router {
     let (router, document) = routes().split_for_parts();
+    app.0.document.get_or_init(|| openapi::text(document));
     router
-        .merge(openapi::route(&document))
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
         .layer(from_fn_with_state(app.clone(), access::check))

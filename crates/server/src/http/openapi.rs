@@ -1,10 +1,12 @@
 //! `/openapi.json`.
 
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
-use axum::routing::get;
-use axum::{Router, response::IntoResponse as _};
+use axum::response::{IntoResponse as _, Response};
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::App;
 
@@ -23,9 +25,37 @@ pub(super) fn head() -> OpenApi {
     document
 }
 
-/// Serves the document.
-pub(super) fn route(document: &OpenApi) -> Router<App> {
-    let text = document.to_json().unwrap_or_default();
-    let show = move || async move { ([(CONTENT_TYPE, "application/json")], text).into_response() };
-    Router::new().route("/openapi.json", get(show))
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(document))
+}
+
+/// This document.
+#[utoipa::path(get, path = "/openapi.json", tag = "node", responses((status = 200, body = Object)))]
+async fn document(State(app): State<App>) -> Response {
+    ([(CONTENT_TYPE, "application/json")], app.document().to_owned()).into_response()
+}
+
+/// The document as it is served.
+pub(super) fn text(mut document: OpenApi) -> String {
+    name_operations(&mut document);
+    document.to_json().unwrap_or_default()
+}
+
+/// Each operation has a name of its own: its method and its way.
+fn name_operations(document: &mut OpenApi) {
+    for (path, item) in &mut document.paths.paths {
+        for (method, operation) in [
+            ("get", &mut item.get),
+            ("put", &mut item.put),
+            ("post", &mut item.post),
+            ("delete", &mut item.delete),
+            ("patch", &mut item.patch),
+        ] {
+            if let Some(operation) = operation {
+                let words = path.split(|c: char| !c.is_ascii_alphanumeric());
+                let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+                operation.operation_id = Some(format!("{method}_{}", words.join("_")));
+            }
+        }
+    }
 }

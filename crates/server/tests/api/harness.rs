@@ -1,6 +1,7 @@
 //! A node to talk to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use calendar::Zones;
 use engine::definition::ReadContext;
@@ -11,12 +12,15 @@ use server::serve::{Server, ServerOptions};
 use store::{Sqlite, SqliteOptions, Store};
 use tempfile::TempDir;
 
+/// Nothing takes so long on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A node and a client of it.
 pub(crate) struct Node {
     pub(crate) server: Server,
     pub(crate) client: reqwest::Client,
     pub(crate) token: Option<String>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// What came back.
@@ -60,13 +64,29 @@ impl Reply {
     }
 }
 
+/// A workflow that does nothing, at once.
+pub(crate) const NOOP: &str = "name: nothing\nsteps: [{id: a, type: noop}]\n";
+/// A workflow that takes longer than any test.
+pub(crate) const SLOW: &str = "name: slow\nsteps: [{id: a, type: exec, command: [sleep, '600']}]\n";
+
 impl Node {
     pub(crate) async fn start() -> Node {
         Node::start_with(|_| {}).await
     }
 
     pub(crate) async fn start_with(change: impl FnOnce(&mut ServerOptions)) -> Node {
-        let folder = tempfile::tempdir().unwrap();
+        Node::start_in(tempfile::tempdir().unwrap(), change).await
+    }
+
+    /// Stops in order and begins another life over the same store.
+    pub(crate) async fn restart(self) -> Node {
+        let Node { server, folder, client, .. } = self;
+        drop(client);
+        tokio::time::timeout(PATIENCE, server.stop()).await.unwrap().unwrap();
+        Node::start_in(folder, |_| {}).await
+    }
+
+    async fn start_in(folder: TempDir, change: impl FnOnce(&mut ServerOptions)) -> Node {
         let store = open(&folder);
         let mut options = ServerOptions::new(store);
         options.listen.set_port(0);
@@ -74,7 +94,7 @@ impl Node {
         change(&mut options);
         let token = options.token.clone();
         let server = Server::start(options).await.unwrap();
-        Node { server, client: reqwest::Client::new(), token, _folder: folder }
+        Node { server, client: reqwest::Client::new(), token, folder }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -102,6 +122,33 @@ impl Node {
 
     pub(crate) async fn post(&self, path: &str, body: Value) -> Reply {
         self.send(Method::POST, path, body).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> Reply {
+        self.send(Method::PATCH, path, body).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Reply {
+        self.send(Method::DELETE, path, Value::Null).await
+    }
+
+    /// Creates a schedule; its path.
+    pub(crate) async fn schedule(&self, body: Value) -> String {
+        let created = self.post("/api/v1/schedules", body).await.expect(201);
+        format!("/api/v1/schedules/{}", created["id"].as_str().unwrap())
+    }
+
+    /// Waits until the object is as wanted, woken by what the node tells.
+    pub(crate) async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut notices = self.server.hub().listen();
+        loop {
+            let object = self.get(path).await.expect(200);
+            if wanted(&object) {
+                return object;
+            }
+            let told = tokio::time::timeout(PATIENCE, notices.recv()).await;
+            assert!(told.is_ok(), "nothing happens any more: {object}");
+        }
     }
 
     /// Publishes a workflow without the API; its id.

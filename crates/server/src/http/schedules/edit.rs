@@ -1,5 +1,7 @@
 //! Changes to a schedule.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use engine::schedule::{
     Declared, Input, Override, Plan, Schedule, Situation, Written, decide, patch,
@@ -8,7 +10,7 @@ use engine::turn::{Command, Refused};
 use engine::{Moment, Rules, RunKey};
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 use store::ScheduleView;
 use utoipa::ToSchema;
 
@@ -41,13 +43,21 @@ impl Parameters for Way {
 #[derive(Serialize, ToSchema)]
 pub(super) struct Difference {
     dry_run: bool,
-    /// Fields whose value changes, each with `before` and `after`.
-    #[schema(value_type = Object)]
-    changes: Map<String, Value>,
+    /// Fields whose value changes.
+    changes: BTreeMap<String, Change>,
     /// The next times before.
     before: Vec<Coming>,
     /// The next times after.
     after: Vec<Coming>,
+}
+
+/// A field's value before and after.
+#[derive(Serialize, ToSchema)]
+struct Change {
+    #[schema(value_type = Option<Object>)]
+    before: Option<Box<RawValue>>,
+    #[schema(value_type = Option<Object>)]
+    after: Option<Box<RawValue>>,
 }
 
 /// Changes fields of a schedule and computes its next time again.
@@ -80,6 +90,12 @@ pub(super) async fn edit(
 /// The declaration with these changes. What a schedule belongs to does not change.
 fn after_patch(found: &ScheduleView, text: &str) -> Result<Declared, Problem> {
     let schedule = &found.schedule;
+    if let Some(trigger) = &schedule.trigger {
+        let id = schedule.id;
+        return Err(Problem::conflict(format!(
+            "Schedule {id} is declared by trigger {trigger} of its workflow. Change it there."
+        )));
+    }
     let before = Written { declared: schedule.declared.clone(), ..Written::default() };
     let after = patch(&before, text)?;
     let ours = [schedule.workflow.to_string(), found.workflow_name.clone()];
@@ -87,8 +103,8 @@ fn after_patch(found: &ScheduleView, text: &str) -> Result<Declared, Problem> {
         let message = "a schedule keeps its workflow; create another one";
         return Err(Problem::invalid([Wrong::new("workflow_id", "fixed", message)]));
     }
-    if after.trigger.is_some() && after.trigger != schedule.trigger {
-        let message = "a schedule keeps its trigger";
+    if after.trigger.is_some() {
+        let message = "a schedule of its own has no trigger";
         return Err(Problem::invalid([Wrong::new("trigger", "fixed", message)]));
     }
     Ok(after.declared)
@@ -139,20 +155,28 @@ fn edited(
     Ok((after, plan))
 }
 
-fn changes(before: &ScheduleObject, after: &ScheduleObject) -> Map<String, Value> {
-    let object = |object: &ScheduleObject| match serde_json::to_value(object) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
+/// Compared as they are shown: numbers that no program can hold stay what they are.
+fn changes(before: &ScheduleObject, after: &ScheduleObject) -> BTreeMap<String, Change> {
+    let fields = |object: &ScheduleObject| -> BTreeMap<String, Box<RawValue>> {
+        let text = serde_json::to_string(object).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
     };
-    let (before, after) = (object(before), object(after));
-    let keys = before.keys().chain(after.keys().filter(|key| !before.contains_key(*key)));
-    let mut changes = Map::new();
-    for key in keys.filter(|key| *key != "updated_at") {
-        let (old, new) = (before.get(key), after.get(key));
-        if old != new {
-            let change = serde_json::json!({ "before": old, "after": new });
-            changes.insert(key.clone(), change);
+    let (mut before, after) = (fields(before), fields(after));
+    let mut changes = BTreeMap::new();
+    for (key, after) in after {
+        let before = before.remove(&key);
+        if before.as_ref().map(|value| value.get()) != Some(after.get()) {
+            changes.insert(key, Change { before, after: Some(after) });
         }
     }
+    let gone = before.into_iter().map(|(key, before)| (key, Change::gone(before)));
+    changes.extend(gone);
+    changes.remove("updated_at");
     changes
+}
+
+impl Change {
+    fn gone(before: Box<RawValue>) -> Change {
+        Change { before: Some(before), after: None }
+    }
 }

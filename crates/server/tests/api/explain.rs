@@ -1,0 +1,37 @@
+//! Why, in sentences.
+
+use serde_json::{Value, json};
+
+use crate::harness::{NOOP, Node};
+
+#[tokio::test]
+async fn a_schedule_tells_why() {
+    let node = Node::start().await;
+    node.workflow(NOOP).await;
+    let body = json!({"name": "x", "workflow_id": "nothing", "cron": "0 9 * * *"});
+    let path = node.schedule(body).await;
+    let sentences = async |query: &str| {
+        let told = node.get(&format!("{path}/explain{query}")).await.expect(200);
+        let told = told["sentences"].as_array().unwrap().clone();
+        told.iter().map(|s| s.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let told = sentences("").await;
+    assert!(told[0].ends_with("(x) starts workflow nothing: at 09:00 every day, UTC."), "{told:?}");
+    assert!(told[1].starts_with("Next is "), "{told:?}");
+    let told = sentences("?at=2020-01-01T00:00:00Z").await;
+    assert!(told[1].contains("the schedule was created at"), "{told:?}");
+    let told = sentences("?at=2099-01-01T09:00:00Z").await;
+    assert_eq!(told[1], "2099-01-01T09:00:00Z is to come.");
+    let told = sentences("?at=2099-01-01T10:00:00Z").await;
+    assert!(told[1].starts_with("Nothing is due at 2099-01-01T10:00:00Z; the rule's"), "{told:?}");
+    let range = json!({"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T23:00:00Z"});
+    node.post(&format!("{path}/backfill"), range).await.expect(200);
+    node.until(&path, |object| object["run_count"] == 1).await;
+    let told = sentences("?at=2026-01-01T09:00:00Z").await;
+    assert!(told[1].starts_with("Occurrence 0 of 2026-01-01T09:00:00Z, started as run sched-"));
+    assert!(told[1].contains("which succeeded"), "{told:?}");
+    node.post(&format!("{path}/pause"), Value::Null).await.expect(200);
+    let told = sentences("").await;
+    assert!(told[1].starts_with("It is paused since "), "{told:?}");
+    assert!(!told.iter().any(|sentence| sentence.starts_with("Next is")), "{told:?}");
+}
