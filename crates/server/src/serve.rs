@@ -101,19 +101,25 @@ pub struct Server {
     stop_driving: CancellationToken,
     listening: JoinHandle<()>,
     driving: JoinHandle<Result<(), Failure>>,
+    upkeep: JoinHandle<()>,
 }
 
 impl Server {
     /// Starts a node. When it returns, requests are answered and what is due is driven.
     pub async fn start(options: ServerOptions) -> Result<Server, StartError> {
-        let ServerOptions { store, listen, token, runners, trusted, node, capacity, retention, clock } =
-            options;
+        let ServerOptions {
+            store,
+            listen,
+            token,
+            runners,
+            trusted,
+            node,
+            capacity,
+            retention,
+            clock,
+        } = options;
         let allows_exec = runners.allow_exec;
-        match token.as_deref().map(str::trim) {
-            None if !listen.ip().is_loopback() => return Err(StartError::TokenMissing(listen)),
-            Some("") => return Err(StartError::TokenEmpty),
-            _ => {}
-        }
+        let token = check_token(token.as_deref(), listen)?;
         let failed = |error| StartError::Listen { address: listen, error };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -124,18 +130,17 @@ impl Server {
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), nudge));
         let driver = Driver::join(store, clock, dispatch, hub.clone(), &node, capacity).await?;
         let stop_driving = CancellationToken::new();
-        tokio::spawn(upkeep::run(hub.clone(), retention, stop_driving.clone()));
+        let upkeep = tokio::spawn(upkeep::run(hub.clone(), retention, stop_driving.clone()));
         let driving = tokio::spawn(watch(
             hub.clone(),
             tokio::spawn(driver.run(nudges, reports, stop_driving.clone())),
         ));
         let stop_listening = CancellationToken::new();
-        let token = token.as_deref().map(str::trim).map(Token::new);
         let app = App::new(hub.clone(), token, allows_exec, stop_listening.clone());
         let serve = http::serve(listener, http::router(app), stop_listening.clone());
         let listening = tokio::spawn(serve);
         tracing::info!(%address, "listening");
-        Ok(Server { address, hub, stop_listening, stop_driving, listening, driving })
+        Ok(Server { address, hub, stop_listening, stop_driving, listening, driving, upkeep })
     }
 
     /// Where it listens.
@@ -151,15 +156,26 @@ impl Server {
     /// Stops taking requests, lets what is going on end or hands it back, and leaves the store.
     /// Takes at most 30 s.
     pub async fn stop(self) -> Result<(), Failure> {
-        let Server { stop_listening, stop_driving, listening, driving, .. } = self;
+        let Server { stop_listening, stop_driving, listening, driving, upkeep, .. } = self;
         let stopped = async {
             stop_listening.cancel();
             let _ = listening.await;
             stop_driving.cancel();
+            let _ = upkeep.await;
             driving.await.unwrap_or_else(|error| Err(Failure::Unavailable(error.to_string())))
         };
         let too_slow = |_| Err(Failure::Unavailable("it did not stop in time".to_owned()));
         tokio::time::timeout(STOP, stopped).await.unwrap_or_else(too_slow)
+    }
+}
+
+/// Without a token, whoever reaches the node may do everything: nobody from elsewhere must.
+fn check_token(token: Option<&str>, listen: SocketAddr) -> Result<Option<Token>, StartError> {
+    match token.map(str::trim) {
+        None if !listen.ip().is_loopback() => Err(StartError::TokenMissing(listen)),
+        None => Ok(None),
+        Some("") => Err(StartError::TokenEmpty),
+        Some(token) => Ok(Some(Token::new(token))),
     }
 }
 

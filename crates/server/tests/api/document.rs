@@ -34,6 +34,10 @@ async fn every_documented_route_answers() {
             let name = operation["operationId"].as_str().unwrap();
             assert!(names.insert(name.to_owned()), "{name} is there twice");
             assert!(operation["tags"].is_array(), "{method} {path} has no tag");
+            if path.starts_with("/api/") {
+                let refused = &operation["responses"]["401"]["content"];
+                assert!(refused["application/problem+json"].is_object(), "{method} {path}");
+            }
             check(&node, path, method, operation).await;
         }
     }
