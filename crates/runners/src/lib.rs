@@ -36,8 +36,8 @@ pub struct Work {
     pub step_id: String,
     /// The same for every attempt that must have its effect once.
     pub idempotency_key: String,
-    /// The run's input.
-    pub input: Value,
+    /// The run's input: JSON, exactly as it was given.
+    pub input: Arc<str>,
     /// How long the attempt may take.
     pub timeout: Duration,
 }

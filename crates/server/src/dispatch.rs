@@ -121,7 +121,7 @@ fn work(perform: &Perform) -> Work {
         run_id: perform.run_id.to_string(),
         step_id: step.id.clone(),
         idempotency_key: perform.idempotency_key(),
-        input: serde_json::from_str(&perform.input).unwrap_or_default(),
+        input: perform.input.clone(),
         timeout: Duration::try_from(step.timeout).unwrap_or(Duration::MAX),
     }
 }

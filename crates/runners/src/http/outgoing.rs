@@ -116,12 +116,12 @@ fn own_value(what: &str, text: &str) -> Result<HeaderValue, Ended> {
 }
 
 /// The bytes of the body and their kind.
-fn body(action: &HttpAction, method: &Method, input: &Value) -> Option<(Vec<u8>, &'static str)> {
+fn body(action: &HttpAction, method: &Method, input: &str) -> Option<(Vec<u8>, &'static str)> {
     let sends_input = matches!(*method, Method::POST | Method::PUT | Method::PATCH);
     match &action.body {
         Some(Value::String(text)) => Some((text.clone().into_bytes(), "text/plain; charset=utf-8")),
         Some(value) => Some((value.to_string().into_bytes(), "application/json")),
-        None if sends_input => Some((input.to_string().into_bytes(), "application/json")),
+        None if sends_input => Some((input.as_bytes().to_vec(), "application/json")),
         None => None,
     }
 }

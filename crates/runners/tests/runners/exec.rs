@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::lifeline::{Fifo, Lifeline};
-use crate::{failed, perform, succeeded, work};
+use crate::{INPUT, failed, perform, succeeded, work};
 
 pub(crate) fn allowed() -> Policy {
     Policy { allow_exec: true, ..Policy::default() }
@@ -73,7 +73,7 @@ async fn words_are_passed_without_a_shell() {
 
 #[tokio::test]
 async fn stdin_is_the_text_or_the_input() {
-    assert_eq!(succeeded(run(command(&["cat"])).await)["json"], json!({"order": 7}));
+    assert_eq!(succeeded(run(command(&["cat"])).await)["stdout"], INPUT);
     let text = ExecAction { stdin: Some("a text".to_owned()), ..command(&["cat"]) };
     assert_eq!(succeeded(run(text).await)["stdout"], "a text");
 }

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::peer::{Heard, Peer, get, getting, loopback_listed};
-use crate::{failed, perform, succeeded, work};
+use crate::{INPUT, failed, perform, succeeded, work};
 
 async fn send(action: HttpAction) -> Ended {
     perform(loopback_listed(), Action::Http(action)).await
@@ -69,7 +69,7 @@ async fn headers_of_the_definition_win_over_ours() {
 #[tokio::test]
 async fn the_body_is_text_json_or_the_input() {
     let peer = Peer::serve(Router::new().fallback(mirror)).await;
-    let input = r#"{"order":7}"#;
+    let input = INPUT;
     for (method, body, sent, kind) in [
         ("POST", None, input, json!("application/json")),
         ("PUT", None, input, json!("application/json")),

@@ -12,11 +12,14 @@ use std::time::Duration;
 
 use engine::definition::Action;
 use runners::{Ended, Policy, Runners, Work};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 /// Far beyond what any of these takes: nothing here is about its length.
 const LONG: Duration = Duration::from_secs(120);
+
+/// A number that no program can hold is passed on as it is.
+const INPUT: &str = r#"{"order": 7, "much": 1e400}"#;
 
 fn work(action: Action) -> Work {
     Work {
@@ -24,7 +27,7 @@ fn work(action: Action) -> Work {
         run_id: "run-1".to_owned(),
         step_id: "step-1".to_owned(),
         idempotency_key: "run-1/step-1".to_owned(),
-        input: json!({"order": 7}),
+        input: INPUT.into(),
         timeout: LONG,
     }
 }
