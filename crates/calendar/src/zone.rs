@@ -1,7 +1,7 @@
 //! One zone: what its wall clock shows at an instant, and which instant a wall time means.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -82,7 +82,9 @@ impl Zone {
 
     /// UTC, which needs no database.
     pub fn utc() -> Zone {
-        Zone(Arc::new(Table::build("UTC", &TimeZone::UTC)))
+        static UTC: LazyLock<Zone> =
+            LazyLock::new(|| Zone(Arc::new(Table::build("UTC", &TimeZone::UTC))));
+        UTC.clone()
     }
 
     /// The IANA name.
