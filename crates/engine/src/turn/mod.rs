@@ -176,9 +176,10 @@ impl<'a, B: Book> Turn<'a, B> {
             }
             (_, true) => self.writes.schedules.push(ScheduleWrite::Insert(schedule)),
             (_, false) => {
-                let declared = change == Change::Declaration || status != old_status;
-                let old_status = declared.then_some(old_status);
-                let write = ScheduleWrite::Update { after: schedule, old_wake, old_status };
+                let declared = change == Change::Declaration;
+                let old_status = (declared || status != old_status).then_some(old_status);
+                let write =
+                    ScheduleWrite::Update { after: schedule, old_wake, old_status, declared };
                 self.writes.schedules.push(write);
             }
         }

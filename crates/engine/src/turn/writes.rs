@@ -47,6 +47,8 @@ pub enum ScheduleWrite {
         old_wake: Option<Timestamp>,
         /// Where it stood, if the declaration or status has changed: else only progress has.
         old_status: Option<Status>,
+        /// Whether the declaration has changed.
+        declared: bool,
     },
     /// It is gone.
     Delete {

@@ -66,9 +66,12 @@ fn schedule(
             wake(connection, WAKE_SCHEDULE, new.id.0, None, new.wake_at())?;
             counts.add(new.workflow, new.status, 1);
         }
-        ScheduleWrite::Update { after, old_wake, old_status } => {
-            if let Some(old) = old_status {
+        ScheduleWrite::Update { after, old_wake, old_status, declared } => {
+            if *declared {
                 update_schedule(connection, after)?;
+            }
+            if let Some(old) = old_status {
+                update_status(connection, after)?;
                 counts.add(after.workflow, *old, -1);
                 counts.add(after.workflow, after.status, 1);
             }
@@ -130,15 +133,17 @@ fn update_schedule(connection: &Connection, after: &Schedule) -> Result<(), Fail
         put_words(connection, after.id.0, &known, false)?;
         put_words(connection, after.id.0, &after.declared.name, true)?;
     }
-    let sql = "UPDATE schedules SET status = ?2, calendar = ?3, declared = ?4, updated_at = ?5
-               WHERE id = ?1";
-    connection.prepare_cached(sql)?.execute(params![
-        after.id.0,
-        code(&Status::ALL, after.status),
-        after.declared.timing.calendar,
-        json(&after.declared)?,
-        ms(after.updated_at),
-    ])?;
+    let sql = "UPDATE schedules SET calendar = ?2, declared = ?3 WHERE id = ?1";
+    let declared = json(&after.declared)?;
+    let params = params![after.id.0, after.declared.timing.calendar, declared];
+    connection.prepare_cached(sql)?.execute(params)?;
+    Ok(())
+}
+
+fn update_status(connection: &Connection, after: &Schedule) -> Result<(), Failure> {
+    let sql = "UPDATE schedules SET status = ?2, updated_at = ?3 WHERE id = ?1";
+    let status = code(&Status::ALL, after.status);
+    connection.prepare_cached(sql)?.execute([after.id.0, status, ms(after.updated_at)])?;
     Ok(())
 }
 
