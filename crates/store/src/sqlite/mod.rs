@@ -23,6 +23,7 @@ use calendar::Zones;
 use engine::schedule::Override;
 use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
 use jiff::Timestamp;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 pub use self::upkeep::backup_file;
@@ -30,7 +31,7 @@ pub use self::upkeep::backup_file;
 use self::checkpoint::Checkpointer;
 use self::core::Core;
 use self::reader::Readers;
-use self::writer::{Writer, commit_group, in_savepoint};
+use self::writer::{Writer, commit_group};
 use crate::failure::Failure;
 use crate::request::{CommandRequest, Commanded, Expired, Joined, TurnRequest, Turned};
 use crate::view::{
@@ -135,11 +136,8 @@ fn write_inline<T: Send + 'static>(
     work: impl FnOnce(&mut Core) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let (answer, answered) = std::sync::mpsc::channel();
-    let request: writer::Request = Box::new(move |core| {
-        let result = in_savepoint(core, work);
-        Box::new(move |committed| answer.send(committed.and(result)).is_ok())
-    });
-    commit_group(core, std::iter::once(request));
+    let request = writer::request(work, move |result| answer.send(result).is_ok());
+    commit_group(core, vec![request]);
     answered.recv().map_err(|_| Failure::Unavailable("no transaction begins".to_owned()))?
 }
 
@@ -169,6 +167,7 @@ fn connect(path: &Path, options: SqliteOptions) -> Result<Connection, Failure> {
     connection.pragma_update(None, "synchronous", sync)?;
     connection.pragma_update(None, "cache_size", -options.cache_kb)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
+    keep_plans(&connection)?;
     if !options.inline {
         // Moving the log into the file is the checkpointer's work: a commit does not wait for it.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
@@ -183,7 +182,15 @@ fn connect_reader(path: &Path) -> Result<Connection, Failure> {
     connection.pragma_update(None, "cache_size", -8_192)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.set_prepared_statement_cache_capacity(64);
+    keep_plans(&connection)?;
     Ok(connection)
+}
+
+/// A prepared statement stays as it is. Without this, SQLite prepares those that look at a partial index
+/// again whenever a parameter changes, in case another value would make another plan better.
+fn keep_plans(connection: &Connection) -> Result<(), Failure> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 impl Store for Sqlite {

@@ -12,9 +12,24 @@ use crate::failure::Failure;
 const GROUP: usize = 256;
 
 /// Something to do inside of a transaction. It answers later, when the commit is known.
-pub(super) type Request = Box<dyn FnOnce(&mut Core) -> Reply + Send>;
+pub(super) type Request = Box<dyn FnOnce(&mut Core, Company) -> Carried + Send>;
 /// Tells the caller, given whether the commit succeeded.
-pub(super) type Reply = Box<dyn FnOnce(Result<(), Failure>) -> bool + Send>;
+type Reply = Box<dyn FnOnce(Result<(), Failure>) -> bool + Send>;
+
+/// Whether others share the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Company {
+    /// What fails half way is undone with the transaction.
+    Alone,
+    /// What fails half way is undone by itself, and the others go on.
+    Others,
+}
+
+/// A request that was carried out, before the commit.
+pub(super) struct Carried {
+    failed: bool,
+    reply: Reply,
+}
 
 /// A handle to the writer's thread.
 pub(super) struct Writer {
@@ -42,17 +57,7 @@ impl Writer {
         work: impl FnOnce(&mut Core) -> Result<T, Failure> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, Failure>> {
         let (answer, answered) = futures_channel::oneshot::channel();
-        let request: Request = Box::new(move |core| {
-            let result = in_savepoint(core, work);
-            Box::new(move |committed| {
-                let answered = match (committed, result) {
-                    (Ok(()), result) => result,
-                    (Err(_), Err(failure)) => Err(failure),
-                    (Err(failure), Ok(_)) => Err(failure),
-                };
-                answer.send(answered).is_ok()
-            })
-        });
+        let request = request(work, move |result| answer.send(result).is_ok());
         let sent = self.requests.as_ref().is_some_and(|requests| requests.send(request).is_ok());
         Box::pin(async move {
             let closed = || Failure::Unavailable("the store is closed".to_owned());
@@ -77,27 +82,63 @@ impl Drop for Writer {
 fn serve(core: &mut Core, waiting: &Receiver<Request>, committed: Option<SyncSender<()>>) {
     while let Ok(first) = waiting.recv() {
         let group = std::iter::once(first).chain(waiting.try_iter()).take(GROUP);
-        commit_group(core, group);
+        commit_group(core, group.collect());
         if let Some(committed) = &committed {
             let _ = committed.try_send(());
         }
     }
 }
 
+/// Makes a request of some work, whose result is answered when the commit is known.
+pub(super) fn request<T: Send + 'static>(
+    work: impl FnOnce(&mut Core) -> Result<T, Failure> + Send + 'static,
+    answer: impl FnOnce(Result<T, Failure>) -> bool + Send + 'static,
+) -> Request {
+    Box::new(move |core, company| {
+        let result = match company {
+            Company::Alone => work(core),
+            Company::Others => in_savepoint(core, work),
+        };
+        let failed = result.is_err();
+        let reply: Reply = Box::new(move |committed| {
+            answer(match (committed, result) {
+                (Ok(()), result) => result,
+                (Err(_), Err(failure)) => Err(failure),
+                (Err(failure), Ok(_)) => Err(failure),
+            })
+        });
+        Carried { failed, reply }
+    })
+}
+
 /// One transaction for all of them.
-pub(super) fn commit_group(core: &mut Core, group: impl Iterator<Item = Request>) {
+pub(super) fn commit_group(core: &mut Core, group: Vec<Request>) {
     if let Err(error) = core.connection.execute_batch("BEGIN IMMEDIATE") {
         // Whoever waits for these is told by their going away unanswered.
-        group.for_each(drop);
+        drop(group);
         tracing::error!(%error, "the store does not begin a transaction");
         return;
     }
-    let replies: Vec<Reply> = group.map(|request| request(core)).collect();
-    let committed = commit(core);
-    for reply in replies {
-        let outcome = committed.as_ref().map_err(|message| Failure::Unknown(message.clone()));
-        reply(outcome.copied());
+    // A savepoint has SQLite keep a copy of each page that is changed: not for one that is alone.
+    let company = if group.len() == 1 { Company::Alone } else { Company::Others };
+    let carried: Vec<Carried> = group.into_iter().map(|request| request(core, company)).collect();
+    let ended = match company == Company::Alone && carried.iter().all(|carried| carried.failed) {
+        true => undo(core),
+        false => commit(core),
+    };
+    for carried in carried {
+        let outcome = ended.as_ref().map_err(|message| Failure::Unknown(message.clone()));
+        (carried.reply)(outcome.copied());
     }
+}
+
+fn undo(core: &mut Core) -> Result<(), String> {
+    core.memory.definitions.clear();
+    // SQLite may have undone it already, for want of space say.
+    if core.connection.is_autocommit() {
+        return Ok(());
+    }
+    core.connection.execute_batch("ROLLBACK").map_err(|error| error.to_string())
 }
 
 fn commit(core: &mut Core) -> Result<(), String> {
@@ -112,7 +153,7 @@ fn commit(core: &mut Core) -> Result<(), String> {
 }
 
 /// What fails half way is undone, and the others of the group go on.
-pub(super) fn in_savepoint<T>(
+fn in_savepoint<T>(
     core: &mut Core,
     work: impl FnOnce(&mut Core) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
