@@ -300,6 +300,7 @@ impl<B: Book> Turn<'_, B> {
             return Ok(Err(Refused::Invalid(invalid)));
         }
         let mut ids = Vec::with_capacity(new.len());
+        self.schedules.reserve(new.len());
         for (schedule, plan) in new.into_iter().zip(plans) {
             ids.push(self.create_schedule(schedule, plan));
         }

@@ -131,6 +131,14 @@ impl<'a, B: Book> Turn<'a, B> {
         }
     }
 
+    /// So many inputs will come: room is made once.
+    pub fn expect(&mut self, inputs: usize) {
+        self.schedules.reserve(inputs);
+        self.runs.reserve(inputs);
+        self.schedule_order.reserve(inputs);
+        self.run_order.reserve(inputs);
+    }
+
     /// A wakeup has come.
     pub fn wake(&mut self, wakeup: Wakeup) -> Result<(), B::Error> {
         match wakeup {

@@ -10,6 +10,7 @@ use engine::turn::{Book, Workflow};
 use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
+use super::recent::Recent;
 use super::rows;
 use crate::failure::Failure;
 
@@ -26,7 +27,8 @@ pub(super) struct Ids {
 
 /// What the writer remembers between transactions. Nothing of it is needed.
 pub(super) struct Memory {
-    pub(super) definitions: HashMap<(WorkflowId, u32), Arc<Definition>>,
+    definitions: HashMap<(WorkflowId, u32), Arc<Definition>>,
+    pub(super) recent: Recent,
     schedule_by_id: String,
     run_by_key: String,
     workflow_by_id: String,
@@ -36,6 +38,7 @@ impl Default for Memory {
     fn default() -> Memory {
         Memory {
             definitions: HashMap::new(),
+            recent: Recent::default(),
             schedule_by_id: format!(
                 "SELECT {} FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ?1",
                 rows::SCHEDULE
@@ -43,6 +46,14 @@ impl Default for Memory {
             run_by_key: format!("SELECT {} FROM runs r WHERE r.key = ?1", rows::RUN),
             workflow_by_id: format!("SELECT {} FROM workflows w WHERE w.id = ?1", rows::WORKFLOW),
         }
+    }
+}
+
+impl Memory {
+    /// What was decided is not stored after all, or was changed by somebody else.
+    pub(super) fn forget(&mut self) {
+        self.definitions.clear();
+        self.recent.forget();
     }
 }
 
@@ -97,7 +108,10 @@ impl Book for SqlBook<'_> {
     type Error = Failure;
 
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Schedule>, Failure> {
-        self.one(&self.memory.schedule_by_id, [id.0], rows::schedule)
+        match self.memory.recent.take_schedule(id) {
+            Some(schedule) => Ok(Some(schedule)),
+            None => self.one(&self.memory.schedule_by_id, [id.0], rows::schedule),
+        }
     }
 
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Failure> {
@@ -111,7 +125,13 @@ impl Book for SqlBook<'_> {
             rows::SCHEDULE
         );
         let mut statement = self.connection.prepare_cached(&sql)?;
-        Ok(statement.query_map([id.0], rows::schedule)?.collect::<Result<_, _>>()?)
+        let found = statement.query_map([id.0], rows::schedule)?;
+        let found = found.collect::<Result<Vec<Schedule>, _>>()?;
+        // From here on the turn's own copy counts.
+        for schedule in &found {
+            self.memory.recent.take_schedule(schedule.id);
+        }
+        Ok(found)
     }
 
     fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Failure> {
@@ -146,7 +166,10 @@ impl Book for SqlBook<'_> {
     }
 
     fn run(&mut self, key: RunKey) -> Result<Option<Run>, Failure> {
-        self.one(&self.memory.run_by_key, [key.0], rows::run)
+        match self.memory.recent.take_run(key) {
+            Some(run) => Ok(Some(run)),
+            None => self.one(&self.memory.run_by_key, [key.0], rows::run),
+        }
     }
 
     fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Failure> {

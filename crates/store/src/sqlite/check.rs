@@ -128,6 +128,7 @@ impl Core {
             let breaches = breaches(&self.connection, invariant)?;
             let mended = match invariant.mend.filter(|_| repair && !breaches.is_empty()) {
                 Some(mend) => {
+                    self.memory.forget();
                     self.connection.execute_batch(mend)?;
                     true
                 }

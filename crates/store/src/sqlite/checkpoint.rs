@@ -9,8 +9,9 @@ use rusqlite::Connection;
 
 use crate::failure::Failure;
 
-/// The log is looked at again after so long at the earliest.
-const PAUSE: Duration = Duration::from_millis(250);
+/// The log is looked at again after so long at the earliest. Each time syncs the file, and commits that
+/// come meanwhile wait for the disk: seldom is better, and a page that is written often is moved once.
+const PAUSE: Duration = Duration::from_secs(1);
 /// From so many bytes on the log is moved.
 const WORTHWHILE: u64 = 8 * 1024 * 1024;
 

@@ -43,6 +43,7 @@ impl Core {
             SqlBook { connection: &self.connection, ids: &mut self.ids, memory: &mut self.memory };
         let (moment, node) = (request.moment, request.node);
         let mut turn = Turn::new(&mut book, &rules, moment, node, request.places);
+        turn.expect(due.len() + request.reports.len());
         let mut refused = 0;
         // Before what is due: a run that ends at an instant is settled before an occurrence of it.
         for report in request.reports {
@@ -58,12 +59,14 @@ impl Core {
         let turned = turn.finish();
         apply(&self.connection, &turned.writes, moment.now)?;
         self.settle_leftovers(&due, moment.now)?;
+        let taken_over = turned.writes.taken_over;
+        self.memory.recent.keep(turned.writes);
         Ok(Turned {
             effects: turned.effects,
             notices: turned.notices,
             claimed: due.len(),
             refused,
-            taken_over: turned.writes.taken_over,
+            taken_over,
             next_wakeup: self.next_wakeup()?,
             places: turned.places,
         })

@@ -4,19 +4,16 @@ use engine::ledger::Outcome;
 use engine::run::RunStatus;
 use engine::schedule::Status;
 use engine::{RunId, ScheduleId, WorkflowId};
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::rows::{self, code, ms};
+use super::search;
 use super::words::words;
 use crate::failure::Failure;
 use crate::view::{self, Cursor, LedgerQuery, LedgerRow, Page, ScheduleQuery, ScheduleView, Total};
 
-/// Found by search, so many are looked at for one page; a page of rare ones among many is short, and
-/// says where to go on.
-const LOOKED_AT: usize = 5_000;
-/// Search counts up to so many.
-const COUNTED: u64 = 10_000;
+/// A shorter way is walked without asking for a better one.
+const WORTH_COUNTING: u64 = 1_000;
 
 fn select(rest: &str) -> String {
     format!(
@@ -61,7 +58,7 @@ pub(super) fn schedules(
     query: &ScheduleQuery,
 ) -> Result<Page<ScheduleView>, Failure> {
     match query.search.as_deref().map(|text| words(text).collect::<Vec<_>>()) {
-        Some(words) if !words.is_empty() => search(connection, query, &words),
+        Some(words) if !words.is_empty() => search::search(connection, query, &words),
         Some(_) => Ok(Page { items: Vec::new(), total: Total::Exact(0), next: None }),
         None => list(connection, query),
     }
@@ -81,32 +78,56 @@ fn listed_ids(connection: &Connection, query: &ScheduleQuery) -> Result<Vec<Sche
     let after = view::number(query.after.as_ref()).unwrap_or(i64::MIN);
     let status = query.status.map(|status| code(&Status::ALL, status));
     let workflow = query.workflow.map(|workflow| workflow.0);
-    let mut params: Vec<Value> = vec![after.into()];
     let from = match (workflow, status) {
-        (Some(workflow), Some(status)) => {
-            params.extend([workflow.into(), status.into()]);
+        (Some(_), Some(_)) => {
             "schedules INDEXED BY schedules_by_workflow
              WHERE id > ?1 AND workflow = ?2 AND status = ?3"
         }
-        (Some(workflow), None) => {
-            params.push(workflow.into());
-            // Of each status some: merged below, as the index orders by status first.
-            return merged(connection, query, workflow, after);
+        // Of each status some: merged, as the index orders by status first.
+        (Some(workflow), None) => return merged(connection, query, workflow, after),
+        (None, Some(_)) => {
+            "schedules INDEXED BY schedules_by_status
+             WHERE id > ?1 AND ?2 IS NULL AND status = ?3"
         }
-        (None, Some(status)) => {
-            params.push(status.into());
-            "schedules INDEXED BY schedules_by_status WHERE id > ?1 AND status = ?2"
+        (None, None) => {
+            "schedules INDEXED BY schedules_in_order
+             WHERE id > ?1 AND ?2 IS NULL AND ?3 IS NULL"
         }
-        (None, None) => "progress WHERE id > ?1",
     };
-    let sql = format!(
-        "SELECT id FROM {from} ORDER BY id LIMIT {} OFFSET {}",
-        query.limit + 1,
-        query.offset
-    );
+    let walk = Walk::new(connection, query)?;
+    let order = if walk.backwards { "DESC" } else { "ASC" };
+    let sql = format!("SELECT id FROM {from} ORDER BY id {order} LIMIT ?4 OFFSET ?5");
     let mut statement = connection.prepare_cached(&sql)?;
-    let ids = statement.query_map(params_from_iter(params), |row| row.get(0).map(ScheduleId))?;
-    Ok(ids.collect::<Result<_, _>>()?)
+    let params = (after, workflow, status, walk.limit, walk.offset);
+    let ids = statement.query_map(params, |row| row.get(0).map(ScheduleId))?;
+    let mut ids = ids.collect::<Result<Vec<_>, _>>()?;
+    if walk.backwards {
+        ids.reverse();
+    }
+    Ok(ids)
+}
+
+/// How an offset is reached: over the fewest entries.
+struct Walk {
+    backwards: bool,
+    limit: u64,
+    offset: u64,
+}
+
+impl Walk {
+    fn new(connection: &Connection, query: &ScheduleQuery) -> Result<Walk, Failure> {
+        let forwards =
+            Walk { backwards: false, limit: query.limit as u64 + 1, offset: query.offset };
+        if query.offset < WORTH_COUNTING || query.after.is_some() {
+            return Ok(forwards);
+        }
+        let rest = count(connection, query)?.saturating_sub(query.offset);
+        let limit = forwards.limit.min(rest);
+        match rest < query.offset {
+            true => Ok(Walk { backwards: true, limit, offset: rest - limit }),
+            false => Ok(forwards),
+        }
+    }
 }
 
 /// The schedules of one workflow in the order of their ids, over all statuses.
@@ -138,91 +159,6 @@ fn count(connection: &Connection, query: &ScheduleQuery) -> Result<u64, Failure>
                WHERE workflow = ?1 AND (?2 IS NULL OR status = ?2)";
     let mut statement = connection.prepare_cached(sql)?;
     Ok(statement.query_row((workflow, status), |row| row.get(0))?)
-}
-
-/// By the beginnings of words: the longest one leads, the others are looked for in each name.
-fn search(
-    connection: &Connection,
-    query: &ScheduleQuery,
-    wanted: &[String],
-) -> Result<Page<ScheduleView>, Failure> {
-    let Some(lead) = wanted.iter().max_by_key(|word| word.len()) else {
-        return list(connection, query);
-    };
-    let place = view::name(query.after.as_ref()).and_then(read_place);
-    let (word, after) = place.unwrap_or((lead.clone(), i64::MIN));
-    let sql = "SELECT word, schedule FROM words
-               WHERE (word, schedule) > (?1, ?2) AND word < ?3 ORDER BY word, schedule LIMIT ?4";
-    let mut statement = connection.prepare_cached(sql)?;
-    let end = format!("{lead}\u{10ffff}");
-    let mut looked_at = statement.query((word, after, &end, LOOKED_AT))?;
-    let mut page = Page { items: Vec::new(), total: Total::Exact(0), next: None };
-    let (mut last, mut looked, mut to_skip) = (None, 0, query.offset);
-    while let Some(row) = looked_at.next()? {
-        if page.items.len() == query.limit {
-            page.next = last.map(write_place);
-            break;
-        }
-        looked += 1;
-        let (word, id): (String, i64) = (row.get(0)?, row.get(1)?);
-        last = Some((word.clone(), id));
-        let found = schedule(connection, ScheduleId(id))?;
-        let found = found.filter(|view| matches(view, query, wanted, lead, &word));
-        match found {
-            Some(_) if to_skip > 0 => to_skip -= 1,
-            found => page.items.extend(found),
-        }
-        if looked == LOOKED_AT {
-            page.next = last.clone().map(write_place);
-        }
-    }
-    page.total = count_found(connection, query, wanted, lead)?;
-    Ok(page)
-}
-
-/// Whether the schedule is wanted, and this is the first of its words by which it is found.
-fn matches(
-    view: &ScheduleView,
-    query: &ScheduleQuery,
-    wanted: &[String],
-    lead: &str,
-    by: &str,
-) -> bool {
-    let schedule = &view.schedule;
-    let names: Vec<String> = words(&schedule.declared.name).collect();
-    let first = names.iter().filter(|word| word.starts_with(lead)).min();
-    query.status.is_none_or(|status| schedule.status == status)
-        && query.workflow.is_none_or(|workflow| schedule.workflow == workflow)
-        && first.is_some_and(|word| word == by)
-        && wanted.iter().all(|word| names.iter().any(|name| name.starts_with(word.as_str())))
-}
-
-/// Exact for one word without filters up to a limit; else what can be said cheaply.
-fn count_found(
-    connection: &Connection,
-    query: &ScheduleQuery,
-    wanted: &[String],
-    lead: &str,
-) -> Result<Total, Failure> {
-    let sql = "SELECT count(DISTINCT schedule) FROM
-               (SELECT schedule FROM words WHERE word >= ?1 AND word < ?2 LIMIT ?3)";
-    let end = format!("{lead}\u{10ffff}");
-    let found: u64 =
-        connection.prepare_cached(sql)?.query_row((lead, end, COUNTED + 1), |row| row.get(0))?;
-    let plain = wanted.len() == 1 && query.status.is_none() && query.workflow.is_none();
-    if plain && found <= COUNTED {
-        return Ok(Total::Exact(found));
-    }
-    Ok(Total::AtLeast(if plain { COUNTED } else { 0 }))
-}
-
-fn read_place(text: &str) -> Option<(String, i64)> {
-    let (word, id) = text.rsplit_once('/')?;
-    Some((word.to_owned(), id.parse().ok()?))
-}
-
-fn write_place((word, id): (String, i64)) -> Cursor {
-    Cursor::Name(format!("{word}/{id}"))
 }
 
 pub(super) fn ledger(

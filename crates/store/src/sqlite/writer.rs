@@ -133,7 +133,7 @@ pub(super) fn commit_group(core: &mut Core, group: Vec<Request>) {
 }
 
 fn undo(core: &mut Core) -> Result<(), String> {
-    core.memory.definitions.clear();
+    core.memory.forget();
     // SQLite may have undone it already, for want of space say.
     if core.connection.is_autocommit() {
         return Ok(());
@@ -147,7 +147,7 @@ fn commit(core: &mut Core) -> Result<(), String> {
     if !core.connection.is_autocommit() {
         let _ = core.connection.execute_batch("ROLLBACK");
     }
-    core.memory.definitions.clear();
+    core.memory.forget();
     tracing::error!(%error, "the store does not commit");
     Err(error.to_string())
 }
@@ -161,7 +161,7 @@ fn in_savepoint<T>(
     let result = work(core);
     let end = if result.is_ok() { "RELEASE request" } else { "ROLLBACK TO request" };
     if result.is_err() {
-        core.memory.definitions.clear();
+        core.memory.forget();
     }
     core.connection.prepare_cached(end)?.execute([])?;
     if result.is_err() {

@@ -22,6 +22,8 @@ CREATE TABLE schedules (
 );
 CREATE INDEX schedules_by_workflow ON schedules (workflow, status);
 CREATE INDEX schedules_by_status ON schedules (status);
+-- Small entries to walk over on the way to a deep page.
+CREATE INDEX schedules_in_order ON schedules (id);
 CREATE UNIQUE INDEX schedules_by_trigger ON schedules (workflow, trigger) WHERE trigger IS NOT NULL;
 CREATE INDEX schedules_by_calendar ON schedules (calendar) WHERE calendar IS NOT NULL;
 

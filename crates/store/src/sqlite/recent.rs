@@ -1,0 +1,75 @@
+//! What the last turns began, kept for the reports about it: most come with the next turn, and what was
+//! just written need not be read again.
+//!
+//! Only the one writer changes schedules and runs, and it takes them out of here to do so. What is here
+//! is what is stored.
+
+use std::collections::HashMap;
+
+use engine::run::{Run, RunStatus};
+use engine::schedule::{Active, Schedule};
+use engine::turn::{RunWrite, ScheduleWrite, Writes};
+use engine::{RunKey, ScheduleId};
+
+/// More are not kept: what goes on for long is read again when it ends.
+const KEPT: usize = 4_096;
+/// One with more than this to work on is not kept.
+const LARGEST: usize = 4 * 1024;
+
+/// Schedules and runs as they are stored.
+#[derive(Default)]
+pub(super) struct Recent {
+    schedules: HashMap<ScheduleId, Box<Schedule>>,
+    runs: HashMap<RunKey, Box<Run>>,
+}
+
+impl Recent {
+    /// Keeps what has just been written and will be asked for again.
+    pub(super) fn keep(&mut self, writes: Writes) {
+        if self.schedules.len() > KEPT || self.runs.len() > KEPT {
+            self.forget();
+        }
+        for write in writes.schedules {
+            if let ScheduleWrite::Update { after, .. } = write
+                && is_running(&after)
+            {
+                self.schedules.insert(after.id, after);
+            }
+        }
+        for write in writes.runs {
+            let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
+            if is_plain(&run) {
+                self.runs.insert(run.key, run);
+            }
+        }
+    }
+
+    pub(super) fn take_schedule(&mut self, id: ScheduleId) -> Option<Schedule> {
+        self.schedules.remove(&id).map(|schedule| *schedule)
+    }
+
+    pub(super) fn take_run(&mut self, key: RunKey) -> Option<Run> {
+        self.runs.remove(&key).map(|run| *run)
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.schedules.clear();
+        self.runs.clear();
+    }
+}
+
+/// A report will come for it, and all its times are stored as exactly as they are.
+fn is_running(schedule: &Schedule) -> bool {
+    let progress = &schedule.progress;
+    let payload = schedule.declared.payload.as_ref().map_or(0, |payload| payload.get().len());
+    !progress.active.is_empty()
+        && progress.active.iter().all(|active| matches!(active, Active::Running { .. }))
+        && progress.queued.is_empty()
+        && payload <= LARGEST
+}
+
+fn is_plain(run: &Run) -> bool {
+    let whole = run.timeout.subsec_nanos() % 1_000_000 == 0;
+    let size = run.input.get().len() + run.output.as_ref().map_or(0, |output| output.get().len());
+    run.status == RunStatus::Running && whole && run.error.is_none() && size <= LARGEST
+}

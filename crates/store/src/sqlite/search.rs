@@ -1,0 +1,148 @@
+//! Schedules by the beginnings of the words in their names.
+
+use engine::ScheduleId;
+use engine::schedule::Status;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::rows::code;
+use super::schedule_views::schedule;
+use super::words::words;
+use crate::failure::Failure;
+use crate::view::{self, Cursor, Page, ScheduleQuery, ScheduleView, Total};
+
+/// So many are looked at for one page; a page of rare ones among many is short, and says where to go
+/// on.
+const LOOKED_AT: usize = 5_000;
+/// Counted up to so many.
+const COUNTED: u64 = 10_000;
+/// To see which word is the rarest, so many of each are counted.
+const RARE: u64 = 1_000;
+
+/// Where a page ends: the word that leads, and the last entry that was looked at.
+#[derive(Clone)]
+struct Place {
+    lead: String,
+    word: String,
+    id: i64,
+}
+
+/// The rarest word leads, the others are looked for in each name.
+pub(super) fn search(
+    connection: &Connection,
+    query: &ScheduleQuery,
+    wanted: &[String],
+) -> Result<Page<ScheduleView>, Failure> {
+    let mut page = Page { items: Vec::new(), total: Total::Exact(0), next: None };
+    let given = view::name(query.after.as_ref()).and_then(Place::read);
+    let mut place = match given.filter(|place| wanted.contains(&place.lead)) {
+        Some(place) => place,
+        None => match rarest(connection, wanted)? {
+            Some(lead) => Place { word: lead.clone(), lead, id: i64::MIN },
+            None => return Ok(page),
+        },
+    };
+    let sql = "SELECT word, schedule FROM words
+               WHERE (word, schedule) > (?1, ?2) AND word < ?3 ORDER BY word, schedule LIMIT ?4";
+    let mut statement = connection.prepare_cached(sql)?;
+    let end = after_all(&place.lead);
+    let mut entries = statement.query((&place.word, place.id, &end, LOOKED_AT))?;
+    let (mut looked, mut to_skip) = (0, query.offset);
+    while let Some(entry) = entries.next()? {
+        if page.items.len() == query.limit {
+            page.next = Some(place.write());
+            break;
+        }
+        looked += 1;
+        place = Place { word: entry.get(0)?, id: entry.get(1)?, ..place };
+        if is_wanted(connection, query, wanted, &place)? {
+            match to_skip {
+                0 => page.items.extend(schedule(connection, ScheduleId(place.id))?),
+                _ => to_skip -= 1,
+            }
+        }
+        if looked == LOOKED_AT {
+            page.next = Some(place.write());
+        }
+    }
+    page.total = count_found(connection, query, wanted)?;
+    Ok(page)
+}
+
+/// The word that the fewest begin with; of equal ones, the longest.
+fn rarest(connection: &Connection, wanted: &[String]) -> Result<Option<String>, Failure> {
+    let [first, rest @ ..] = wanted else { return Ok(None) };
+    if rest.is_empty() {
+        return Ok(Some(first.clone()));
+    }
+    let mut best: Option<((u64, std::cmp::Reverse<usize>), &String)> = None;
+    for word in wanted {
+        let rank = (count_entries(connection, word, RARE)?, std::cmp::Reverse(word.len()));
+        if best.is_none_or(|(known, _)| rank < known) {
+            best = Some((rank, word));
+        }
+    }
+    Ok(best.map(|(_, word)| word.clone()))
+}
+
+/// Whether the schedule is wanted, and this is the first of its words by which it is found.
+fn is_wanted(
+    connection: &Connection,
+    query: &ScheduleQuery,
+    wanted: &[String],
+    place: &Place,
+) -> Result<bool, Failure> {
+    let sql = "SELECT declared ->> 'name', status, workflow FROM schedules WHERE id = ?1";
+    let found = connection
+        .prepare_cached(sql)?
+        .query_row([place.id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((name, status, workflow)): Option<(String, i64, i64)> = found else {
+        return Ok(false);
+    };
+    let names: Vec<String> = words(&name).collect();
+    let first = names.iter().filter(|word| word.starts_with(&place.lead)).min();
+    Ok(query.status.is_none_or(|wanted| code(&Status::ALL, wanted) == status)
+        && query.workflow.is_none_or(|wanted| wanted.0 == workflow)
+        && first.is_some_and(|word| *word == place.word)
+        && wanted.iter().all(|word| names.iter().any(|name| name.starts_with(word.as_str()))))
+}
+
+/// Exact for one word without filters up to a limit; else what can be said cheaply.
+fn count_found(
+    connection: &Connection,
+    query: &ScheduleQuery,
+    wanted: &[String],
+) -> Result<Total, Failure> {
+    match wanted {
+        [word] if query.status.is_none() && query.workflow.is_none() => {
+            let found = count_entries(connection, word, COUNTED + 1)?;
+            let all = found <= COUNTED;
+            Ok(if all { Total::Exact(found) } else { Total::AtLeast(COUNTED) })
+        }
+        _ => Ok(Total::AtLeast(0)),
+    }
+}
+
+fn count_entries(connection: &Connection, word: &str, limit: u64) -> Result<u64, Failure> {
+    let sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE word >= ?1 AND word < ?2 LIMIT ?3)";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row((word, after_all(word), limit), |row| row.get(0))?)
+}
+
+/// After everything that begins with the word.
+fn after_all(word: &str) -> String {
+    format!("{word}\u{10ffff}")
+}
+
+impl Place {
+    /// Words hold no slash.
+    fn read(text: &str) -> Option<Place> {
+        let (lead, rest) = text.split_once('/')?;
+        let (word, id) = rest.split_once('/')?;
+        Some(Place { lead: lead.to_owned(), word: word.to_owned(), id: id.parse().ok()? })
+    }
+
+    fn write(&self) -> Cursor {
+        Cursor::Name(format!("{}/{}/{}", self.lead, self.word, self.id))
+    }
+}
