@@ -1,5 +1,6 @@
 //! The `punctual` binary, used as a person or a script would.
 
+mod bench;
 mod calc;
 mod calendars;
 mod crash;
