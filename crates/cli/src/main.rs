@@ -57,7 +57,7 @@ fn run(zones: calendar::Zones) -> Result<(), Failure> {
         Command::Workflow(args) => client::workflows(args, &mut out),
         Command::Explain(args) => client::explain(args, &mut out),
         Command::Validate(args) => validate::run(args, &zones, &mut out),
-        Command::Apply(args) => client::apply(args, &mut out),
+        Command::Apply(args) => client::apply(args, &zones, &mut out),
         Command::Doctor(args) => store_file::doctor(args, zones, &mut out),
         Command::Backup(args) => store_file::backup(args, &mut out),
         Command::Bench(args) => bench::run(args, &mut out),

@@ -8,6 +8,7 @@ mod driver;
 pub mod http;
 mod hub;
 mod metrics;
+mod own_calendars;
 pub mod serve;
 pub mod upkeep;
 
@@ -16,3 +17,4 @@ pub use dispatch::{Commands, Dispatch, RunnerDispatch, SharedDispatch};
 pub use driver::{CLAIMED, Driver, Taken};
 pub use hub::{Hub, Nudge};
 pub use metrics::Metrics;
+pub use own_calendars::declare_calendars;

@@ -2,25 +2,28 @@
 
 use std::io::Write;
 
-use calendar::Problem;
+use calendar::{Problem, Zones};
 use serde_json::Value;
 
 use super::problem::{self, Place};
 use super::shown::{self, field};
-use super::{Ask, Client};
+use super::{Ask, Client, plan};
 use crate::args::remote::ApplyArgs;
 use crate::document::Document;
 use crate::failure::Failure;
-use crate::terminal::{BOLD, Cell, DIM, columns};
+use crate::terminal::{BOLD, Cell, DIM, NOTE, columns};
 
 /// Runs the command.
-pub(crate) fn apply(args: &ApplyArgs, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn apply(args: &ApplyArgs, zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
     let documents = args.files.iter().map(|path| Document::read(path));
     let documents = documents.collect::<Result<Vec<Document>, Failure>>()?;
     let client = Client::from_environment()?;
     // Everything is looked at before anything is changed.
-    let plans = ask_all(&client, &documents, true)?;
+    let mut plans = ask_all(&client, &documents, true)?;
     if args.plan {
+        for (document, plan) in documents.iter().zip(&mut plans) {
+            plan["triggers"] = plan::triggers(&client, &document.text, zones)?;
+        }
         return tell(args, &documents, &plans, out);
     }
     let published = ask_all(&client, &documents, false)?;
@@ -106,28 +109,33 @@ fn show(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let (name, version) = (field(answer, "name"), field(answer, "version"));
-    let what = match (plan, answer["changes"]["workflow"].as_str()) {
-        (true, Some(what)) => format!("would be {what}"),
-        (true, None) => "would be published".to_owned(),
-        (false, _) => "published".to_owned(),
+    let what = match (plan, answer["changed"] == true, answer["id"].is_null()) {
+        (_, false, _) => "stays as it is",
+        (true, _, true) => "would be new",
+        (true, ..) => "would change",
+        (false, ..) => "is published",
     };
     writeln!(out, "{BOLD}{name} {version}{BOLD:#} {what} {DIM}({}){DIM:#}", document.name)?;
-    let mut rows = Vec::new();
-    for (kind, sign) in [("added", "+"), ("changed", "~"), ("removed", "-"), ("kept", " ")] {
-        for trigger in answer["changes"]["triggers"][kind].as_array().into_iter().flatten() {
-            rows.push(vec![
-                Cell::plain(sign),
-                Cell::plain(field(trigger, "id")),
-                Cell::plain(kind),
-                Cell::styled(field(trigger, "words"), DIM),
-                shown::time(trigger, "next_run_at"),
-            ]);
-        }
-    }
-    write!(out, "{}", columns(&rows))?;
+    let rows = answer["triggers"].as_array().into_iter().flatten().map(|trigger| {
+        let change = field(trigger, "change");
+        let sign = match change.as_str() {
+            "new" => "+",
+            "changed" => "~",
+            "removed" => "-",
+            _ => " ",
+        };
+        vec![
+            Cell::plain(sign),
+            Cell::plain(field(trigger, "id")),
+            Cell::plain(change),
+            shown::time(trigger, "next_run_at"),
+            Cell::styled(field(trigger, "words"), DIM),
+        ]
+    });
+    write!(out, "{}", columns(&rows.collect::<Vec<_>>()))?;
     let (_, notes) = remarks(document, &answer["problems"]);
     for note in notes {
-        writeln!(out, "{note}")?;
+        writeln!(out, "{NOTE}{note}{NOTE:#}")?;
     }
     Ok(())
 }

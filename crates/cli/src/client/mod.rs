@@ -3,6 +3,7 @@
 mod apply;
 mod explain;
 mod follow;
+mod plan;
 mod problem;
 mod runs;
 mod schedule_fields;

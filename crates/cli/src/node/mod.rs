@@ -17,7 +17,7 @@ use std::sync::Arc;
 use calendar::Zones;
 use engine::definition::Definition;
 use engine::turn::{Answer, Command};
-use server::Hub;
+use server::{Hub, declare_calendars};
 use store::{Sqlite, SqliteOptions};
 use tokio::runtime::Runtime;
 
@@ -46,14 +46,16 @@ struct Checked {
 async fn publish(hub: &Hub, definitions: Vec<Checked>) -> Result<(), Failure> {
     for Checked { source, definition } in definitions {
         let name = definition.name.clone();
-        let command = Command::SaveWorkflow { source, definition, publish: true };
-        let commanded = hub.command(command, None).await;
-        let commanded = commanded.map_err(|failure| match failure {
+        let refused = |failure| match failure {
             store::Failure::Refused(refused) => {
                 Failure::Mistake(format!("workflow {name} cannot be published: {refused}"))
             }
             other => Failure::Environment(other.to_string()),
-        })?;
+        };
+        let declared = declare_calendars(hub, &definition).await;
+        declared.map_err(|(_, failure)| refused(failure))?;
+        let command = Command::SaveWorkflow { source, definition, publish: true };
+        let commanded = hub.command(command, None).await.map_err(refused)?;
         if let Answer::Workflow { id, revision, is_new } = commanded.answer {
             tracing::info!(workflow = name, %id, revision, is_new, "published");
         }

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use calendar::CalendarSpec;
-use engine::Moment;
 use engine::definition::{self, Definition, Flaw, ReadContext};
 use engine::turn::{Answer, Command, Refused};
 use serde::Serialize;
@@ -13,10 +11,10 @@ use store::{Failure, WorkflowView};
 use utoipa::ToSchema;
 
 use super::object::{AuthorVersion, author_version};
+use crate::declare_calendars;
 use crate::http::App;
 use crate::http::answer::{self, Answered};
 use crate::http::body::RawBody;
-use crate::http::calendars::recompute;
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Parameters, Query, Values};
 
@@ -214,32 +212,8 @@ pub(super) fn refuse_commands(
 
 /// The calendars of a definition that goes live are known before its triggers are.
 pub(super) async fn put_calendars(app: &App, definition: &Definition) -> Result<(), Problem> {
-    if definition.calendars.is_empty() {
-        return Ok(());
-    }
-    let known = app.store().calendars().await?;
-    for (place, spec) in definition.calendars.iter().enumerate() {
-        let spec = with_zone(spec, definition);
-        let text = serde_json::to_string(&spec)
-            .map_err(|error| Problem::unavailable(error.to_string()))?;
-        if known.iter().any(|view| view.id == spec.id && view.spec == text) {
-            continue;
-        }
-        let moment = Moment::new(app.now(), app.now());
-        let changed = app.store().put_calendar(&spec.id, &text, moment).await;
-        let changed = changed.map_err(|failure| under(&format!("calendars[{place}]"), failure))?;
-        recompute(app, changed).await?;
-    }
-    Ok(())
-}
-
-/// A calendar of a definition is in the definition's zone, if it names none itself.
-fn with_zone(spec: &CalendarSpec, definition: &Definition) -> CalendarSpec {
-    let is_composed =
-        spec.base.is_some() || !spec.union.is_empty() || !spec.intersection.is_empty();
-    let zone = spec.timezone.clone();
-    let timezone = zone.or_else(|| definition.timezone.clone().filter(|_| !is_composed));
-    CalendarSpec { timezone, ..spec.clone() }
+    let declared = declare_calendars(app.hub(), definition).await;
+    declared.map_err(|(place, failure)| under(&format!("calendars[{place}]"), failure))
 }
 
 /// Mistakes below a place of the definition.

@@ -1,0 +1,45 @@
+//! The calendars that a definition brings along.
+
+use calendar::CalendarSpec;
+use engine::Moment;
+use engine::definition::Definition;
+use engine::turn::Command;
+use store::Failure;
+
+use crate::hub::Hub;
+
+/// Schedules that are computed again in one transaction.
+const RECOMPUTED: usize = 1_000;
+
+/// Makes the calendars of a definition known, before its triggers go live. If one of them is refused,
+/// its place is told.
+pub async fn declare_calendars(hub: &Hub, definition: &Definition) -> Result<(), (usize, Failure)> {
+    if definition.calendars.is_empty() {
+        return Ok(());
+    }
+    let known = hub.store().calendars().await.map_err(|failure| (0, failure))?;
+    for (place, spec) in definition.calendars.iter().enumerate() {
+        let spec = with_zone(spec, definition);
+        let text = serde_json::to_string(&spec)
+            .map_err(|error| (place, Failure::Unavailable(error.to_string())))?;
+        if known.iter().any(|view| view.id == spec.id && view.spec == text) {
+            continue;
+        }
+        let moment = Moment::new(hub.now(), hub.now());
+        let changed = hub.store().put_calendar(&spec.id, &text, moment).await;
+        for batch in changed.map_err(|failure| (place, failure))?.chunks(RECOMPUTED) {
+            let recomputed = hub.command(Command::Recompute(batch.to_vec()), None).await;
+            recomputed.map_err(|failure| (place, failure))?;
+        }
+    }
+    Ok(())
+}
+
+/// A calendar of a definition is in the definition's zone, if it names none itself.
+fn with_zone(spec: &CalendarSpec, definition: &Definition) -> CalendarSpec {
+    let is_composed =
+        spec.base.is_some() || !spec.union.is_empty() || !spec.intersection.is_empty();
+    let zone = spec.timezone.clone();
+    let timezone = zone.or_else(|| definition.timezone.clone().filter(|_| !is_composed));
+    CalendarSpec { timezone, ..spec.clone() }
+}
