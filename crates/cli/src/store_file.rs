@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use calendar::Zones;
 use serde_json::json;
-use server::{Clock as _, SystemClock};
 use store::{Sqlite, SqliteOptions, Store as _};
 
 use crate::args::node::{BackupArgs, DoctorArgs};
+use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM, NOTE, OFF, columns};
 use crate::validate::counted;
@@ -53,7 +53,7 @@ pub(crate) fn doctor(args: &DoctorArgs, zones: Zones, out: &mut dyn Write) -> Re
     })?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let found = runtime
-        .block_on(store.check(SystemClock.now(), args.repair))
+        .block_on(store.check(clock::instant(), args.repair))
         .map_err(|why| failure(&path, &why))?;
     let left = found.iter().filter(|finding| !finding.repaired).count();
     if args.json {

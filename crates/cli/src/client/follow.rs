@@ -66,7 +66,7 @@ fn tell_steps(
             continue;
         }
         let time =
-            if step["ended_at"].is_null() { Cell::plain("") } else { took(step, clock::now()) };
+            if step["ended_at"].is_null() { Cell::plain("") } else { took(step, clock::instant()) };
         let tries = if attempts.parse().unwrap_or(1) > 1 {
             format!(" (attempt {attempts})")
         } else {
@@ -88,7 +88,7 @@ fn ended(run: &Value, status: &str, json: bool, out: &mut dyn Write) -> Result<(
     if json {
         super::shown::json(out, run)?;
     } else {
-        let time = took(run, clock::now());
+        let time = took(run, clock::instant());
         writeln!(out, "{} in {}", state(status).paint(0), time.paint(0))?;
     }
     out.flush()?;

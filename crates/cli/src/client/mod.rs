@@ -151,7 +151,7 @@ impl Client {
 
     /// Lets some time pass.
     pub(crate) fn wait(&self, time: Duration) {
-        self.runtime.block_on(tokio::time::sleep(time));
+        self.runtime.block_on(async { tokio::time::sleep(time).await });
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {

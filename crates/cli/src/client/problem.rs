@@ -45,11 +45,9 @@ pub(super) fn read(text: &str) -> Problem {
 /// An answer that is no success.
 pub(super) fn failure(status: u16, text: &str, base: &Url) -> Failure {
     let problem = read(text);
-    let mut said = problem.sentence(status);
-    for place in &problem.errors {
-        said.push_str("\n  ");
-        said.push_str(&place.to_string().replace('\n', "\n  "));
-    }
+    let places: Vec<String> = problem.errors.iter().map(Place::to_string).collect();
+    // The sentence of a problem with places says the first of them again.
+    let mut said = if places.is_empty() { problem.sentence(status) } else { places.join("\n") };
     if let Some(remedy) = remedy(status, base) {
         said.push_str("\n  try: ");
         said.push_str(&remedy);

@@ -95,8 +95,8 @@ fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
             Cell::plain(field(run, "workflow")),
             state(&field(run, "status")),
             Cell::plain(field(run, "triggered_by")),
-            distance(run, "created_at", clock::now()),
-            took(run, clock::now()),
+            distance(run, "created_at", clock::instant()),
+            took(run, clock::instant()),
             Cell::styled(error(run), DIM),
         ]
     });
@@ -124,7 +124,7 @@ fn show(run: &Value, out: &mut dyn Write) -> Result<(), Failure> {
             ("created", time(run, "created_at")),
             ("started", time(run, "started_at")),
             ("ended", time(run, "ended_at")),
-            ("took", took(run, clock::now())),
+            ("took", took(run, clock::instant())),
             ("input", Cell::plain(field(run, "input"))),
             ("output", Cell::plain(field(run, "output"))),
         ],
@@ -136,7 +136,7 @@ fn show(run: &Value, out: &mut dyn Write) -> Result<(), Failure> {
             Cell::plain(field(step, "type")),
             state(&field(step, "status")),
             Cell::plain(field(step, "attempts")),
-            took(step, clock::now()),
+            took(step, clock::instant()),
             Cell::styled(error(step), DIM),
         ]
     });

@@ -18,7 +18,7 @@ pub(super) fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
             Cell::plain(field(schedule, "name")),
             Cell::plain(workflow(schedule)),
             state(&field(schedule, "status")),
-            distance(schedule, "next_run_at", clock::now()),
+            distance(schedule, "next_run_at", clock::instant()),
             state(&field(schedule, "last_outcome")),
             Cell::styled(field(schedule, "words"), DIM),
         ]
@@ -45,7 +45,7 @@ pub(super) fn show(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure>
             ("when", Cell::plain(field(schedule, "words"))),
             ("status", state(&field(schedule, "status"))),
             ("next", time(schedule, "next_run_at")),
-            ("", distance(schedule, "next_run_at", clock::now())),
+            ("", distance(schedule, "next_run_at", clock::instant())),
             ("last run", time(schedule, "last_run_at")),
             ("last outcome", state(&field(schedule, "last_outcome"))),
             ("last error", Cell::plain(field(schedule, "last_error"))),
@@ -78,7 +78,7 @@ pub(super) fn next(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
         vec![
             time(due, "nominal_at"),
             time(due, "effective_at"),
-            distance(due, "effective_at", clock::now()),
+            distance(due, "effective_at", clock::instant()),
             Cell::styled(field(due, "fate").replace("kept", ""), NOTE),
             Cell::styled(field(due, "reason"), DIM),
         ]

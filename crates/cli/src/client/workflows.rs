@@ -133,7 +133,7 @@ fn show(client: &Client, workflow: &Value, out: &mut dyn Write) -> Result<(), Fa
                 Cell::plain(field(schedule, "name")),
                 state(&field(schedule, "status")),
                 time(schedule, "next_run_at"),
-                distance(schedule, "next_run_at", clock::now()),
+                distance(schedule, "next_run_at", clock::instant()),
             ]
         })
         .collect();

@@ -8,13 +8,13 @@ use calendar::Zones;
 use jiff::Timestamp;
 use runners::Policy;
 use server::serve::{Server, ServerOptions};
-use server::{Clock as _, SystemClock};
 use store::Store;
 
 use super::feed::Feed;
 use super::signals::Signals;
 use super::{examples, groups_dir, logging, open, publish, runtime};
 use crate::args::node::{DemoArgs, LogForm};
+use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, columns, duration};
 
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &DemoArgs, zones: Zones, out: &mut dyn Write) -> Result<
         let server =
             Server::start(options).await.map_err(|e| Failure::Environment(e.to_string()))?;
         let notices = server.hub().listen();
-        let started = SystemClock.now();
+        let started = clock::instant();
         publish(server.hub(), definitions).await?;
         greet(&server, &store, started, out).await?;
         let mut feed = Feed::new(store, started, format!("http://{}", server.address()));
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &DemoArgs, zones: Zones, out: &mut dyn Write) -> Result<
             _ = signals.next() => {}
         }
         signals.force();
-        feed.sum_up(SystemClock.now(), out)?;
+        feed.sum_up(clock::instant(), out)?;
         server.stop().await.map_err(|failure| Failure::Environment(failure.to_string()))
     })
 }

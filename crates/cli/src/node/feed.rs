@@ -9,11 +9,11 @@ use engine::run::RunStatus;
 use engine::turn::Notice;
 use engine::{RunId, ScheduleId};
 use jiff::Timestamp;
-use server::{Clock as _, SystemClock};
 use store::{LedgerQuery, RunDetail, Sqlite, Store};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
+use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, DIM, NOTE, OFF, duration};
 
@@ -163,7 +163,7 @@ impl Feed {
     }
 
     fn line(&self, out: &mut dyn Write, sentence: &str) -> Result<(), Failure> {
-        let since = SystemClock.now().duration_since(self.started).as_secs_f64();
+        let since = clock::instant().duration_since(self.started).as_secs_f64();
         Ok(writeln!(out, "  {DIM}{since:>5.1}s{DIM:#}  {sentence}")?)
     }
 

@@ -7,6 +7,9 @@ mod crash;
 mod next;
 mod node;
 mod peer_suites;
+mod remote;
+mod serving;
+mod validate;
 mod vectors;
 mod zones;
 
@@ -18,6 +21,9 @@ fn punctual() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
     // The machine's own zone database must not decide what a test sees.
     command.env_remove("PUNCTUAL_TZDIR").env("NO_COLOR", "1");
+    for name in ["PUNCTUAL_URL", "PUNCTUAL_TOKEN", "PUNCTUAL_LOG"] {
+        command.env_remove(name);
+    }
     command
 }
 

@@ -340,7 +340,7 @@ fn times_as_a_calendar_file() {
 
 #[test]
 fn the_tour_shows_every_stop() {
-    let out = shown(&["demo"]);
+    let out = shown(&["tour"]);
     assert_eq!(out.matches("$ punctual ").count(), 6);
     assert!(out.contains("skipped (holiday: Christmas Day)"));
     assert!(out.contains("try: 0 22-23,0-6 * * *"));

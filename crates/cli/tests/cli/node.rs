@@ -135,8 +135,13 @@ impl Node {
     }
 
     /// Stops it in order.
-    pub(crate) fn stop(mut self) -> ExitStatus {
+    pub(crate) fn stop(self) -> ExitStatus {
         self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(mut self) -> ExitStatus {
         let until = now() + DEADLINE;
         loop {
             if let Some(status) = self.child.try_wait().expect("a child") {

@@ -1,0 +1,383 @@
+//! Commands that ask a node.
+
+use serde_json::json;
+
+use crate::node::{Home, Node};
+use crate::{file, punctual, run};
+
+const REPORT: &str = "\
+name: report
+description: What happened yesterday
+triggers:
+  - { id: morning, type: schedule, cron: \"0 9 * * *\", timezone: America/New_York, calendar: US }
+steps:
+  - { id: collect, type: noop }
+  - { id: send, type: noop, depends_on: collect }
+";
+const FAILING: &str = "\
+name: failing
+steps:
+  - { id: first, type: noop }
+  - { id: second, type: exec, command: [sh, -c, 'echo no >&2; exit 3'], depends_on: first, retry: { max: 1 } }
+";
+
+fn node() -> (Home, Node) {
+    let home = Home::new().with("report.yaml", REPORT).with("failing.yaml", FAILING);
+    let node = home.serve();
+    (home, node)
+}
+
+/// Times, ids and distances are others each time.
+fn steady(text: &str) -> String {
+    let digits = |word: &str, mask: &str| {
+        word.len() == mask.len()
+            && word.bytes().zip(mask.bytes()).all(|(byte, mask)| match mask {
+                b'9' => byte.is_ascii_digit(),
+                b'x' => byte.is_ascii_hexdigit(),
+                _ => byte == mask,
+            })
+    };
+    let is_length = |word: &str| {
+        word.ends_with(['s', 'm', 'h', 'd']) && word.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let masks = [
+        ("9999-99-99", "DATE"),
+        ("9999-99-99T99:99:99Z", "INSTANT"),
+        ("99:99:99Z", "TIME"),
+        ("99:99:99", "TIME"),
+        ("-99:99", "OFFSET"),
+        ("+99:99", "OFFSET"),
+        ("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "RUN"),
+    ];
+    let word = |word: &str| match masks.iter().find(|(mask, _)| digits(word, mask)) {
+        Some((_, name)) => (*name).to_owned(),
+        None if is_length(word) => "LONG".to_owned(),
+        None => word.to_owned(),
+    };
+    let line = |line: &str| {
+        let indent = if line.starts_with(' ') { "  " } else { "" };
+        let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+        let cells = cells.map(|cell| {
+            let words = cell.split(' ').map(word).collect::<Vec<_>>().join(" ");
+            words.replace("LONG LONG", "LONG")
+        });
+        format!("{indent}{}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_owned()
+    };
+    // Whether a step is seen while it runs is left to chance.
+    let lines = text.lines().filter(|line| !line.trim_end().ends_with(" running"));
+    lines.map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn lists_and_sheets() {
+    let (_home, node) = node();
+    insta::assert_snapshot!(steady(&node.shown(&["schedule", "list"])), @r"
+    ID  NAME  WORKFLOW  STATUS  NEXT  LAST  WHEN
+    1  report/morning  report  active  in LONG  at 09:00 every day, New York time; on days off (US) skipped
+    ");
+    insta::assert_snapshot!(steady(&node.shown(&["schedule", "show", "report/morning"])), @r"
+    schedule 1: report/morning
+      starts  report
+      when  at 09:00 every day, New York time; on days off (US) skipped
+      status  active
+      next  DATE TIME OFFSET
+      in LONG
+      runs  0 succeeded, 0 failed
+      overlap  skip
+      catch-up  last
+    ");
+    insta::assert_snapshot!(steady(&node.shown(&["workflow", "list"])), @r"
+    ID  NAME  VERSION  STATUS  FOR
+    1  failing  1  published
+    2  report  1  published  What happened yesterday
+    ");
+    insta::assert_snapshot!(steady(&node.shown(&["workflow", "show", "report"])), @r"
+    workflow report 1
+      id  2
+      for  What happened yesterday
+      status  published
+      created  DATE TIME
+      updated  DATE TIME
+
+      SCHEDULE  NAME  STATUS  NEXT
+      1  report/morning  active  DATE TIME OFFSET  in LONG
+    ");
+    assert!(node.shown(&["workflow", "show", "report", "--source"]).contains(REPORT));
+    assert_eq!(node.json(&["schedule", "list"])["total"], 1);
+    assert_eq!(node.json(&["workflow", "list", "-n", "1"])["items"][0]["name"], "failing");
+}
+
+#[test]
+fn a_run_by_hand() {
+    let (_home, node) = node();
+    let shown = node.shown(&["run", "report", "--payload", "{\"day\": 7}", "--follow"]);
+    insta::assert_snapshot!(steady(&shown), @r"
+    run RUN
+      collect  completed LONG
+      send  completed LONG
+    succeeded in LONG
+    ");
+    let runs = node.json(&["run", "list", "--workflow", "report"]);
+    let id = runs["items"][0]["id"].as_str().expect("an id");
+    assert_eq!(runs["items"][0]["input"]["payload"], json!({"day": 7}));
+    insta::assert_snapshot!(steady(&node.shown(&["run", "show", id])), @r#"
+    run RUN of report
+      status  succeeded
+      started by  manual
+      created  DATE TIME
+      started  DATE TIME
+      ended  DATE TIME
+      took  LONG
+      input  {"payload":{"day":7}}
+
+      STEP  TYPE  STATUS  ATTEMPTS  TOOK  ERROR
+      collect  noop  completed  1  LONG
+      send  noop  completed  1  LONG
+    "#);
+    let told = node.shown(&["explain", id]);
+    assert!(told.contains("was started by hand; it is succeeded."), "{told}");
+}
+
+#[test]
+fn a_run_that_fails_and_is_tried_again() {
+    let (_home, node) = node();
+    let (code, out, err) = node.command(&["run", "failing", "--follow"]);
+    assert_eq!(code, 1, "{out}");
+    insta::assert_snapshot!(steady(&format!("{out}{err}")), @r"
+    run RUN
+      first  completed LONG
+      second  failed LONG `sh` ended with code 3: no
+    failed in LONG
+    run RUN failed: `sh` ended with code 3: no
+    ");
+    let failed = node.json(&["run", "list", "--status", "failed"]);
+    let id = failed["items"][0]["id"].as_str().expect("an id");
+    let (code, out, _) = node.command(&["run", "retry", id, "--follow", "--json"]);
+    let again: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((code, &again["retry_of"]), (1, &id.into()));
+    assert_eq!(again["steps"][0]["status"], "skipped", "what was done is not done again");
+    let err = node.refused(&["run", "cancel", id]);
+    assert!(err.contains("failed"), "{err}");
+    let err = node.refused(&["run", "resolve", id, "applied"]);
+    assert!(err.contains("failed"), "{err}");
+}
+
+#[test]
+fn a_schedule_from_its_creation_to_its_end() {
+    let (_home, node) = node();
+    let create = ["schedule", "create", "poll", "--workflow", "report", "--every", "5h"];
+    let poll =
+        node.json(&[&create[..], &["--overlap", "queue", "--set", "max_retries=1"]].concat());
+    assert_eq!((&poll["overlap"], &poll["max_retries"]), (&"queue".into(), &1.into()));
+    let id = poll["id"].as_str().expect("an id");
+    let status = |args: &[&str]| node.json(args)["status"].clone();
+    assert_eq!(status(&["schedule", "pause", "poll"]), "paused");
+    assert_eq!(
+        node.refused(&["schedule", "pause", id]),
+        "Cannot pause schedule with status 'paused'.\n"
+    );
+    assert_eq!(status(&["schedule", "resume", "poll", "--catch-up"]), "active");
+    assert_eq!(status(&["schedule", "disable", id]), "paused");
+    assert_eq!(status(&["schedule", "enable", id]), "active");
+    assert!(node.refused(&["schedule", "revive", id]).contains("'active'"));
+    let plan = node.shown(&["schedule", "edit", id, "--every", "7h", "--dry-run"]);
+    assert!(plan.contains("interval") && plan.contains("→"), "{plan}");
+    assert_eq!(node.json(&["schedule", "show", id])["interval"], "5h");
+    assert_eq!(node.json(&["schedule", "edit", id, "--every", "7h"])["interval"], "7h");
+    let run = node.json(&["schedule", "trigger", "poll", "--payload", "[1]", "--follow"]);
+    assert_eq!((&run["status"], &run["input"]["payload"]), (&"succeeded".into(), &json!([1])));
+    assert_eq!(node.shown(&["schedule", "delete", "poll"]), format!("deleted: {id}\n"));
+    assert!(node.refused(&["schedule", "show", id]).contains("There is no schedule"));
+}
+
+#[test]
+fn coming_and_past_occurrences() {
+    let (_home, node) = node();
+    let yearly = ["schedule", "create", "yearly", "--workflow", "report", "--cron", "0 9 1 7 *"];
+    node.shown(&[&yearly[..], &["--tz", "Europe/Berlin"]].concat());
+    let next = node.json(&["schedule", "next", "yearly", "-n", "3"]);
+    let times: Vec<&str> = next["items"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|due| due["nominal_at"].as_str())
+        .collect();
+    assert_eq!(times.len(), 3);
+    let (first, second) = (times[0], times[1]);
+    let moved = first.replace("T09:00:00", "T11:00:00");
+    let shown = node.shown(&["schedule", "override", "yearly", first, "--move-to", &moved]);
+    assert!(shown.contains("is moved to"), "{shown}");
+    node.shown(&["schedule", "override", "yearly", second, "--skip"]);
+    let next = node.json(&["schedule", "next", "yearly", "-n", "2"]);
+    assert_eq!(next["items"][0]["effective_at"], moved.as_str());
+    assert_eq!(next["items"][1]["fate"], "skipped");
+    node.shown(&["schedule", "override", "yearly", second, "--clear"]);
+    let next = node.json(&["schedule", "next", "yearly", "-n", "2"]);
+    assert_eq!(next["items"][1]["fate"], "kept");
+    node.shown(&["schedule", "override", "yearly", second, "--payload", "{\"x\": 1}"]);
+    let range = ["--from", "2020-01-01T00:00:00Z", "--to", "2022-01-01T00:00:00Z"];
+    let backfill = [&["schedule", "backfill", "yearly"][..], &range].concat();
+    let plan = node.shown(&[&backfill[..], &["--dry-run"]].concat());
+    insta::assert_snapshot!(plan, @r"
+      2020-07-01 09:00:00 +02:00
+      2021-07-01 09:00:00 +02:00
+    2 occurrences would run
+    ");
+    assert_eq!(node.json(&backfill)["count"], 2);
+    let ledger = node.wait_for(&["schedule", "occurrences", "yearly"], |page| page["total"] == 2);
+    assert_eq!(ledger["items"][1]["nominal_at"], "2020-07-01T09:00:00+02:00");
+    let told = node.shown(&["explain", "yearly", "--at", "2020-07-01T09:00:00+02:00"]);
+    assert!(told.contains("report"), "{told}");
+    assert!(!node.shown(&["explain", "yearly"]).is_empty());
+}
+
+#[test]
+fn definitions_go_to_the_node() {
+    let (_home, node) = node();
+    let version = |number: u32, triggers: &str| {
+        file(
+            &format!("apply-{number}.yaml"),
+            &format!(
+                "name: applied\nversion: {number}\ntriggers: [{triggers}]\nsteps: [{{ id: a, type: noop }}]\n"
+            ),
+        )
+    };
+    let daily = "{ id: daily, type: schedule, cron: \"0 9 * * *\" }";
+    let weekly = "{ id: weekly, type: schedule, cron: \"0 9 * * MON\" }";
+    let first = version(1, &format!("{daily}, {weekly}"));
+    let second = version(
+        2,
+        &format!("{}, {{ id: new, type: schedule, every: 1h }}", daily.replace("9", "10")),
+    );
+    let here = |text: String| text.replace(env!("CARGO_TARGET_TMPDIR"), "DIR");
+    let plan = here(node.shown(&["apply", &first, "--plan"]));
+    insta::assert_snapshot!(steady(&plan), @r"
+    applied 1 would be new (DIR/apply-1.yaml)
+      +  daily  new  DATE TIME  at 09:00 every day, UTC
+      +  weekly  new  DATE TIME  at 09:00 on Monday, UTC
+    ");
+    assert!(node.refused(&["workflow", "show", "applied"]).contains("no workflow applied"));
+    insta::assert_snapshot!(steady(&here(node.shown(&["apply", &first]))), @"applied 1 is published (DIR/apply-1.yaml)");
+    insta::assert_snapshot!(steady(&here(node.shown(&["apply", &first]))), @"applied 1 stays as it is (DIR/apply-1.yaml)");
+    insta::assert_snapshot!(steady(&here(node.shown(&["apply", &second, "--plan"]))), @r"
+    applied 2 would change (DIR/apply-2.yaml)
+      ~  daily  changed  DATE TIME  at 10:00 every day, UTC
+      +  new  new  DATE TIME  every LONG from INSTANT
+      -  weekly  removed  DATE TIME  at 09:00 on Monday, UTC
+    ");
+    node.shown(&["apply", &second]);
+    let wrong = file("apply-wrong.yaml", "name: applied\nsteps:\n  - { id: a, type: nop }\n");
+    let err = here(node.refused(&["apply", &wrong, &second]));
+    insta::assert_snapshot!(err, @r"
+    DIR/apply-wrong.yaml:3:20: unknown step type nop
+        - { id: a, type: nop }
+                         ^^^
+      allowed: http, exec, noop
+      try: noop
+    ");
+    let err = node.refused(&["workflow", "validate", &wrong, &second]);
+    assert!(err.contains("apply-wrong.yaml:3:20: "), "{err}");
+    assert_eq!(node.json(&["workflow", "pause", "applied"])["paused"], true);
+    assert_eq!(node.json(&["workflow", "resume", "applied"])["paused"], false);
+    assert_eq!(node.json(&["workflow", "archive", "applied"])["status"], "archived");
+    assert_eq!(node.json(&["workflow", "publish", "applied"])["status"], "published");
+}
+
+#[test]
+fn what_is_refused() {
+    let (_home, node) = node();
+    for (args, said) in [
+        (&["schedule", "show", "999"][..], "There is no schedule 999."),
+        (&["schedule", "show", "no such"], "there is no schedule named no such"),
+        (&["schedule", "list", "--status", "sleeping"], "status"),
+        (&["schedule", "list", "--cursor", "x"], "cursor"),
+        (&["schedule", "edit", "1"], "nothing is to be changed"),
+        (&["schedule", "edit", "1", "--every", "1h"], "Change it there."),
+        (
+            &["schedule", "create", "x", "--workflow", "none", "--every", "1h"],
+            "there is no such workflow",
+        ),
+        (&["schedule", "create", "x", "--workflow", "report", "--cron", "0 25 * * *"], "hour 25"),
+        (
+            &[
+                "schedule",
+                "create",
+                "x",
+                "--workflow",
+                "report",
+                "--every",
+                "1h",
+                "--set",
+                "overlpa=skip",
+            ],
+            "try: overlap",
+        ),
+        (
+            &[
+                "schedule",
+                "create",
+                "x",
+                "--workflow",
+                "report",
+                "--every",
+                "1h",
+                "--set",
+                "overlap",
+            ],
+            "no value",
+        ),
+        (&["schedule", "override", "1", "yesterday", "--skip"], "RFC 3339"),
+        (&["schedule", "backfill", "1", "--from", "x", "--to", "y"], "from"),
+        (&["schedule", "trigger", "1", "--payload", "{x}"], "--payload: not JSON"),
+        (&["run", "none"], "There is no workflow none."),
+        (&["run", "report", "--payload", "'"], "--payload: not JSON"),
+        (&["run", "show", "sched-1-n0-rc0"], "There is no run"),
+        (&["run", "--", "list"], "There is no workflow list."),
+        (&["run", "list", "--workflow", "none"], "none"),
+        (&["workflow", "publish", "none"], "none"),
+        (&["explain", "019a8f00-1234-7abc-8def-0123456789ab"], "There is no run"),
+        (&["explain", "nothing"], "there is no schedule named nothing"),
+    ] {
+        let err = node.refused(args);
+        assert!(err.contains(said), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn what_is_typed_wrong() {
+    for args in [
+        &["schedule"][..],
+        &["schedule", "create", "x"],
+        &["schedule", "create", "x", "--workflow", "r", "--cron", "daily", "--every", "5m"],
+        &["schedule", "override", "1", "2026-01-01T00:00:00Z"],
+        &["schedule", "next", "1", "-n", "0"],
+        &["run"],
+        &["run", "resolve", "x", "perhaps"],
+        &["run", "list", "-n", "0"],
+        &["workflow", "show"],
+        &["apply"],
+        &["explain"],
+        &["backup"],
+        &["demo", "--seconds", "0"],
+    ] {
+        let (code, out, err) = run(args);
+        assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn no_node() {
+    let asked = |url: &str| {
+        let output = punctual().args(["schedule", "list"]).env("PUNCTUAL_URL", url).output();
+        crate::finished(output.expect("the binary starts"))
+    };
+    let (code, _, err) = asked("http://127.0.0.1:1");
+    insta::assert_snapshot!(format!("{code}: {err}"), @r"
+    3: no node answers at http://127.0.0.1:1: Connection refused (os error 111)
+      try: `punctual serve` starts one; PUNCTUAL_URL names another address
+    ");
+    for url in ["nonsense", "ftp://x", ""] {
+        let (code, _, err) = asked(url);
+        assert!(code == 1 && err.contains("not an address of a node"), "{url}: {err}");
+    }
+}

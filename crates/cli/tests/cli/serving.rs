@@ -1,0 +1,232 @@
+//! `punctual serve` itself: what it refuses, what it prints, how it ends; and its store's care.
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use crate::node::{Home, Node, get, until};
+use crate::{finished, punctual, run};
+
+const NOTES: &str = "name: notes\ntriggers:\n  - { id: hourly, type: schedule, every: 1h }\n\
+                     steps:\n  - { id: write, type: exec, command: [echo, written] }\n";
+
+#[test]
+fn what_is_refused_before_anything_starts() {
+    let home = Home::new();
+    let db = home.db().display().to_string();
+    for (args, code, said) in [
+        (&["--listen", "0.0.0.0:0"][..], 1, "without a token everyone"),
+        (&["--listen", "nowhere"], 1, "not an address"),
+        (&["--listen", "127.0.0.1:99999"], 1, "not an address"),
+        (&["--egress", "http://x"], 1, "egress entry `http://x`"),
+        (&["--egress", "169.254.169.254"], 1, "egress entry"),
+        (&["--db", "postgres://localhost/x"], 1, "the embedded store only"),
+        (&["--db", "sqlite:"], 1, "no file is named"),
+        (&["--db", "/nowhere/at/all.db"], 3, "its folder has to exist"),
+        (&["/nowhere/at/all"], 3, "a folder with definitions"),
+        (&["--capacity", "0"], 2, "--capacity"),
+        (&["--log", "xml"], 2, "--log"),
+    ] {
+        let mut all = vec!["serve"];
+        if !args.contains(&"--db") {
+            all.extend(["--db", db.as_str()]);
+        }
+        all.extend(args);
+        let (found, out, err) = run(&all);
+        assert_eq!((found, out.as_str()), (code, ""), "{args:?}: {err}");
+        assert!(err.contains(said), "{args:?}: {err}");
+    }
+    let wrong_level = punctual().args(["serve", "--db", &db]).env("PUNCTUAL_LOG", "a=b=c").output();
+    let (code, _, err) = finished(wrong_level.expect("the binary starts"));
+    assert!(code == 1 && err.contains("PUNCTUAL_LOG=a=b=c"), "{err}");
+}
+
+#[test]
+fn all_flaws_of_all_definitions() {
+    let home = Home::new()
+        .with("a.yaml", "name: a\nsteps: [{id: x, type: nop}]\ntriggers: [{id: t, type: schedule, cron: \"0 25 * * *\"}]\n")
+        .with("b.json", "{\"name\": \"b\", \"steps\": 5}")
+        .with("c.yml", NOTES)
+        .with("d.yaml", NOTES)
+        .with("notes.txt", "not looked at");
+    let args = home.serve_args();
+    let (code, _, err) = run(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(code, 1, "{err}");
+    let err = err.replace(&home.definitions().display().to_string(), "DIR");
+    insta::assert_snapshot!(err, @r#"
+    DIR/a.yaml:2:23: unknown step type nop
+      steps: [{id: x, type: nop}]
+                            ^^^
+      allowed: http, exec, noop
+      try: noop
+
+    DIR/a.yaml:3:45: hour 25 is out of range
+      triggers: [{id: t, type: schedule, cron: "0 25 * * *"}]
+                                                  ^^
+      allowed: 0-23
+      try: 0 23 * * *
+
+    DIR/b.json:1:24: expected a list, found the number 5
+      {"name": "b", "steps": 5}
+                             ^
+
+    DIR/d.yaml: workflow notes is in DIR/c.yml too
+    "#);
+}
+
+#[test]
+fn a_token_opens_what_is_closed() {
+    let home = Home::new().with("notes.yaml", NOTES);
+    let mut command = punctual();
+    command.args(home.serve_args()).env("PUNCTUAL_TOKEN", "sesame-sesame");
+    let node = Node::start(command);
+    let (code, _, err) = node.command(&["schedule", "list"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("PUNCTUAL_TOKEN=…"), "{err}");
+    let opened = punctual()
+        .args(["schedule", "list"])
+        .env("PUNCTUAL_URL", &node.url)
+        .env("PUNCTUAL_TOKEN", "sesame-sesame")
+        .output();
+    let (code, out, err) = finished(opened.expect("the binary starts"));
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("notes/hourly"), "{out}");
+}
+
+#[test]
+fn commands_run_from_the_own_folder_only() {
+    let home = Home::new().with("notes.yaml", NOTES);
+    let node = home.serve();
+    let run = node.json(&["run", "notes", "--follow"]);
+    assert_eq!(run["status"], "succeeded", "{run:#}");
+    let other = NOTES.replace("notes", "other");
+    let file = crate::file("other.yaml", &other);
+    let err = node.refused(&["apply", &file]);
+    assert!(err.contains("try: start the node with --allow-exec"), "{err}");
+    // The same name does not make another definition the node's own.
+    let changed = crate::file("changed.yaml", &NOTES.replace("written", "stolen"));
+    node.refused(&["apply", &changed]);
+    drop(node);
+    let mut command = punctual();
+    command.args(home.serve_args()).arg("--allow-exec");
+    let node = Node::start(command);
+    node.shown(&["apply", &file]);
+    assert_eq!(node.json(&["run", "other", "--follow"])["status"], "succeeded");
+    // And what was let in once does not run where it is not allowed any more.
+    drop(node);
+    let node = home.serve();
+    let (code, _, err) = node.command(&["run", "other", "--follow"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("its own folder's definitions only"), "{err}");
+}
+
+#[test]
+fn stopped_in_order_and_started_again() {
+    let home = Home::new().with("notes.yaml", NOTES);
+    let mut node = home.serve();
+    let published = node.logged("published");
+    assert_eq!((&published["workflow"], &published["is_new"]), (&"notes".into(), &true.into()));
+    let url = node.url.clone();
+    assert!(node.stop().success());
+    assert!(get(&url, "/healthz").is_err());
+    let mut node = home.serve();
+    assert_eq!(node.logged("published")["revision"], 1, "the same definition is no new one");
+    // In use: neither a second node nor the doctor comes in.
+    let args = home.serve_args();
+    let (code, _, err) = run(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains("in use by another process"), "{err}");
+    let (code, _, err) = run(&["doctor", "--db", &home.db().display().to_string()]);
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains("stop it first"), "{err}");
+    assert!(node.stop().success());
+}
+
+#[test]
+fn a_second_signal_stops_at_once() {
+    let slow = NOTES.replace("[echo, written]", "[sleep, '300']");
+    let home = Home::new().with("slow.yaml", &slow);
+    let mut node = home.serve();
+    node.shown(&["run", "notes"]);
+    node.wait_for(&["run", "list", "--status", "running"], |page| page["total"] == 1);
+    node.signal(Signal::TERM);
+    node.logged("stopping; again to stop at once");
+    node.signal(Signal::INT);
+    node.logged("stopped at once");
+    assert_eq!(node.wait().code(), Some(130));
+    // What was left running is ended, and done again, by the next life.
+    let mut node = home.serve();
+    node.logged("ended what an earlier life left running");
+    node.logged("took over what a life before this one was doing");
+}
+
+#[test]
+fn a_copy_is_a_store() {
+    let home = Home::new().with("notes.yaml", NOTES);
+    let node = home.serve();
+    let run_id = node.json(&["run", "notes", "--follow"])["id"].clone();
+    let copy = home.path("copy.db").display().to_string();
+    let db = home.db().display().to_string();
+    let (code, out, err) = run(&["backup", "--db", &db, &copy]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("a copy of"), "{out}");
+    let (code, _, err) = run(&["backup", "--db", &db, &copy]);
+    assert!(code == 1 && err.contains("exists already"), "{err}");
+    drop(node);
+    let (code, out, err) = run(&["doctor", "--db", &copy]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("everything holds together"), "{out}");
+    let mut command = punctual();
+    command.args(["serve", "--db", &format!("sqlite:{copy}"), "--listen", "127.0.0.1:0"]);
+    let node = Node::start({
+        command.args(["--log", "json"]);
+        command
+    });
+    let run = node.json(&["run", "show", run_id.as_str().expect("an id")]);
+    assert_eq!(run["status"], "succeeded");
+}
+
+#[test]
+fn what_is_broken_is_found_and_mended() {
+    let home = Home::new().with("notes.yaml", NOTES);
+    assert!(home.serve().stop().success());
+    let broken = rusqlite::Connection::open(home.db()).expect("a store");
+    broken.execute("DELETE FROM wakeups", []).expect("it is broken");
+    drop(broken);
+    let db = home.db().display().to_string();
+    let (code, out, err) = run(&["doctor", "--db", &db]);
+    assert_eq!(code, 1, "{out}");
+    assert!(out.contains("nothing wakes it") && err.contains("doctor --repair"), "{out}{err}");
+    let (code, out, err) = run(&["doctor", "--db", &db, "--repair"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("mended"), "{out}");
+    home.doctor();
+    let missing = home.path("missing.db").display().to_string();
+    for args in [&["doctor", "--db", &missing][..], &["backup", "--db", &missing, "x"]] {
+        let (code, _, err) = run(args);
+        assert!(code == 3 && err.contains("there is no store"), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn the_demo_shows_something() {
+    let demo = punctual().args(["demo", "--seconds", "7"]).stdin(Stdio::null()).output();
+    let (code, out, err) = finished(demo.expect("the binary starts"));
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    for expected in [
+        "A node runs at http://127.0.0.1:",
+        "heartbeat/pulse",
+        "The next reports, New York time: ",
+        "heartbeat starts",
+        "flaky waits: attempt 1 of step call failed",
+        "Why did slow not run at",
+        "punctual explain ",
+        "runs succeeded, 0 failed.",
+    ] {
+        assert!(out.contains(expected), "{expected}: {out}");
+    }
+    until("nothing is left of it", || {
+        let url = out.split_whitespace().find(|word| word.starts_with("http://")).expect("a URL");
+        get(url, "/healthz").is_err()
+    });
+}
