@@ -143,6 +143,11 @@ fn write_inline<T: Send + 'static>(
     answered.recv().map_err(|_| Failure::Unavailable("no transaction begins".to_owned()))?
 }
 
+/// A command that a node was about to start when it was killed holds the node's files until it has
+/// begun: so long a lock is waited for.
+const LOCK_TRIES: u32 = 40;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
 /// A file beside the store, locked by whoever has it open.
 fn lock(path: &Path) -> Result<File, Failure> {
     let mut name = path.as_os_str().to_owned();
@@ -151,14 +156,17 @@ fn lock(path: &Path) -> Result<File, Failure> {
     let failed =
         |error: std::io::Error| Failure::Unavailable(format!("{}: {error}", name.display()));
     let file = File::options().create(true).append(true).open(&name).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Failure::InUse(format!(
-            "{} is in use by another process: stop it, or use another file",
-            path.display()
-        ))),
-        Err(TryLockError::Error(error)) => Err(failed(error)),
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
     }
+    Err(Failure::InUse(format!(
+        "{} is in use by another process: stop it, or use another file",
+        path.display()
+    )))
 }
 
 fn connect(path: &Path, options: SqliteOptions) -> Result<Connection, Failure> {
