@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "headings and results are this program's output")]
 
 mod bench;
+mod crash;
 mod fuzz;
 mod steps;
 mod tidy;
@@ -38,6 +39,8 @@ enum Command {
         #[arg(long, default_value_t = 300)]
         seconds: u32,
     },
+    /// Kill a node again and again, hold it, fill its disk: the sizes that CI has no time for
+    Crash,
     /// The house rules for files, which no compiler knows
     Tidy,
 }
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Command::Test => steps::test(root),
         Command::Bench { quick } => bench::run(root, quick),
         Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
+        Command::Crash => crash::run(root),
         Command::Tidy => tidy::run(root),
     };
     match outcome {

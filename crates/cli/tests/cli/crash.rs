@@ -185,6 +185,10 @@ fn held_and_released() {
     assert_eq!(line["level"], "WARN", "{line}");
     let before = node.figure("punctual_attempts_total");
     until("it goes on", || node.figure("punctual_attempts_total") > before + 2.0);
+    node.wait_for(&["schedule", "list"], |page| {
+        let schedules = page["items"].as_array().expect("a list");
+        schedules.iter().all(|schedule| schedule["queued"] == 0)
+    });
     assert!(node.stop().success());
     home.doctor();
     let stored = Stored::open(&home.db());

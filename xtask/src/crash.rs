@@ -1,0 +1,24 @@
+//! The crash tests of `crates/cli/tests/cli/crash.rs` in full size: 50 kills, 2,000 schedules, a minute.
+//!
+//! A clock that is set forward or back is not among them: the host's cannot be set from here, and a
+//! faked one does not reach the kernel's timers that a node sleeps on. The simulator sets its own.
+
+use std::path::Path;
+
+use crate::steps::{Outcome, cargo, run as run_command};
+
+pub(crate) fn run(root: &Path) -> Outcome {
+    let arguments = [
+        "test",
+        "--locked",
+        "--package",
+        "punctual",
+        "--test",
+        "cli",
+        "crash::",
+        "--",
+        "--nocapture",
+    ];
+    // One after the other: each is to have the machine for itself.
+    run_command(cargo(root).args(arguments).arg("--test-threads=1").env("PUNCTUAL_CRASH", "full"))
+}
