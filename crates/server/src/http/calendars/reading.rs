@@ -1,6 +1,10 @@
 //! A calendar as it is sent: JSON or YAML, of a bounded size.
 
+use std::fmt;
+
 use calendar::CalendarSpec;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use crate::http::body::{RawBody, read_json};
 use crate::http::problem::{Problem, Wrong};
@@ -14,7 +18,7 @@ const LONGEST_ID: usize = 64;
 
 /// The declaration in the body, under the id of the path.
 pub(super) fn spec(id: &str, body: &RawBody) -> Result<CalendarSpec, Problem> {
-    let mut spec: CalendarSpec = match body.content_type.as_deref() {
+    let Mapping(mut spec) = match body.content_type.as_deref() {
         Some("application/json") => {
             body.require_json()?;
             read_json(&body.text)?
@@ -35,6 +39,27 @@ pub(super) fn spec(id: &str, body: &RawBody) -> Result<CalendarSpec, Problem> {
     }
     id.clone_into(&mut spec.id);
     Ok(spec)
+}
+
+/// A declaration by its keys: a list of values in the order of the keys is none.
+struct Mapping(CalendarSpec);
+
+impl<'de> Deserialize<'de> for Mapping {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Mapping, D::Error> {
+        struct Visit;
+        impl<'de> Visitor<'de> for Visit {
+            type Value = CalendarSpec;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the keys of a calendar")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<CalendarSpec, A::Error> {
+                CalendarSpec::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer.deserialize_map(Visit).map(Mapping)
+    }
 }
 
 fn mistakes(id: &str, spec: &CalendarSpec) -> Vec<Wrong> {

@@ -1,0 +1,219 @@
+//! Runs: lists, states, cancel, retry, resolve.
+
+use engine::Moment;
+use engine::definition::ReadContext;
+use engine::turn::{Answer, Command, NewRun, Places};
+use serde_json::{Value, json};
+use store::{CommandRequest, TurnRequest};
+
+use crate::node::{Node, open};
+
+const QUICK: &str = "name: quick\nversion: 7\nsteps: [{id: a, type: noop}, {id: b, type: noop}]\n";
+const BAD: &str = "name: bad
+steps:
+  - {id: a, type: noop}
+  - {id: b, type: exec, command: ['false'], retry: {max: 1}}
+  - {id: c, type: noop}
+";
+
+#[tokio::test]
+async fn a_run_is_shown_with_its_steps() {
+    let node = Node::start().await;
+    let workflow = node.publish(QUICK).await;
+    let id = node.run("quick").await;
+    let run = node.ended(&id).await;
+    for (key, value) in [
+        ("id", json!(id)),
+        ("workflow_id", json!(workflow)),
+        ("workflow", json!("quick")),
+        ("version", json!(7)),
+        ("schedule_id", Value::Null),
+        ("n", Value::Null),
+        ("retry", json!(0)),
+        ("triggered_by", json!("manual")),
+        ("nominal_at", Value::Null),
+        ("effective_at", Value::Null),
+        ("status", json!("succeeded")),
+        ("overdue", json!(false)),
+        ("input", json!({"payload": null})),
+        ("output", Value::Null),
+        ("error", Value::Null),
+        ("retry_of", Value::Null),
+    ] {
+        assert_eq!(run.get(key), Some(&value), "{key}");
+    }
+    for key in ["created_at", "started_at", "ended_at"] {
+        run[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    }
+    let steps = run["steps"].as_array().unwrap();
+    let shown: Vec<Value> = steps
+        .iter()
+        .map(|step| json!([step["id"], step["type"], step["status"], step["attempts"]]))
+        .collect();
+    assert_eq!(shown, [json!(["a", "noop", "completed", 1]), json!(["b", "noop", "completed", 1])]);
+}
+
+#[tokio::test]
+async fn a_failed_run_says_where_and_is_tried_again() {
+    let node = Node::start().await;
+    node.publish(BAD).await;
+    let id = node.run("bad").await;
+    let run = node.ended(&id).await;
+    assert_eq!((&run["status"], &run["error"]["step"]), (&json!("failed"), &json!("b")));
+    let statuses = |run: &Value| -> Vec<String> {
+        let steps = run["steps"].as_array().unwrap().iter();
+        steps.map(|step| step["status"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(statuses(&run), ["completed", "failed", "pending"]);
+    assert!(run["steps"][1]["reason"].as_str().is_some());
+
+    for (body, expected) in [
+        (Value::Null, ["skipped", "failed", "pending"]),
+        (json!({"from": "failed"}), ["skipped", "failed", "pending"]),
+        (json!({"from": "start"}), ["completed", "failed", "pending"]),
+    ] {
+        let reply = node.post(&format!("/runs/{id}/retry"), body).await;
+        let again = reply.expect(201);
+        let new = again["id"].as_str().unwrap();
+        assert_eq!(reply.header("location"), Some(&*format!("/api/v1/runs/{new}")));
+        assert_eq!((&again["retry_of"], &again["triggered_by"]), (&json!(id), &json!("retry")));
+        assert_eq!(statuses(&node.ended(new).await), expected);
+    }
+}
+
+#[tokio::test]
+async fn lists_are_filtered_and_paged() {
+    let node = Node::start().await;
+    let quick = node.publish(QUICK).await;
+    node.publish(BAD).await;
+    let mut ids = Vec::new();
+    for name in ["quick", "bad", "quick"] {
+        let id = node.run(name).await;
+        node.ended(&id).await;
+        ids.insert(0, id);
+    }
+    let created = node.get(&format!("/runs/{}", ids[0])).await.json()["created_at"].clone();
+    let since = created.as_str().unwrap().to_owned();
+    for (query, expected) in [
+        (String::new(), vec![0, 1, 2]),
+        ("workflow=quick".to_owned(), vec![0, 2]),
+        (format!("workflow_id={quick}"), vec![0, 2]),
+        ("status=failed".to_owned(), vec![1]),
+        ("status=failed,succeeded".to_owned(), vec![0, 1, 2]),
+        ("status=running".to_owned(), vec![]),
+        ("triggered_by=manual&workflow=bad".to_owned(), vec![1]),
+        ("triggered_by=schedule".to_owned(), vec![]),
+        ("schedule_id=5".to_owned(), vec![]),
+        (format!("since={since}"), vec![0]),
+    ] {
+        for limit in [1, 50] {
+            let mut found = Vec::new();
+            let mut cursor = String::new();
+            loop {
+                let page =
+                    node.get(&format!("/runs?limit={limit}&{query}{cursor}")).await.expect(200);
+                let items = page["items"].as_array().unwrap();
+                found.extend(items.iter().map(|run| run["id"].as_str().unwrap().to_owned()));
+                match page["next_cursor"].as_str() {
+                    Some(next) => cursor = format!("&cursor={next}"),
+                    None => break,
+                }
+            }
+            let expected: Vec<&String> =
+                expected.iter().map(|place: &usize| &ids[*place]).collect();
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{query}");
+        }
+    }
+    for query in [
+        "status=done",
+        "status=failed,",
+        "triggered_by=me",
+        "since=yesterday",
+        "limit=1001",
+        "schedule_id=-1",
+        "cursor=zzz",
+        "stauts=failed",
+    ] {
+        node.get(&format!("/runs?{query}")).await.problem(400);
+    }
+    node.get("/runs?workflow=nobody").await.problem(404);
+}
+
+#[tokio::test]
+async fn wrong_states_and_unknown_runs() {
+    let node = Node::start().await;
+    node.publish(QUICK).await;
+    let id = node.run("quick").await;
+    node.ended(&id).await;
+    for (verb, body, status, detail) in [
+        ("cancel", Value::Null, 400, "Cannot cancel run with status 'succeeded'."),
+        ("retry", Value::Null, 400, "Cannot retry run with status 'succeeded'."),
+        (
+            "resolve",
+            json!({"resolution": "applied"}),
+            400,
+            "Cannot resolve run with status 'succeeded'.",
+        ),
+        ("resolve", json!({"resolution": "perhaps"}), 422, "unknown variant"),
+        ("resolve", json!({}), 422, "missing field"),
+        ("retry", json!({"from": "middle"}), 422, "unknown variant"),
+        ("cancel", json!({"why": "x"}), 422, "unknown field"),
+        ("cancel", json!({"reason": "x".repeat(2_000)}), 422, "too long"),
+    ] {
+        let problem = node.post(&format!("/runs/{id}/{verb}"), body).await.problem(status);
+        assert!(problem["detail"].as_str().unwrap().contains(detail), "{problem}");
+    }
+    for run in ["sched-9-n0-rc0", "nobody", "%00", "019a8f00-1234-7abc-8def-0123456789ab"] {
+        node.get(&format!("/runs/{run}")).await.problem(404);
+        let body = json!({"resolution": "applied"});
+        node.post(&format!("/runs/{run}/resolve"), body).await.problem(404);
+        node.post(&format!("/runs/{run}/cancel"), Value::Null).await.problem(404);
+    }
+}
+
+/// Leaves a run behind whose node is gone in the middle of a step that must not be repeated.
+async fn abandoned(folder: &std::path::Path) -> String {
+    let text = "name: once\nsteps: [{id: a, type: noop, idempotent: false}, {id: b, type: noop}]\n";
+    let store = open(folder);
+    let now = server::Clock::now(&server::SystemClock);
+    let moment = Moment::new(now, now);
+    let node = store.join("gone", moment).await.unwrap().node;
+    let rules = store.rules();
+    let context = ReadContext { zones: rules.zones(), now, known_calendar: &|_| None };
+    let definition = engine::definition::read(text, &context).unwrap().into();
+    let command = |command| CommandRequest { command, moment, node, idempotency: None };
+    let save = Command::SaveWorkflow { source: text.to_owned(), definition, publish: true };
+    let Answer::Workflow { id, .. } = store.command(command(save)).await.unwrap().answer else {
+        panic!("not saved");
+    };
+    let run = NewRun { id: 1, payload: None, by: "test".to_owned() };
+    let start = Command::StartWorkflow { id, run };
+    let Answer::Run(run) = store.command(command(start)).await.unwrap().answer else {
+        panic!("not started");
+    };
+    let places = Places::new(10);
+    let turn = TurnRequest { moment, node, reports: vec![], limit: 10, places, performed: None };
+    assert_eq!(store.turn(turn).await.unwrap().effects.len(), 1);
+    run
+}
+
+#[tokio::test]
+async fn a_person_says_what_became_of_an_unknown_end() {
+    for (resolution, status, first) in [
+        ("applied", "succeeded", "completed"),
+        ("did_not_happen", "succeeded", "completed"),
+        ("failed", "failed", "failed"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let id = abandoned(folder.path()).await;
+        let node = Node::start_in(folder, |_| {}).await;
+        let run = node.until(&id, |status| status == engine::run::RunStatus::Suspended).await;
+        assert_eq!(run["steps"][0]["status"], "suspended");
+        assert!(run["steps"][0]["reason"].as_str().unwrap().contains("must not be repeated"));
+        let body = json!({"resolution": resolution});
+        node.post(&format!("/runs/{id}/resolve"), body).await.expect(200);
+        let run = node.ended(&id).await;
+        assert_eq!((&run["status"], &run["steps"][0]["status"]), (&json!(status), &json!(first)));
+        node.server.stop().await.unwrap();
+    }
+}

@@ -1,0 +1,91 @@
+//! Steps that really do something.
+
+use serde_json::{Value, json};
+
+use crate::lifeline::Lifeline;
+use crate::node::Node;
+use crate::peer::Peer;
+
+#[tokio::test]
+async fn a_failing_request_is_tried_again_until_it_succeeds() {
+    let node = Node::start().await;
+    let peer = Peer::failing(2).await;
+    let url = peer.url();
+    let text = format!(
+        "name: t\nsteps: [{{id: ask, type: http, url: '{url}', method: POST, \
+         retry: {{max: 5, delay: 10ms}}}}]\n"
+    );
+    node.publish(&text).await;
+    let id = node.run("t").await;
+    let run = node.ended(&id).await;
+    assert_eq!(run["status"], "succeeded", "{run}");
+    let step = &run["steps"][0];
+    assert_eq!((&step["attempts"], &step["status"]), (&json!(3), &json!("completed")));
+    assert_eq!(peer.heard(), vec![format!("{id}/ask"); 3], "the same key each time");
+    assert_eq!(run["output"], step["output"]);
+    assert_eq!(run["output"]["status"], 200);
+}
+
+#[tokio::test]
+async fn a_request_that_keeps_failing_fails_the_run() {
+    let node = Node::start().await;
+    let peer = Peer::failing(usize::MAX).await;
+    let url = peer.url();
+    let text = format!(
+        "name: t\nsteps: [{{id: ask, type: http, url: '{url}', retry: {{max: 2, delay: 10ms}}}}]\n"
+    );
+    node.publish(&text).await;
+    let run = node.ended(&node.run("t").await).await;
+    assert_eq!((&run["status"], peer.heard().len()), (&json!("failed"), 2));
+    assert_eq!(run["error"]["step"], "ask");
+}
+
+#[tokio::test]
+async fn requests_go_only_where_they_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start_in(folder, |options| options.runners.egress = Default::default()).await;
+    let peer = Peer::failing(0).await;
+    let url = peer.url();
+    let text =
+        format!("name: t\nsteps: [{{id: ask, type: http, url: '{url}', retry: {{max: 1}}}}]\n");
+    node.publish(&text).await;
+    let run = node.ended(&node.run("t").await).await;
+    assert_eq!((&run["status"], peer.heard().len()), (&json!("failed"), 0));
+}
+
+#[tokio::test]
+async fn a_command_runs_with_the_payload() {
+    let node = Node::start().await;
+    node.publish("name: t\nsteps: [{id: a, type: exec, command: [cat]}]\n").await;
+    let payload = json!({"payload": {"order": 7}});
+    let run = node.post("/workflows/t/runs", payload).await.expect(201);
+    let run = node.ended(run["id"].as_str().unwrap()).await;
+    assert_eq!(run["status"], "succeeded", "{run}");
+    assert!(run["output"].to_string().contains("order"), "{run}");
+}
+
+#[tokio::test]
+async fn a_cancelled_command_ends_with_all_it_started() {
+    let node = Node::start().await;
+    let mut lifeline = Lifeline::new();
+    let script = lifeline.endless_script();
+    let text = format!("name: t\nsteps: [{{id: a, type: exec, command: [sh, -c, '{script}']}}]\n");
+    node.publish(&text).await;
+    let id = node.run("t").await;
+    lifeline.held().await;
+    let running = node.get(&format!("/runs/{id}")).await.expect(200);
+    assert_eq!(
+        (&running["status"], &running["steps"][0]["status"]),
+        (&json!("running"), &json!("running"))
+    );
+    let cancelled = node.post(&format!("/runs/{id}/cancel"), json!({"reason": "enough"})).await;
+    cancelled.expect(200);
+    lifeline.released().await;
+    let run = node.ended(&id).await;
+    assert_eq!(
+        (&run["status"], &run["steps"][0]["status"]),
+        (&json!("cancelled"), &json!("cancelled"))
+    );
+    assert_eq!(run["error"]["message"], "cancelled by api: enough");
+    node.post(&format!("/runs/{id}/cancel"), Value::Null).await.problem(400);
+}

@@ -1,0 +1,142 @@
+//! Duties in the background, each done once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use engine::Moment;
+use engine::definition::ReadContext;
+use engine::schedule::read_written;
+use engine::turn::{Answer, Command, Effect, NewSchedule, Places};
+use engine::{NodeId, ScheduleId};
+use jiff::{SignedDuration, Timestamp};
+use server::upkeep::{Retention, ZoneRelease};
+use server::{Clock, Hub};
+use store::{Report, RunQuery, Store, TurnRequest};
+use tempfile::TempDir;
+
+/// A clock that is set by hand.
+#[derive(Default)]
+struct ByHand(AtomicI64);
+
+impl Clock for ByHand {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.0.load(Ordering::Relaxed)).unwrap()
+    }
+}
+
+/// A hub over a store, without a driver: turns are taken by hand.
+struct House {
+    hub: Hub,
+    clock: Arc<ByHand>,
+    node: NodeId,
+    _folder: TempDir,
+}
+
+impl House {
+    async fn new() -> House {
+        let folder = tempfile::tempdir().unwrap();
+        let store = crate::node::open(folder.path());
+        let clock = Arc::new(ByHand::default());
+        let (nudges, _) = tokio::sync::mpsc::unbounded_channel();
+        let node = store.join("node", moment(clock.now())).await.unwrap().node;
+        let hub = Hub::new(store, clock.clone(), nudges);
+        House { hub, clock, node, _folder: folder }
+    }
+
+    fn store(&self) -> &Arc<dyn Store> {
+        self.hub.store()
+    }
+
+    fn pass(&self, time: SignedDuration) {
+        let passed = i64::try_from(time.as_millis()).unwrap();
+        self.clock.0.fetch_add(passed, Ordering::Relaxed);
+    }
+
+    async fn schedules(&self, count: usize) -> Vec<ScheduleId> {
+        let text = "name: t\nsteps: [{id: a, type: noop}]\n";
+        let rules = self.store().rules();
+        let context =
+            ReadContext { zones: rules.zones(), now: self.hub.now(), known_calendar: &|_| None };
+        let definition = Arc::new(engine::definition::read(text, &context).unwrap());
+        let save = Command::SaveWorkflow { source: text.to_owned(), definition, publish: true };
+        let Answer::Workflow { id, .. } = self.hub.command(save, None).await.unwrap().answer else {
+            panic!("not saved");
+        };
+        let declared = read_written(r#"{"name": "s", "cron": "0 * * * *"}"#).unwrap().declared;
+        let new = NewSchedule { workflow: id, trigger: None, declared };
+        let create = Command::CreateSchedules(vec![new; count]);
+        match self.hub.command(create, None).await.unwrap().answer {
+            Answer::Created(ids) => ids,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Starts what is due and ends it.
+    async fn settle(&self) {
+        let mut reports = Vec::new();
+        loop {
+            let turn = TurnRequest {
+                moment: moment(self.hub.now()),
+                node: self.node,
+                reports: std::mem::take(&mut reports),
+                limit: 10_000,
+                places: Places::new(10_000),
+                performed: None,
+            };
+            let turned = self.store().turn(turn).await.unwrap();
+            reports.extend(turned.effects.iter().filter_map(|effect| match effect {
+                Effect::Perform(perform) => {
+                    let output = serde_json::value::RawValue::NULL.to_owned();
+                    let end = engine::run::AttemptEnd::Succeeded { output };
+                    Some(Report { run: perform.run, token: perform.token, end })
+                }
+                Effect::Cancel { .. } => None,
+            }));
+            if reports.is_empty() {
+                return;
+            }
+        }
+    }
+
+    async fn runs(&self) -> usize {
+        let query = RunQuery { limit: 10_000, ..RunQuery::default() };
+        self.store().runs(query).await.unwrap().items.len()
+    }
+}
+
+fn moment(now: Timestamp) -> Moment {
+    Moment::new(now, now)
+}
+
+#[tokio::test]
+async fn history_goes_when_it_has_been_kept_long_enough() {
+    let house = House::new().await;
+    // More than fit into two batches.
+    house.schedules(1_100).await;
+    house.pass(SignedDuration::from_hours(1));
+    house.settle().await;
+    assert_eq!(house.runs().await, 1_100);
+    house.pass(SignedDuration::from_hours(29 * 24));
+    house.settle().await;
+    let retention = Retention::default();
+    assert_eq!(retention.run_once(&house.hub).await.unwrap(), 0);
+    assert_eq!(house.runs().await, 2_200);
+    house.pass(SignedDuration::from_hours(25));
+    assert_eq!(retention.run_once(&house.hub).await.unwrap(), 2_200, "runs and their rows");
+    assert_eq!(house.runs().await, 1_100);
+    assert_eq!(retention.run_once(&house.hub).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn next_times_follow_a_new_zone_database_once() {
+    let house = House::new().await;
+    assert_eq!(ZoneRelease.run_once(&house.hub).await.unwrap(), 0);
+    // More than fit into one batch.
+    let ids = house.schedules(1_500).await;
+    assert_eq!(ZoneRelease.run_once(&house.hub).await.unwrap(), 0, "they are of this release");
+    // As if an earlier program with an older database had been here.
+    let after = *ids.last().unwrap();
+    assert_eq!(house.store().outdated("1999a", after, 1).await.unwrap(), []);
+    assert_eq!(ZoneRelease.run_once(&house.hub).await.unwrap(), 1_500);
+    assert_eq!(ZoneRelease.run_once(&house.hub).await.unwrap(), 0);
+}
