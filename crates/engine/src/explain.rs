@@ -345,6 +345,8 @@ mod tests {
         Row { entry, run }
     }
 
+    type Change = Box<dyn FnOnce(&mut Schedule)>;
+
     const DAILY: &str = r#""cron": "0 9 * * *""#;
 
     #[test]
@@ -389,7 +391,7 @@ mod tests {
         let at = instant("2026-03-02T13:00:00Z");
         let occurrence =
             Numbered { n: 3, repeat: 4, due: Due { nominal: at, effective: at }, merged: 0 };
-        let cases: [(&str, Box<dyn FnOnce(&mut Schedule)>, &str); 9] = [
+        let cases: [(&str, Change, &str); 9] = [
             (DAILY, Box::new(|_| {}), "Next is 2026-03-03T09:00:00Z."),
             (
                 DAILY,
