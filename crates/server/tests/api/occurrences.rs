@@ -40,6 +40,7 @@ async fn occurrences_can_be_overridden() {
     for (time, body, status) in [
         (nominal(&items, 0), json!({}), 422),
         (nominal(&items, 0), json!({"skip": false}), 422),
+        (nominal(&items, 0), json!({"payload": "x".repeat(300_000)}), 422),
         (nominal(&items, 0), json!({"skip": true, "move_to": moved_to}), 422),
         (nominal(&items, 0), json!({"move_to": "tomorrow"}), 422),
         (nominal(&items, 0), json!({"move_to": "2020-01-01T00:00:00Z"}), 409),

@@ -46,6 +46,8 @@ async fn a_payload_by_hand_is_kept_as_it_is() {
     assert!(input.contains(r#""payload":{"n": 9007199254740993, "e": 1e400}"#), "{input}");
     node.post("/api/v1/schedules/999/trigger", Value::Null).await.problem(404);
     node.post(&format!("{path}/trigger"), json!({"pay": 1})).await.problem(422);
+    let large = json!({"payload": "x".repeat(300_000)});
+    assert!(node.post(&format!("{path}/trigger"), large).await.problem(422).contains("256 KiB"));
 }
 
 #[tokio::test]

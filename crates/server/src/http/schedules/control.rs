@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use engine::ScheduleId;
+use engine::schedule::LARGEST_PAYLOAD;
 use engine::turn::{Answer, Command, NewRun, Verb};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -122,6 +123,7 @@ pub(super) async fn trigger(
     body: JsonBody,
 ) -> Answered {
     let ByHand { payload } = body.read_or_default()?;
+    check_payload(payload.as_deref())?;
     let run = NewRun { id: app.new_run_id(), payload, by: BY_API.to_owned() };
     let command = Command::StartSchedule { id, run };
     let Commanded { answer, replayed, .. } = app.hub().command(command, body.idempotency).await?;
@@ -131,6 +133,16 @@ pub(super) async fn trigger(
         _ => object,
     };
     Ok(answer::replayed(answer::ok(&object)?, replayed))
+}
+
+/// A payload by hand is no larger than one that is declared.
+pub(super) fn check_payload(payload: Option<&RawValue>) -> Result<(), Problem> {
+    if payload.is_some_and(|payload| payload.get().len() > LARGEST_PAYLOAD) {
+        let wrong = Wrong::new("payload", "size", "the payload is too large");
+        let allowed = format!("up to {} KiB", LARGEST_PAYLOAD / 1024);
+        return Err(Problem::invalid([wrong.allow(allowed)]));
+    }
+    Ok(())
 }
 
 async fn control(

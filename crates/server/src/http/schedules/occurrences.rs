@@ -15,6 +15,7 @@ use store::{LedgerQuery, LedgerRow};
 use utoipa::ToSchema;
 
 use super::coming::instant;
+use super::control::check_payload;
 use super::list::view;
 use super::object;
 use crate::http::answer::{self, Answered, Listed};
@@ -222,6 +223,7 @@ pub(super) struct OverrideObject {
 
 impl OverrideInput {
     fn action(&self) -> Result<OverrideAction, Problem> {
+        check_payload(self.payload.as_deref())?;
         match (self.skip, &self.move_to, &self.payload) {
             (Some(true), None, None) => Ok(OverrideAction::Skip),
             (None, Some(text), None) => instant("move_to", text).map(OverrideAction::Move),
