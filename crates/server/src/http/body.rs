@@ -115,9 +115,15 @@ impl JsonBody {
         }
     }
 
-    /// The body as `T`. Text that is no JSON is a bad request; JSON that is no `T` is invalid.
+    /// The body, an object, as `T`. Text that is no JSON is a bad request; JSON that is no `T` is
+    /// invalid.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        read_json(self.required()?)
+        let text = self.required()?;
+        // A list of values in the order of the fields would be taken as well.
+        if !text.trim_start().starts_with('{') {
+            return Err(Problem::invalid([Wrong::new("", "type", "expected an object")]));
+        }
+        read_json(text)
     }
 
     /// The same, where no body at all means nothing special.

@@ -66,12 +66,14 @@ const INVARIANTS: [Invariant; 9] = [
     Invariant {
         code: "run-without-owner",
         breaches: "SELECT key, '' FROM runs INDEXED BY runs_open
-                   WHERE status = 1 AND status < 4 AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes))",
+                   WHERE status = 1 AND status < 4
+                     AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes))",
         message: "run {id} is running, but no node performs it",
         // As if a node that is gone had performed it: it is taken over with the next turn.
         mend: Some(
             "UPDATE runs SET owner = 0
-              WHERE status = 1 AND status < 4 AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes));
+              WHERE status = 1 AND status < 4
+                AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes));
              INSERT OR IGNORE INTO nodes (id, name, started_at) VALUES (0, 'lost', 0);
              INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (0, 2, 0)",
         ),
@@ -79,12 +81,14 @@ const INVARIANTS: [Invariant; 9] = [
     Invariant {
         code: "waiting-run-without-wakeup",
         breaches: "SELECT key, '' FROM runs INDEXED BY runs_open
-                   WHERE status = 2 AND status < 4 AND key NOT IN (SELECT id FROM wakeups WHERE kind = 0)",
+                   WHERE status = 2 AND status < 4
+                     AND key NOT IN (SELECT id FROM wakeups WHERE kind = 0)",
         message: "run {id} waits, but nothing wakes it",
         mend: Some(
             "INSERT OR IGNORE INTO wakeups (due, kind, id)
              SELECT coalesce(retry_at, created_at), 0, key FROM runs INDEXED BY runs_open
-             WHERE status = 2 AND status < 4 AND key NOT IN (SELECT id FROM wakeups WHERE kind = 0)",
+             WHERE status = 2 AND status < 4
+               AND key NOT IN (SELECT id FROM wakeups WHERE kind = 0)",
         ),
     },
     Invariant {

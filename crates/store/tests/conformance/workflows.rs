@@ -95,9 +95,8 @@ pub(crate) async fn triggers_move_with_the_published_revision(world: World) {
 
 pub(crate) async fn a_trigger_is_disabled_by_its_definition_or_by_hand(world: World) {
     let text = |enabled: bool, more: &str| {
-        format!(
-            "name: w\n{more}triggers: [{{id: t, type: schedule, interval: 10m, enabled: {enabled}}}]\n{STEPS}"
-        )
+        let trigger = format!("{{id: t, type: schedule, interval: 10m, enabled: {enabled}}}");
+        format!("name: w\n{more}triggers: [{trigger}]\n{STEPS}")
     };
     let workflow = world.publish(0, &text(false, "")).await;
     let id = id_of(&world, workflow, "t").await;

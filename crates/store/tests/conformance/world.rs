@@ -189,7 +189,7 @@ impl World {
         let mut reports = Vec::new();
         for _ in 0..100 {
             let turned = self.turn_with(at, reports).await;
-            reports = performs(&turned).iter().map(|perform| succeeded(perform)).collect();
+            reports = performs(&turned).iter().map(succeeded).collect();
             let is_due = turned.next_wakeup.is_some_and(|due| due <= minute(at));
             if reports.is_empty() && !is_due {
                 return;

@@ -1,6 +1,7 @@
 //! A run as it is shown.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use engine::run::{Run, RunError, RunStatus, StepStatus};
 use engine::{RunId, WorkflowId};
@@ -100,10 +101,10 @@ pub(super) async fn versions(app: &App, views: &[RunView]) -> Result<Versions, P
     let mut versions = Versions::new();
     for RunView { run, .. } in views {
         let key = (run.workflow, run.version);
-        if !versions.contains_key(&key) {
+        if let Entry::Vacant(unknown) = versions.entry(key) {
             let view = app.store().workflow(&run.workflow.to_string(), Some(run.version)).await?;
             let version = view.map(|view| author_version(view.definition.version));
-            versions.insert(key, version.unwrap_or_default());
+            unknown.insert(version.unwrap_or_default());
         }
     }
     Ok(versions)
