@@ -37,8 +37,13 @@ impl<'b> Decider<'_, 'b> {
             .partition(|active| matches!(active, Active::Retrying { at, .. } if *at <= now));
         self.schedule.progress.active = rest;
         for active in due {
-            if let Active::Retrying { occurrence, retry, .. } = active {
-                self.start(occurrence, retry);
+            let Active::Retrying { occurrence, retry, .. } = active else { continue };
+            match self.situation.hold {
+                None => drop(self.start(occurrence, retry)),
+                Some(reason) => {
+                    self.schedule.progress.current_retry = 0;
+                    self.record(&occurrence, Outcome::Dropped, reason, None);
+                }
             }
         }
     }
@@ -391,6 +396,9 @@ impl<'b> Decider<'_, 'b> {
             let Some(queued) = self.schedule.progress.queued.first().filter(ready).copied() else {
                 return;
             };
+            if let Some(reason) = self.situation.hold {
+                return self.drop_queued(reason);
+            }
             self.schedule.progress.queued.remove(0);
             let run = self.start(queued.occurrence, 0);
             let (outcome, reason) = self.started_reason(&queued.occurrence);

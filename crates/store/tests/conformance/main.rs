@@ -47,6 +47,8 @@ macro_rules! suite {
             workflows: a_trigger_is_disabled_by_its_definition_or_by_hand,
             workflows: an_archived_workflow_keeps_its_history_alone,
             workflows: nothing_of_a_paused_workflow_starts_but_by_hand,
+            workflows: what_waits_in_a_paused_workflow_is_dropped,
+            workflows: a_queue_stands_still_while_its_workflow_is_paused,
             workflows: a_bad_trigger_stores_nothing,
             workflows: runs_keep_the_version_they_began_with,
             places: a_workflow_has_no_more_active_runs_than_it_may,

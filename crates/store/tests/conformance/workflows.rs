@@ -5,7 +5,7 @@ use engine::turn::{Answer, Command, Verb, WorkflowStatus};
 use engine::{ScheduleId, WorkflowId};
 use store::ScheduleQuery;
 
-use crate::world::{World, begun, performs, refusal, succeeded};
+use crate::world::{World, begun, failed, performs, refusal, succeeded};
 
 fn save(world: &World, text: &str, publish: bool) -> Command {
     let definition = world.definition(text);
@@ -153,6 +153,44 @@ pub(crate) async fn nothing_of_a_paused_workflow_starts_but_by_hand(mut world: W
     world.command(12, pause(false)).await;
     world.settle(20).await;
     assert_eq!(world.ledger(id).await, ["0 skipped 10", "1 started 20"]);
+}
+
+pub(crate) async fn what_waits_in_a_paused_workflow_is_dropped(world: World) {
+    let text = "name: w\nsteps: [{id: a, type: noop, retry: {max: 1}}]\n";
+    let workflow = world.publish(0, text).await;
+    let once = r#"{"name": "once", "at": "2026-03-02T00:10Z", "retry": {"delay": "30m"}}"#;
+    let retried = world.schedule(workflow, once).await;
+    let queue = r#"{"name": "often", "interval": "10m", "overlap": "queue"}"#;
+    let queued = world.schedule(workflow, queue).await;
+    let turned = world.turn(10).await;
+    let [bad, long] = &performs(&turned)[..] else { panic!("{turned:?}") };
+    world.turn_with(10, vec![failed(bad)]).await;
+    world.turn(15).await;
+    world.turn(19).await;
+    world.command(19, Command::PauseWorkflow { id: workflow, paused: true }).await;
+    assert_eq!(world.seen(retried).await.progress.active.len(), 1, "it waits to be tried again");
+    world.turn_with(19, vec![succeeded(long)]).await;
+    world.settle_each(20, 50).await;
+    assert_eq!(world.ledger(retried).await, ["0 dropped 10"]);
+    assert_eq!(world.seen(retried).await.status, Status::Done);
+    let ledger = world.ledger(queued).await;
+    assert_eq!(ledger[..3], ["0 started 10", "1 skipped 20", "2 skipped 30"]);
+    assert_eq!(world.runs().await.len(), 2);
+}
+
+pub(crate) async fn a_queue_stands_still_while_its_workflow_is_paused(world: World) {
+    let workflow = world.workflow("w").await;
+    let queue =
+        r#"{"name": "often", "interval": "10m", "overlap": "queue", "timeout_seconds": 3600}"#;
+    let id = world.schedule(workflow, queue).await;
+    let turned = world.turn(10).await;
+    world.turn(20).await;
+    assert_eq!(world.ledger(id).await, ["0 started 10", "1 queued 20"]);
+    world.command(20, Command::PauseWorkflow { id: workflow, paused: true }).await;
+    let turned = world.turn_with(21, vec![succeeded(&performs(&turned)[0])]).await;
+    assert_eq!(begun(&turned), Vec::<String>::new());
+    assert_eq!(world.ledger(id).await, ["0 started 10", "1 dropped 20"]);
+    assert_eq!(turned.next_wakeup, Some(crate::world::minute(30)), "nothing is looked at again");
 }
 
 pub(crate) async fn a_bad_trigger_stores_nothing(world: World) {
