@@ -23,7 +23,7 @@ const RECOMPUTED: usize = 1_000;
 /// History that has been kept long enough is removed.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
-    /// How long it is kept.
+    /// How long it is kept where nothing is said.
     pub keep: SignedDuration,
 }
 
@@ -36,10 +36,9 @@ impl Default for Retention {
 impl Retention {
     /// Removes all that is old, in small batches; how much that was.
     pub async fn run_once(&self, hub: &Hub) -> Result<u64, Failure> {
-        let Ok(before) = hub.now().checked_sub(self.keep) else { return Ok(0) };
         let mut removed = 0;
         loop {
-            let expired = hub.store().expire(before, REMOVED).await?;
+            let expired = hub.store().expire(hub.now(), self.keep, REMOVED).await?;
             removed += expired.removed;
             if !expired.more {
                 return Ok(removed);

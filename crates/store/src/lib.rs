@@ -25,7 +25,7 @@ pub use view::{
 };
 
 use engine::{Moment, NodeId, RunId, ScheduleId};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// What a store answers with, some time.
 pub type Answered<'a, T> = BoxFuture<'a, Result<T, Failure>>;
@@ -67,9 +67,9 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Answered<'_, Vec<ScheduleId>>;
 
-    /// Ended runs, their steps and ledger rows from before `before` are removed, at most `limit` of
-    /// each; whether there may be more is told.
-    fn expire(&self, before: Timestamp, limit: usize) -> Answered<'_, Expired>;
+    /// Ended runs, their steps and ledger rows that were kept long enough are removed, at most `limit`
+    /// of each: `keep`, or as long as their schedule or workflow says.
+    fn expire(&self, now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired>;
 
     /// A page of schedules, by id.
     fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>>;

@@ -179,6 +179,11 @@ impl Declared {
         mistakes
     }
 
+    /// How long its history is kept, if it says so itself.
+    pub fn retention(&self) -> Option<SignedDuration> {
+        self.retention.as_deref().and_then(|text| parse_duration(text).ok())
+    }
+
     /// `60 s`, for sentences.
     pub fn timeout_in_words(&self) -> String {
         format_duration(self.timeout())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Definition;
@@ -111,6 +111,8 @@ pub struct Workflow {
     pub active: u32,
     /// The run that was started by hand and is active, where nothing is limited.
     pub by_hand: Option<RunKey>,
+    /// How long its runs are kept, if it says so itself.
+    pub retention: Option<SignedDuration>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it was last changed.

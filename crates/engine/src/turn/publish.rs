@@ -38,6 +38,7 @@ impl<B: Book> Turn<'_, B> {
                     concurrency: None,
                     active: 0,
                     by_hand: None,
+                    retention: None,
                     created_at: now,
                     updated_at: now,
                 },
@@ -103,6 +104,7 @@ impl<B: Book> Turn<'_, B> {
                 slot.workflow.active = u32::try_from(active).unwrap_or(u32::MAX);
             }
             slot.workflow.concurrency = definition.concurrency;
+            slot.workflow.retention = definition.retention;
             slot.workflow.live = Some(revision);
             slot.workflow.status = WorkflowStatus::Published;
             slot.workflow.updated_at = now;

@@ -7,7 +7,7 @@ use engine::run::{Ending, Run, RunStatus, StepStatus, TriggeredBy};
 use engine::schedule::{Schedule, Status};
 use engine::turn::{OverrideWrite, RunWrite, ScheduleWrite, Workflow, WorkflowStatus, Writes};
 use engine::{RunId, WorkflowId};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
@@ -48,6 +48,10 @@ pub(super) fn apply(
         connection.prepare_cached(sql)?.execute([ms(now), WAKE_NODE, node.0])?;
     }
     Ok(())
+}
+
+fn milliseconds(duration: SignedDuration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn json(value: &impl Serialize) -> Result<String, Failure> {
@@ -110,14 +114,15 @@ pub(super) fn remember_greatest(
 
 fn insert_schedule(connection: &Connection, new: &Schedule) -> Result<(), Failure> {
     let sql = "INSERT INTO schedules
-               (id, workflow, trigger, status, calendar, declared, created_at, updated_at)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+               (id, workflow, trigger, status, calendar, retention, declared, created_at, updated_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     connection.prepare_cached(sql)?.execute(params![
         new.id.0,
         new.workflow.0,
         new.trigger,
         code(&Status::ALL, new.status),
         new.declared.timing.calendar,
+        new.declared.retention().map(milliseconds),
         json(&new.declared)?,
         ms(new.created_at),
         ms(new.updated_at),
@@ -133,9 +138,10 @@ fn update_schedule(connection: &Connection, after: &Schedule) -> Result<(), Fail
         put_words(connection, after.id.0, &known, false)?;
         put_words(connection, after.id.0, &after.declared.name, true)?;
     }
-    let sql = "UPDATE schedules SET calendar = ?2, declared = ?3 WHERE id = ?1";
+    let sql = "UPDATE schedules SET calendar = ?2, retention = ?3, declared = ?4 WHERE id = ?1";
+    let retention = after.declared.retention().map(milliseconds);
     let declared = json(&after.declared)?;
-    let params = params![after.id.0, after.declared.timing.calendar, declared];
+    let params = params![after.id.0, after.declared.timing.calendar, retention, declared];
     connection.prepare_cached(sql)?.execute(params)?;
     Ok(())
 }
@@ -262,7 +268,7 @@ fn insert_run(connection: &Connection, run: &Run) -> Result<(), Failure> {
         run.nominal.map(ms),
         run.effective.map(ms),
         ms(run.created_at),
-        i64::try_from(run.timeout.as_millis()).unwrap_or(i64::MAX),
+        milliseconds(run.timeout),
         run.input.get(),
         run.retry_of.as_ref().map(ToString::to_string),
         code(&RunStatus::ALL, run.status),
@@ -352,9 +358,9 @@ fn ledger(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
 
 fn workflow(connection: &Connection, workflow: &Workflow) -> Result<(), Failure> {
     let sql = "INSERT OR REPLACE INTO workflows
-               (id, name, status, paused, newest, live, concurrency, active, by_hand, created_at,
-                updated_at)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+               (id, name, status, paused, newest, live, concurrency, active, by_hand, retention,
+                created_at, updated_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     connection.prepare_cached(sql)?.execute(params![
         workflow.id.0,
         workflow.name,
@@ -365,6 +371,7 @@ fn workflow(connection: &Connection, workflow: &Workflow) -> Result<(), Failure>
         workflow.concurrency,
         workflow.active,
         workflow.by_hand.map(|run| run.0),
+        workflow.retention.map(milliseconds),
         ms(workflow.created_at),
         ms(workflow.updated_at),
     ])?;

@@ -5,6 +5,7 @@ mod book;
 mod check;
 mod checkpoint;
 mod core;
+mod expiry;
 mod reader;
 mod recent;
 mod rows;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use calendar::Zones;
 use engine::schedule::Override;
 use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -245,8 +246,8 @@ impl Store for Sqlite {
         self.write(move |core| core.outdated(&zones, after, limit))
     }
 
-    fn expire(&self, before: Timestamp, limit: usize) -> Answered<'_, Expired> {
-        self.write(move |core| core.expire(before, limit))
+    fn expire(&self, now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired> {
+        self.write(move |core| core.expire(now, keep, limit))
     }
 
     fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>> {

@@ -182,7 +182,7 @@ pub(super) fn entry(row: &Row<'_>) -> Read<Entry> {
 }
 
 pub(super) const WORKFLOW: &str = "w.id, w.name, w.status, w.paused, w.newest, w.live, \
-     w.concurrency, w.active, w.by_hand, w.created_at, w.updated_at";
+     w.concurrency, w.active, w.by_hand, w.retention, w.created_at, w.updated_at";
 
 pub(super) fn workflow(row: &Row<'_>) -> Read<Workflow> {
     Ok(Workflow {
@@ -195,8 +195,9 @@ pub(super) fn workflow(row: &Row<'_>) -> Read<Workflow> {
         concurrency: row.get(6)?,
         active: row.get(7)?,
         by_hand: row.get::<_, Option<i64>>(8)?.map(RunKey),
-        created_at: instant(row, 9)?,
-        updated_at: instant(row, 10)?,
+        retention: row.get::<_, Option<i64>>(9)?.map(SignedDuration::from_millis),
+        created_at: instant(row, 10)?,
+        updated_at: instant(row, 11)?,
     })
 }
 

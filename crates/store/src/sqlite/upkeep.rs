@@ -1,4 +1,4 @@
-//! Calendars, the zone database's release, expiry, and copies.
+//! Calendars, the zone database's release, and copies.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -6,22 +6,14 @@ use std::sync::{Arc, PoisonError};
 use calendar::{CalendarSpec, Zones};
 use engine::turn::Refused;
 use engine::{Moment, Rules, ScheduleId};
-use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
-use super::apply::remember_greatest;
 use super::core::Core;
-use super::rows::ms;
 use crate::failure::Failure;
-use crate::request::Expired;
 use crate::view::CalendarView;
 
 /// Pages copied between two looks at the clock of others.
 const BACKUP_PAGES: i32 = 1_024;
-/// For each run that may be removed, so many are looked at: the others have not ended.
-const PASSED_OVER: usize = 20;
-/// Answers to idempotency keys are kept so long after the last use of expiry.
-const KEYS_KEPT_MS: i64 = 24 * 3_600_000;
 
 pub(super) fn calendars(connection: &Connection) -> Result<Vec<CalendarView>, Failure> {
     let mut statement = connection.prepare_cached("SELECT id, spec FROM calendars ORDER BY id")?;
@@ -155,83 +147,6 @@ impl Core {
             self.connection.prepare_cached(sql)?.execute([zones])?;
         }
         Ok(ids)
-    }
-
-    pub(super) fn expire(&mut self, before: Timestamp, limit: usize) -> Result<Expired, Failure> {
-        let (runs, more_runs) = self.expire_runs(before, limit)?;
-        let sql = "DELETE FROM idempotency WHERE key IN
-                   (SELECT key FROM idempotency WHERE created_at < ?1 LIMIT ?2)";
-        let keys = self
-            .connection
-            .prepare_cached(sql)?
-            .execute(params![ms(before).max(KEYS_KEPT_MS) - KEYS_KEPT_MS, limit])?;
-        let (rows, more_rows) = self.expire_ledger(before, limit)?;
-        let more = more_runs || more_rows || keys == limit;
-        Ok(Expired { removed: (runs + keys + rows) as u64, more })
-    }
-
-    /// Keys are in the order of creation: the oldest runs are at the beginning. Those that have not
-    /// ended are passed over.
-    fn expire_runs(&self, before: Timestamp, limit: usize) -> Result<(usize, bool), Failure> {
-        let sql = "SELECT key, status, created_at, ended_at FROM runs ORDER BY key LIMIT ?1";
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let mut oldest = statement.query([limit.saturating_mul(PASSED_OVER)])?;
-        let mut expired: Vec<i64> = Vec::new();
-        let mut is_full = false;
-        while let Some(row) = oldest.next()? {
-            if row.get::<_, i64>(2)? >= ms(before) {
-                break;
-            }
-            let ended: Option<i64> = row.get(3)?;
-            if row.get::<_, i64>(1)? < 4 || ended.is_none_or(|at| at >= ms(before)) {
-                continue;
-            }
-            is_full = expired.len() == limit;
-            if is_full {
-                break;
-            }
-            expired.push(row.get(0)?);
-        }
-        drop(oldest);
-        for key in &expired {
-            self.connection.prepare_cached("DELETE FROM steps WHERE run = ?1")?.execute([key])?;
-            self.connection.prepare_cached("DELETE FROM runs WHERE key = ?1")?.execute([key])?;
-        }
-        if let Some(last) = expired.last() {
-            remember_greatest(&self.connection, "greatest_run", *last)?;
-        }
-        Ok((expired.len(), is_full))
-    }
-
-    /// The ledger is clustered by schedule: a few schedules in each go, going on where it stopped,
-    /// until all of them have had their turn.
-    fn expire_ledger(&self, before: Timestamp, limit: usize) -> Result<(usize, bool), Failure> {
-        let connection = &self.connection;
-        let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'expired_schedule'";
-        let known = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
-        let mut done: i64 = known.unwrap_or(0);
-        let next = "SELECT schedule FROM ledger WHERE schedule > ?1 ORDER BY schedule LIMIT 1";
-        let delete = "DELETE FROM ledger WHERE schedule = ?1 AND n IN
-                      (SELECT n FROM ledger WHERE schedule = ?1 AND decided_at < ?2
-                       ORDER BY n LIMIT ?3)";
-        let mut removed = 0;
-        let mut more = true;
-        for _ in 0..limit {
-            let found = connection.prepare_cached(next)?.query_row([done], |row| row.get(0));
-            let Some(schedule) = found.optional()? else {
-                (done, more) = (0, false);
-                break;
-            };
-            let params = params![schedule, ms(before), limit - removed];
-            removed += connection.prepare_cached(delete)?.execute(params)?;
-            if removed == limit {
-                break;
-            }
-            done = schedule;
-        }
-        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('expired_schedule', ?1)";
-        connection.prepare_cached(sql)?.execute([done.to_string()])?;
-        Ok((removed, more))
     }
 }
 

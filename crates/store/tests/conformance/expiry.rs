@@ -1,6 +1,7 @@
 //! History is kept for a while.
 
 use engine::turn::Command;
+use jiff::SignedDuration;
 
 use crate::world::{World, minute, performs, succeeded};
 
@@ -8,7 +9,8 @@ use crate::world::{World, minute, performs, succeeded};
 async fn expire(world: &World, before: i64, limit: usize) -> u64 {
     let mut most = 0;
     for _ in 0..1_000 {
-        let expired = world.store().expire(minute(before), limit).await.unwrap();
+        let expired =
+            world.store().expire(minute(before), SignedDuration::ZERO, limit).await.unwrap();
         most = most.max(expired.removed);
         if !expired.more {
             return most;
@@ -33,7 +35,7 @@ pub(crate) async fn what_ended_before_is_removed_in_small_batches(world: World) 
     }
     let gone = format!("sched-{}-n0-rc0", ids[0]).parse().unwrap();
     assert!(world.store().run(gone).await.unwrap().is_none());
-    assert_eq!(world.store().expire(minute(15), 3).await.unwrap().removed, 0);
+    assert_eq!(world.store().expire(minute(15), SignedDuration::ZERO, 3).await.unwrap().removed, 0);
     world.settle(25).await;
     assert_eq!(world.ledger(ids[6]).await.last().unwrap(), "4 started 25");
     assert_eq!(world.store().check(minute(25), false).await.unwrap(), []);
@@ -77,4 +79,20 @@ pub(crate) async fn ids_are_not_given_again(mut world: World) {
     let new = world.schedule_at(11, workflow, r#"{"name": "s", "interval": "5m"}"#).await;
     let turned = world.turn(16).await;
     assert!(new > id && performs(&turned)[0].run > key);
+}
+
+pub(crate) async fn a_schedule_says_itself_how_long_its_history_is_kept(world: World) {
+    let workflow = world.workflow("w").await;
+    let short =
+        world.schedule(workflow, r#"{"name": "s", "interval": "5m", "retention": "4m"}"#).await;
+    let long =
+        world.schedule(workflow, r#"{"name": "l", "interval": "5m", "retention": "1h"}"#).await;
+    let plain = world.schedule(workflow, r#"{"name": "p", "interval": "5m"}"#).await;
+    world.settle_each(5, 20).await;
+    let keep = SignedDuration::from_mins(8);
+    while world.store().expire(minute(21), keep, 10).await.unwrap().more {}
+    assert_eq!(world.ledger(short).await, ["3 started 20"]);
+    assert_eq!(world.ledger(plain).await, ["2 started 15", "3 started 20"]);
+    assert_eq!(world.ledger(long).await.len(), 4);
+    assert_eq!(world.runs().await.len(), 7);
 }

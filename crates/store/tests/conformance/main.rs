@@ -85,6 +85,7 @@ macro_rules! suite {
             expiry: what_ended_before_is_removed_in_small_batches,
             expiry: what_has_not_ended_stays_and_stops_nobody,
             expiry: ids_are_not_given_again,
+            expiry: a_schedule_says_itself_how_long_its_history_is_kept,
             keeping: everything_is_there_after_reopening,
             keeping: a_copy_opens_and_equals,
             keeping: what_holds_together_has_no_findings,

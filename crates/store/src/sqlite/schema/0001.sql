@@ -16,6 +16,8 @@ CREATE TABLE schedules (
   trigger TEXT,
   status INTEGER NOT NULL,
   calendar TEXT,
+  -- How long its history is kept, in milliseconds, if it says so itself.
+  retention INTEGER,
   declared TEXT NOT NULL,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
@@ -25,6 +27,7 @@ CREATE INDEX schedules_by_status ON schedules (status);
 -- Small entries to walk over on the way to a deep page.
 CREATE INDEX schedules_in_order ON schedules (id);
 CREATE UNIQUE INDEX schedules_by_trigger ON schedules (workflow, trigger) WHERE trigger IS NOT NULL;
+CREATE INDEX schedules_by_retention ON schedules (retention) WHERE retention IS NOT NULL;
 CREATE INDEX schedules_by_calendar ON schedules (calendar) WHERE calendar IS NOT NULL;
 
 -- How far a schedule has come: the narrow row that a fire writes.
@@ -94,6 +97,7 @@ CREATE TABLE workflows (
   concurrency INTEGER,
   active INTEGER NOT NULL,
   by_hand INTEGER,
+  retention INTEGER,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
 );
