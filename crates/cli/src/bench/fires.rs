@@ -78,7 +78,7 @@ pub(super) async fn fire(
         if in_time {
             return Ok(Fired { took, cpu, lateness, used });
         }
-        lead = lead * 2;
+        lead *= 2;
     }
     Err(Failure::Environment("schedules are created too slowly to be due in time".to_owned()))
 }

@@ -118,8 +118,11 @@ impl Bench {
             let rate = created.count as f64 / created.took.as_secs_f64();
             let limit = self.limits.map(|limits| ("rows of 200 bytes per s", limits.wide_rows));
             let name = format!("{} from {from}, {batch} in a commit", created.count);
-            self.figures
-                .push(Figure::new("creates", name, rate, "per s").beside(limit).at_least(50_000.0));
+            let cpu = created.cpu.as_secs_f64() * 1e6 / created.count as f64;
+            self.figures.extend([
+                Figure::new("creates", &name, rate, "per s").beside(limit).at_least(50_000.0),
+                Figure::new("creates", format!("{name}: processor"), cpu, "µs each"),
+            ]);
         }
         Ok(())
     }

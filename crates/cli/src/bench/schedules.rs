@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use engine::ScheduleId;
 use engine::WorkflowId;
 use engine::schedule::read_written;
 use engine::turn::{Answer, Command, NewSchedule};
@@ -12,6 +11,7 @@ use serde_json::value::RawValue;
 use server::Stopwatch;
 
 use super::node::Node;
+use super::process;
 use crate::failure::Failure;
 
 /// A day of 2100: nothing of it falls into a measurement.
@@ -47,9 +47,9 @@ fn text(from: u64, due: &[Timestamp], workflows: &[WorkflowId]) -> String {
     text
 }
 
-/// Creates them in one transaction, from their text on; how long that took.
-async fn create(node: &Node, text: &str) -> Result<(Duration, Vec<ScheduleId>), Failure> {
-    let watch = Stopwatch::start();
+/// Creates them in one transaction, from their text on.
+async fn create(node: &Node, text: &str) -> Result<Created, Failure> {
+    let (watch, cpu) = (Stopwatch::start(), process::cpu_time()?);
     let broken = |error: serde_json::Error| Failure::Environment(error.to_string());
     let written: Vec<&RawValue> = serde_json::from_str(text).map_err(broken)?;
     let mut new = Vec::with_capacity(written.len());
@@ -60,7 +60,11 @@ async fn create(node: &Node, text: &str) -> Result<(Duration, Vec<ScheduleId>), 
         new.push(NewSchedule { workflow, trigger: None, declared: written.declared });
     }
     match node.hub.command(Command::CreateSchedules(new), None).await?.answer {
-        Answer::Created(ids) => Ok((watch.elapsed(), ids)),
+        Answer::Created(ids) => Ok(Created {
+            count: ids.len() as u64,
+            took: watch.elapsed(),
+            cpu: process::cpu_time()?.saturating_sub(cpu),
+        }),
         other => Err(Failure::Environment(format!("not created: {other:?}"))),
     }
 }
@@ -70,7 +74,16 @@ async fn create(node: &Node, text: &str) -> Result<(Duration, Vec<ScheduleId>), 
 pub(super) struct Created {
     pub(super) count: u64,
     pub(super) took: Duration,
-    pub(super) ids: Vec<ScheduleId>,
+    /// Processor time of the whole process meanwhile.
+    pub(super) cpu: Duration,
+}
+
+impl Created {
+    fn add(&mut self, more: &Created) {
+        self.count += more.count;
+        self.took += more.took;
+        self.cpu += more.cpu;
+    }
 }
 
 /// Creates schedules due at these times, so many in one transaction.
@@ -84,10 +97,7 @@ pub(super) async fn create_due(
     let mut created = Created::default();
     for part in due.chunks(usize::try_from(batch).unwrap_or(usize::MAX)) {
         let text = text(from + created.count, part, workflows);
-        let (took, ids) = create(node, &text).await?;
-        created.count += part.len() as u64;
-        created.took += took;
-        created.ids.extend(ids);
+        created.add(&create(node, &text).await?);
     }
     Ok(created)
 }
@@ -104,9 +114,7 @@ pub(super) async fn create_far(
     for begin in (from..to).step_by(usize::try_from(batch).unwrap_or(usize::MAX)) {
         let numbers = begin..to.min(begin + batch);
         let due: Vec<Timestamp> = numbers.map(far).collect();
-        let part = create_due(node, begin, &due, workflows, batch).await?;
-        created.count += part.count;
-        created.took += part.took;
+        created.add(&create_due(node, begin, &due, workflows, batch).await?);
     }
     Ok(created)
 }

@@ -74,7 +74,7 @@ enum Access {
     /// A writer's thread, readers' threads, and one that moves the log into the file.
     Threads { writer: Writer, readers: Readers, _checkpointer: Checkpointer },
     /// The caller's own thread.
-    Inline(Mutex<Core>),
+    Inline(Box<Mutex<Core>>),
 }
 
 impl Sqlite {
@@ -90,7 +90,7 @@ impl Sqlite {
         let rules = Arc::new(RwLock::new(Arc::new(upkeep::load_rules(&connection, zones.into())?)));
         let core = Core::new(connection, rules.clone())?;
         let access = if options.inline {
-            Access::Inline(Mutex::new(core))
+            Access::Inline(Box::new(Mutex::new(core)))
         } else {
             let readers = (0..options.readers.max(1)).map(|_| connect_reader(path)).collect();
             let checkpointer = Checkpointer::start(path)?;
@@ -190,7 +190,8 @@ fn connect_reader(path: &Path) -> Result<Connection, Failure> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(Duration::from_secs(10))?;
-    connection.pragma_update(None, "cache_size", -8_192)?;
+    // Enough for the index that a deep page among a million schedules is reached by.
+    connection.pragma_update(None, "cache_size", -16_384)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.set_prepared_statement_cache_capacity(64);
     keep_plans(&connection)?;

@@ -113,14 +113,18 @@ fn count_found(
     query: &ScheduleQuery,
     wanted: &[String],
 ) -> Result<Total, Failure> {
-    match wanted {
-        [word] if query.status.is_none() && query.workflow.is_none() => {
-            let found = count_entries(connection, word, COUNTED + 1)?;
-            let all = found <= COUNTED;
-            Ok(if all { Total::Exact(found) } else { Total::AtLeast(COUNTED) })
-        }
-        _ => Ok(Total::AtLeast(0)),
+    let [word] = wanted else { return Ok(Total::AtLeast(0)) };
+    if query.status.is_some() || query.workflow.is_some() {
+        return Ok(Total::AtLeast(0));
     }
+    // One name may hold several words that begin with it.
+    let sql = "SELECT count(*), count(DISTINCT schedule) FROM
+               (SELECT schedule FROM words WHERE word >= ?1 AND word < ?2 LIMIT ?3)";
+    let mut statement = connection.prepare_cached(sql)?;
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let (entries, found): (u64, u64) =
+        statement.query_row((word, after_all(word), COUNTED + 1), read)?;
+    Ok(if entries <= COUNTED { Total::Exact(found) } else { Total::AtLeast(found.min(COUNTED)) })
 }
 
 fn count_entries(connection: &Connection, word: &str, limit: u64) -> Result<u64, Failure> {
