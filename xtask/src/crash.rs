@@ -1,7 +1,7 @@
 //! The crash tests of `crates/cli/tests/cli/crash.rs` in full size: 50 kills, 2,000 schedules, a minute.
 //!
-//! A clock that is set forward or back is not among them: the host's cannot be set from here, and a
-//! faked one does not reach the kernel's timers that a node sleeps on. The simulator sets its own.
+//! A clock that is set forward or back is not among them: the host's cannot be set from here, and under
+//! libfaketime the kernel's timer, on which a node sleeps, does not notice. The simulator sets its own.
 
 use std::path::Path;
 

@@ -144,8 +144,8 @@ fn write_inline<T: Send + 'static>(
     answered.recv().map_err(|_| Failure::Unavailable("no transaction begins".to_owned()))?
 }
 
-/// A command that a node was about to start when it was killed holds the node's files until it has
-/// begun: so long a lock is waited for.
+/// The lock of a node that was killed while it started commands was seen to last some milliseconds longer
+/// than the node. It is waited for, much longer than that; a node that lives keeps it anyway.
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
