@@ -14,6 +14,9 @@ use crate::failure::Failure;
 const PAUSE: Duration = Duration::from_secs(1);
 /// From so many bytes on the log is moved.
 const WORTHWHILE: u64 = 8 * 1024 * 1024;
+/// A log of so many frames (64 MiB) is begun anew. Under unbroken load there is always a commit that was
+/// not moved yet, and the log would grow for ever: so the writer has to wait for the last of them.
+const LONGEST_FRAMES: i64 = 16 * 1024;
 
 /// A thread of its own.
 pub(super) struct Checkpointer {
@@ -36,7 +39,9 @@ impl Checkpointer {
                 while has_grown.recv().is_ok() {
                     let size = std::fs::metadata(&log).map_or(0, |log| log.len());
                     if size >= WORTHWHILE {
-                        checkpoint(&connection, "PASSIVE");
+                        if checkpoint(&connection, "PASSIVE") > LONGEST_FRAMES {
+                            checkpoint(&connection, "RESTART");
+                        }
                         thread::sleep(PAUSE);
                     }
                 }
@@ -52,11 +57,13 @@ impl Checkpointer {
     }
 }
 
-fn checkpoint(connection: &Connection, mode: &str) {
-    let moved = connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
-    if let Err(error) = moved {
+/// Moves the log; how many frames it has.
+fn checkpoint(connection: &Connection, mode: &str) -> i64 {
+    let sql = format!("PRAGMA wal_checkpoint({mode})");
+    connection.query_row(&sql, [], |row| row.get(1)).unwrap_or_else(|error| {
         tracing::warn!(%error, "the store's log is not moved into its file");
-    }
+        0
+    })
 }
 
 impl Drop for Checkpointer {
