@@ -214,7 +214,7 @@ impl Driver {
                     biased;
                     () = stop.cancelled() => break,
                     report = reports.recv() => self.reports.extend(report),
-                    nudge = nudges.recv() => self.nudged(nudge),
+                    Some(nudge) = nudges.recv() => self.take_nudge(nudge),
                     _ = alarm.wait_until(at) => {}
                 }
                 self.wake_up(at);
@@ -223,18 +223,19 @@ impl Driver {
                 self.reports.push(report);
             }
             while let Ok(nudge) = nudges.try_recv() {
-                self.nudged(Some(nudge));
+                self.take_nudge(nudge);
             }
             retry = self.turn_or_wait(retry, &stop).await;
         }
         self.finish(&mut reports).await
     }
 
-    fn nudged(&mut self, nudge: Option<Nudge>) {
+    /// Takes to heart what the hub has told, before the next turn.
+    pub fn take_nudge(&mut self, nudge: Nudge) {
         match nudge {
-            Some(Nudge::Effects(effects)) => self.perform(effects),
-            Some(Nudge::Look) => self.places.look = true,
-            Some(Nudge::Sooner) | None => {}
+            Nudge::Effects(effects) => self.perform(effects),
+            Nudge::Look => self.places.look = true,
+            Nudge::Sooner => {}
         }
     }
 
