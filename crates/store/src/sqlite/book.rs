@@ -159,7 +159,7 @@ impl Book for SqlBook<'_> {
         limit: usize,
     ) -> Result<Vec<(WorkflowId, RunKey)>, Failure> {
         // From workflow to workflow by the index: those with many pending runs cost no more.
-        let sql = "SELECT workflow, key FROM runs WHERE status = 0 AND workflow > ?1
+        let sql = "SELECT workflow, key FROM runs WHERE status < 4 AND status = 0 AND workflow > ?1
                    ORDER BY workflow, key LIMIT 1";
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut found = Vec::new();
@@ -179,7 +179,7 @@ impl Book for SqlBook<'_> {
         after: RunKey,
         limit: usize,
     ) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM runs WHERE status = 0 AND workflow = ?1 AND key > ?2
+        let sql = "SELECT key FROM runs WHERE status < 4 AND status = 0 AND workflow = ?1 AND key > ?2
                    ORDER BY key LIMIT ?3";
         let keys = self.keys(sql, params![workflow.0, after.0, limit])?;
         Ok(keys.into_iter().map(RunKey).collect())
@@ -187,14 +187,14 @@ impl Book for SqlBook<'_> {
 
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {
         let sql = "SELECT key FROM runs INDEXED BY runs_open
-                   WHERE status IN (1, 2, 3) AND workflow = ?1 LIMIT ?2";
+                   WHERE status < 4 AND status IN (1, 2, 3) AND workflow = ?1 LIMIT ?2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         Ok(self.keys(sql, [id.0, limit])?.into_iter().map(RunKey).collect())
     }
 
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Failure> {
         let sql = "SELECT key FROM runs INDEXED BY runs_open
-                   WHERE status = 1 AND owner = ?1 LIMIT ?2";
+                   WHERE status < 4 AND status = 1 AND owner = ?1 LIMIT ?2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         Ok(self.keys(sql, [node.0, limit])?.into_iter().map(RunKey).collect())
     }

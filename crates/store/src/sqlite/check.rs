@@ -64,20 +64,20 @@ const INVARIANTS: [Invariant; 9] = [
     Invariant {
         code: "run-without-owner",
         breaches: "SELECT key, '' FROM runs INDEXED BY runs_open
-                   WHERE status = 1 AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes))",
+                   WHERE status < 4 AND status = 1 AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes))",
         message: "run {id} is running, but no node performs it",
         mend: None,
     },
     Invariant {
         code: "waiting-run-without-wakeup",
         breaches: "SELECT key, '' FROM runs INDEXED BY runs_open
-                   WHERE status = 2 AND NOT EXISTS
+                   WHERE status < 4 AND status = 2 AND NOT EXISTS
                    (SELECT 1 FROM wakeups w WHERE w.kind = 0 AND w.id = runs.key)",
         message: "run {id} waits, but nothing wakes it",
         mend: Some(
             "INSERT OR IGNORE INTO wakeups (due, kind, id)
              SELECT coalesce(retry_at, created_at), 0, key FROM runs INDEXED BY runs_open
-             WHERE status = 2 AND NOT EXISTS
+             WHERE status < 4 AND status = 2 AND NOT EXISTS
              (SELECT 1 FROM wakeups w WHERE w.kind = 0 AND w.id = runs.key)",
         ),
     },
@@ -105,11 +105,11 @@ const INVARIANTS: [Invariant; 9] = [
         breaches: "SELECT w.id, w.name FROM workflows w
                    WHERE w.concurrency IS NOT NULL AND w.active <>
                    (SELECT count(*) FROM runs r INDEXED BY runs_open
-                    WHERE r.status IN (1, 2, 3) AND r.workflow = w.id)",
+                    WHERE r.status < 4 AND r.status IN (1, 2, 3) AND r.workflow = w.id)",
         message: "workflow {text} counts its active runs wrongly",
         mend: Some(
             "UPDATE workflows SET active = (SELECT count(*) FROM runs r INDEXED BY runs_open
-              WHERE r.status IN (1, 2, 3) AND r.workflow = workflows.id)
+              WHERE r.status < 4 AND r.status IN (1, 2, 3) AND r.workflow = workflows.id)
              WHERE concurrency IS NOT NULL",
         ),
     },
@@ -161,4 +161,41 @@ fn breaches(connection: &Connection, invariant: &Invariant) -> Result<Vec<String
         found.push(format!("… and {more} more of the kind {}", invariant.code));
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::{Sqlite, SqliteOptions};
+    use crate::{Store as _, TurnRequest};
+    use engine::turn::Places;
+    use engine::{Moment, NodeId};
+    use futures_util::FutureExt as _;
+
+    /// A partial index is used only where the query repeats its condition; else it does not prepare.
+    #[test]
+    fn every_question_about_open_runs_finds_its_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions { inline: true, ..SqliteOptions::default() };
+        let zones = calendar::Zones::bundled();
+        let store = Sqlite::open(&folder.path().join("x.db"), zones, options).unwrap();
+        let now = "2026-03-01T00:00:00Z".parse().unwrap();
+        let moment = Moment::new(now, now);
+        let joined = |name| store.join(name, moment).now_or_never().unwrap().unwrap().node;
+        let (first, second) = (joined("a"), joined("a"));
+        let request = |node: NodeId| TurnRequest {
+            moment,
+            node,
+            reports: Vec::new(),
+            limit: 10,
+            places: Places::new(1),
+            performed: Some(Vec::new()),
+        };
+        store.turn(request(second)).now_or_never().unwrap().unwrap();
+        assert_eq!(store.check(now, true).now_or_never().unwrap().unwrap(), []);
+        store.stats(now).now_or_never().unwrap().unwrap();
+        for node in [first, second] {
+            store.leave(node).now_or_never().unwrap().unwrap();
+        }
+    }
 }

@@ -222,7 +222,7 @@ impl Core {
     pub(super) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {
         // What it still owned is found by the next life, as after a crash.
         let owned =
-            "SELECT 1 FROM runs INDEXED BY runs_open WHERE status = 1 AND owner = ?1 LIMIT 1";
+            "SELECT 1 FROM runs INDEXED BY runs_open WHERE status < 4 AND status = 1 AND owner = ?1 LIMIT 1";
         let owns = self.connection.prepare_cached(owned)?.exists([node.0])?;
         if !owns {
             self.connection.execute("DELETE FROM nodes WHERE id = ?1", [node.0])?;

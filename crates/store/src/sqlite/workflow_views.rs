@@ -91,7 +91,7 @@ pub(super) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats, Fa
     for status in Status::ALL {
         schedules.push((status, count(by_status, code(&Status::ALL, status))?));
     }
-    let open = "SELECT count(*) FROM runs INDEXED BY runs_open WHERE status = ?1";
+    let open = "SELECT count(*) FROM runs INDEXED BY runs_open WHERE status < 4 AND status = ?1";
     let mut runs = Vec::new();
     for status in RunStatus::ALL.into_iter().filter(|status| !status.has_ended()) {
         runs.push((status, count(open, code(&RunStatus::ALL, status))?));

@@ -140,7 +140,7 @@ CREATE UNIQUE INDEX runs_by_occurrence ON runs (schedule, n, retry) WHERE n IS N
 CREATE UNIQUE INDEX runs_by_uuid ON runs (uuid) WHERE uuid IS NOT NULL;
 CREATE INDEX runs_by_hand ON runs (schedule) WHERE n IS NULL AND schedule IS NOT NULL;
 CREATE INDEX runs_by_workflow ON runs (workflow);
--- What has not ended: statuses 0 to 3.
+-- What has not ended: statuses 0 to 3. SQLite uses it only where the query says `status < 4` itself.
 CREATE INDEX runs_open ON runs (status, workflow) WHERE status < 4;
 -- What has ended, but not well: statuses 5 to 7.
 CREATE INDEX runs_not_well ON runs (status) WHERE status > 4;
