@@ -103,7 +103,8 @@ impl Driver {
     /// Whether something is to be done at once.
     pub fn has_more(&self) -> bool {
         let now = self.clock.now();
-        !self.reports.is_empty() || self.next_wakeup().is_some_and(|at| at <= now)
+        // After a turn that failed nothing is known: neither what is due nor what is to be performed.
+        self.in_doubt || !self.reports.is_empty() || self.next_wakeup().is_some_and(|at| at <= now)
     }
 
     /// How many attempts are going on.

@@ -259,13 +259,16 @@ impl Simulation {
         }
         self.strike()?;
         let Some(node) = &mut self.node else { return self.join() };
+        let is_nudged = node.take_nudges();
+        self.model.check_begun(&self.machine.work.begun())?;
         if !node.driver.has_more() {
             let alarm = node.driver.next_wakeup().map(|at| at.as_millisecond());
-            self.check_quiet(alarm)?;
-            self.wait(alarm, end);
-            self.happen()?;
+            if !is_nudged {
+                self.check_quiet(alarm)?;
+                self.wait(alarm, end);
+                self.happen()?;
+            }
             let Some(node) = &mut self.node else { return Ok(()) };
-            node.take_nudges();
             node.driver.wake_up(alarm.map(instant));
             self.wake_up(alarm);
         }
@@ -323,6 +326,7 @@ impl Simulation {
         self.show_tokens();
         let Some(node) = &mut self.node else { return Ok(()) };
         node.take_nudges();
+        self.model.check_begun(&self.machine.work.begun())?;
         for report in answers {
             node.driver.take_report(report);
         }

@@ -72,7 +72,6 @@ pub(crate) struct ScheduleRow {
     pub(crate) run_count: u64,
     pub(crate) error_count: u64,
     pub(crate) live: Option<String>,
-    pub(crate) trigger: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -105,8 +104,8 @@ pub(crate) struct LedgerRow {
     pub(crate) nominal: i64,
     pub(crate) last_nominal: i64,
     pub(crate) effective: i64,
-    pub(crate) decided_at: i64,
     pub(crate) outcome: Outcome,
+    #[expect(dead_code, reason = "shown with the row")]
     pub(crate) reason: String,
     pub(crate) run: Option<i64>,
 }
@@ -198,7 +197,7 @@ impl Watch {
 
     fn schedule(&self, id: i64) -> Read<Option<ScheduleRow>> {
         let sql = "SELECT s.id, s.workflow, s.status, s.declared, p.mark, p.next_nominal,
-                    p.next_effective, p.n, p.run_count, p.error_count, p.live, s.trigger
+                    p.next_effective, p.n, p.run_count, p.error_count, p.live
                    FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ?1";
         self.one(sql, id, |row| {
             let nominal: Option<i64> = row.get(5)?;
@@ -213,7 +212,6 @@ impl Watch {
                 run_count: row.get(8)?,
                 error_count: row.get(9)?,
                 live: row.get(10)?,
-                trigger: row.get(11)?,
             })
         })
     }
@@ -257,7 +255,6 @@ impl Watch {
                 nominal: row.get(2)?,
                 last_nominal: row.get(3)?,
                 effective: row.get(4)?,
-                decided_at: row.get(5)?,
                 outcome: Outcome::ALL[row.get::<_, usize>(6)?],
                 reason: row.get(7)?,
                 run: row.get(8)?,

@@ -185,7 +185,7 @@ impl Decider<'_> {
 
     fn wake(&mut self, node: NodeId) {
         let now = self.now;
-        if self.run.status.has_ended() {
+        if self.run.status.has_ended() || self.run.status == RunStatus::Suspended {
             return;
         }
         if let Some(ending) = self.run.position.ending.clone() {

@@ -152,7 +152,7 @@ impl Model {
         let Some(kept) = self.schedules.get_mut(&id) else { return Ok(()) };
         self.occurrences += kept.take_ledger(cause, now, awake_since, touched)?;
         kept.take_created(cause, now, touched)?;
-        kept.count_from_completion(now, touched);
+        kept.count_from_completion(now);
         kept.next = kept.expected_next();
         kept.check_row(cause, touched)?;
         let look = kept.latest_look();

@@ -1,7 +1,7 @@
 //! The ledger: no occurrence is lost or doubled, and each has the outcome that the policies give it.
 
 use calendar::{Fate, Policy};
-use engine::ledger::Outcome::{self, Coalesced, Dropped, Failed, Missed, Moved, Queued, Skipped, Started};
+use engine::ledger::Outcome::{Coalesced, Dropped, Failed, Missed, Moved, Queued, Skipped, Started};
 use engine::policy::overlap::Overlap;
 use engine::schedule::{OverrideAction, Status};
 use engine::turn::Command;
@@ -106,6 +106,8 @@ impl Kept {
     fn follow(&mut self, rows: &Rows<'_>) -> Checked {
         let mut group: Vec<(i64, i64)> = Vec::new();
         let mut taken = Vec::new();
+        // Those that were moved by hand onto the time of another are told of at the end.
+        let mut twins: Vec<(i64, i64)> = Vec::new();
         for row in &rows.new {
             if row.effective > rows.now && row.outcome != Coalesced && row.outcome != Skipped {
                 return broken("early", format!("schedule {}: {row:?} at {}", self.row.id, rows.now));
@@ -116,12 +118,19 @@ impl Kept {
                 continue;
             }
             let due = (row.nominal, row.effective);
+            if row.outcome == Coalesced
+                && let Some(place) = twins.iter().position(|twin| *twin == due)
+            {
+                twins.remove(place);
+                continue;
+            }
             if group.is_empty() && !self.is_day_off(row, rows) {
                 group = self.next_group();
             }
             match group.iter().position(|expected| *expected == due) {
                 Some(place) => {
                     group.remove(place);
+                    twins.append(&mut group);
                     self.consume(row);
                     taken.push(*row);
                 }
@@ -132,6 +141,7 @@ impl Kept {
                 }
             }
         }
+        group.append(&mut twins);
         if !group.is_empty() {
             let message = format!("schedule {}: {group:?} have no row", self.row.id);
             return broken("occurrences", message);
@@ -309,6 +319,9 @@ impl Kept {
             let message = format!("schedule {}: {row:?} under {}", self.row.id, overlap.name());
             return broken("overlap", message);
         }
+        if row.outcome == Failed {
+            self.error_count += 1;
+        }
         if overlap == Overlap::Cancel && matches!(row.outcome, Started | Moved | Queued) {
             // The one that waited to be retried makes way.
             self.active.retain(|_, going| going.run.is_some());
@@ -322,7 +335,3 @@ impl Kept {
     }
 }
 
-/// As it is shown.
-pub(super) fn name(outcome: Outcome) -> &'static str {
-    outcome.name()
-}

@@ -64,7 +64,7 @@ impl Model {
 impl Kept {
     fn count_anew(&mut self, now: i64) {
         self.cursor = self.cursor.max(now);
-        self.counts_from = self.is_idle().then_some(now);
+        self.counts_from = self.is_idle().then_some(self.cursor);
     }
 
     /// A run of the schedule has ended.
@@ -182,11 +182,10 @@ impl Kept {
     }
 
     /// An interval from completion counts when nothing is going on any more.
-    pub(super) fn count_from_completion(&mut self, now: i64, touched: &Touched) {
+    pub(super) fn count_from_completion(&mut self, now: i64) {
         let idle = self.is_idle();
         if self.counts_from.is_none() && idle && self.row.status == Active {
-            let from = if touched.has_ended { now } else { self.cursor };
-            self.counts_from = Some(from);
+            self.counts_from = Some(now);
         }
     }
 
