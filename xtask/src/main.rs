@@ -1,9 +1,11 @@
-//! The workshop: `cargo xtask test` is what CI runs, `bench` measures, `fuzz` searches for trouble.
+//! The workshop: `cargo xtask test` is what CI runs, `bench` measures, `fuzz` and `simulate` search for
+//! trouble.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "headings and results are this program's output")]
 
 mod bench;
 mod fuzz;
+mod simulate;
 mod steps;
 mod tidy;
 
@@ -38,6 +40,21 @@ enum Command {
         #[arg(long, default_value_t = 300)]
         seconds: u32,
     },
+    /// Live through simulated worlds until one fails
+    Simulate {
+        /// This world alone, or the first of several
+        #[arg(long)]
+        seed: Option<u64>,
+        /// So many worlds
+        #[arg(long)]
+        seeds: Option<u64>,
+        /// For so long
+        #[arg(long)]
+        minutes: Option<u64>,
+        /// A year of a hundred schedules instead of small worlds
+        #[arg(long)]
+        year: bool,
+    },
     /// The house rules for files, which no compiler knows
     Tidy,
 }
@@ -50,6 +67,9 @@ fn main() -> ExitCode {
         Command::Test => steps::test(root),
         Command::Bench { quick } => bench::run(root, quick),
         Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
+        Command::Simulate { seed, seeds, minutes, year } => {
+            simulate::run(root, seed, seeds, minutes, year)
+        }
         Command::Tidy => tidy::run(root),
     };
     match outcome {

@@ -74,7 +74,8 @@ impl People {
             14 | 15 => Some(self.backfill(id, now)),
             16..=18 => self.about_a_run(model),
             19 => {
-                let name = model.workflows.values().nth(self.random.below(model.workflows.len()))?;
+                let name =
+                    model.workflows.values().nth(self.random.below(model.workflows.len()))?;
                 self.save(model, &name.name.clone(), now)
             }
             20 => {

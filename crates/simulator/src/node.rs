@@ -54,8 +54,7 @@ impl Machine {
         if let Some(store) = &self.store {
             return Ok(store.clone());
         }
-        let options =
-            SqliteOptions { inline: true, sync: false, readers: 1, cache_kb: 8_192 };
+        let options = SqliteOptions { inline: true, sync: false, readers: 1, cache_kb: 8_192 };
         let store: Arc<dyn Store> =
             Arc::new(Sqlite::open(&self.path, self.zones.clone(), options)?);
         self.store = Some(store.clone());

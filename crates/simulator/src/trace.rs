@@ -22,8 +22,9 @@ impl Trace {
     }
 
     pub(crate) fn render(&self) -> String {
-        let line =
-            |(step, wall, event): &(u64, i64, String)| format!("{step:>6} {} {event}\n", shown(*wall));
+        let line = |(step, wall, event): &(u64, i64, String)| {
+            format!("{step:>6} {} {event}\n", shown(*wall))
+        };
         self.events.iter().map(line).collect()
     }
 }

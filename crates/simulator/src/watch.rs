@@ -246,7 +246,8 @@ impl Watch {
     }
 
     fn ledger(&self, schedule: i64, n: i64) -> Read<Option<LedgerRow>> {
-        let sql = "SELECT n, count, nominal, last_nominal, effective, decided_at, outcome, reason, run
+        let sql =
+            "SELECT n, count, nominal, last_nominal, effective, decided_at, outcome, reason, run
                    FROM ledger WHERE schedule = ?1 AND n = ?2";
         let read = |row: &Row<'_>| {
             Ok(LedgerRow {

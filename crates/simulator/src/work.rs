@@ -127,10 +127,6 @@ impl Work {
         self.state().performed.contains(&(run, token))
     }
 
-    pub(crate) fn going_on(&self) -> usize {
-        self.state().going_on.len()
-    }
-
     /// The node is gone, and all it was doing with it.
     pub(crate) fn perish(&self) {
         let mut state = self.state();

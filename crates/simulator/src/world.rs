@@ -102,7 +102,7 @@ pub(crate) fn rule(random: &mut Random, rhythm: Rhythm, now: i64) -> String {
     let zone = random.pick(&ZONES);
     let (minute, hour) = (random.below(60), random.below(24));
     let quick = rhythm == Rhythm::Quick;
-    let seconds = if quick { random.spread(20, 20_000) } else { random.spread(3_600, 200_000) };
+    let seconds = if quick { random.spread(40, 20_000) } else { random.spread(3_600, 200_000) };
     let mut text = match random.below(10) {
         0 | 1 => format!(", \"interval_seconds\": {seconds}"),
         2 => format!(", \"interval_seconds\": {seconds}, \"from\": \"completion\""),
@@ -113,7 +113,8 @@ pub(crate) fn rule(random: &mut Random, rhythm: Rhythm, now: i64) -> String {
         3 | 4 => format!(", \"cron\": \"{minute} {hour} * * *\""),
         5 => format!(", \"cron\": \"{minute} */{} * * MON-FRI\"", random.between(2, 6)),
         6 => {
-            let start = instant(now - 86_400_000 * random.between(0, 400)).strftime("%Y-%m-%dT09:30");
+            let start =
+                instant(now - 86_400_000 * random.between(0, 400)).strftime("%Y-%m-%dT09:30");
             let rrule = random.pick(&[
                 "FREQ=HOURLY;INTERVAL=3",
                 "FREQ=DAILY",

@@ -67,11 +67,13 @@ impl Decider<'_, '_> {
     fn next_after(&self, after: Timestamp) -> Option<Due> {
         let progress = &self.schedule.progress;
         let is_idle = progress.active.is_empty() && progress.queued.is_empty();
-        if self.follows_completion() && !is_idle {
-            // It counts from the end of what is going on.
-            return None;
-        }
-        self.upcoming().after(after).filter(|_| self.remaining() != Some(0))
+        let next = match self.follows_completion() {
+            // It counts from the end of what is going on, and nothing of it can be moved.
+            true if !is_idle => None,
+            true => self.situation.plan.timing.next_after(after).map(Due::from),
+            false => self.upcoming().after(after),
+        };
+        next.filter(|_| self.remaining() != Some(0))
     }
 
     pub(super) fn edit(&mut self, declared: Declared) {
@@ -109,7 +111,9 @@ impl Decider<'_, '_> {
     /// The rule is the same, but what it means has changed.
     pub(super) fn recompute(&mut self) {
         let counts = self.follows_completion();
-        if self.schedule.status == Status::Active && self.schedule.progress.next.is_some() && !counts
+        if self.schedule.status == Status::Active
+            && self.schedule.progress.next.is_some()
+            && !counts
         {
             self.schedule.progress.next = self.next_after(self.schedule.progress.mark);
             self.finish_if_exhausted();

@@ -259,10 +259,12 @@ impl<'b> Decider<'_, 'b> {
             return self.offer(occurrence);
         }
         let pace = self.situation.plan.catch_up.pace;
-        for (place, due) in runs.iter().enumerate() {
+        let mut place = 0;
+        for due in runs {
             let occurrence = self.number(*due, if place == 0 { merged } else { 0 });
             if !self.is_set_aside(&occurrence) {
                 self.enqueue_paced(occurrence, place, pace);
+                place += 1;
             }
         }
     }
@@ -351,7 +353,7 @@ impl<'b> Decider<'_, 'b> {
             Some((OverrideAction::Move(_), by)) => {
                 return (Outcome::Moved, format!("moved by {by}{merged}"));
             }
-            Some((OverrideAction::Payload(_), by)) => {
+            Some((OverrideAction::Payload(_), by)) if whole_millisecond(plain) == due.nominal => {
                 return (Outcome::Started, format!("due, with a payload given by {by}{merged}"));
             }
             _ if whole_millisecond(plain) == due.nominal => {}
@@ -449,7 +451,8 @@ impl<'b> Decider<'_, 'b> {
     /// Rows for the nominal times before `due` that fall on days off, and for those that land with it.
     fn record_days_off(&mut self, due: Due) {
         let timing = &self.situation.plan.timing;
-        if timing.calendar().is_none() || matches!(timing.rule(), Rule::WorkingDay(_)) {
+        let never_off = matches!(timing.rule(), Rule::WorkingDay(_) | Rule::AfterCompletion(_));
+        if timing.calendar().is_none() || never_off {
             return;
         }
         let from = self.schedule.progress.mark.checked_sub(timing.moved_by());

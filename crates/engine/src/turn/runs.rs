@@ -45,8 +45,13 @@ impl<B: Book> Turn<'_, B> {
             self.writes.nodes_gone.push(node);
         }
         for key in owned {
-            let _ = self.decide_run(key, Input::OwnerGone(self.node))?;
-            self.writes.taken_over += 1;
+            self.load_run(key)?;
+            // It may have ended or been taken over in this very turn.
+            let owner = self.runs.get(&key).and_then(|slot| slot.run.position.owner);
+            if owner == Some(node) {
+                let _ = self.decide_run(key, Input::OwnerGone(self.node))?;
+                self.writes.taken_over += 1;
+            }
         }
         Ok(())
     }
@@ -58,8 +63,13 @@ impl<B: Book> Turn<'_, B> {
             self.load_run(key)?;
             let Some(slot) = self.runs.get(&key) else { continue };
             let run = &slot.run;
+            if run.position.ending.is_some() {
+                // Telling it twice to end does no harm.
+                self.effects.push(Effect::Cancel { run: key, token: run.position.token });
+            }
             let is_lost = run.position.owner == Some(self.node)
                 && !performed.contains(&(key, run.position.token))
+                && run.position.ending.is_none()
                 && !self.effects.iter().any(|effect| effect.run() == key);
             if !is_lost {
                 continue;

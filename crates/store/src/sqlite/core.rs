@@ -48,7 +48,7 @@ impl Core {
         for report in request.reports {
             refused += usize::from(turn.report(report.run, report.token, report.end)?.is_err());
         }
-        for wakeup in &due {
+        for (_, wakeup) in &due {
             turn.wake(*wakeup)?;
         }
         if let Some(performed) = &request.performed {
@@ -70,12 +70,7 @@ impl Core {
     }
 
     /// Claims what is due, in order of its time.
-    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Wakeup>, Failure> {
-        let due = self.due_with_times(now, limit)?;
-        Ok(due.into_iter().map(|(_, wakeup)| wakeup).collect())
-    }
-
-    fn due_with_times(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
+    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
         let sql =
             "SELECT due, kind, id FROM wakeups WHERE due <= ?1 ORDER BY due, kind, id LIMIT ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -94,13 +89,18 @@ impl Core {
     /// A wakeup that was claimed and is still there, due as before, would be claimed for ever. If what
     /// it is for is gone or waits for another time, so goes the wakeup; else it is looked at a little
     /// later.
-    fn settle_leftovers(&mut self, claimed: &[Wakeup], now: Timestamp) -> Result<(), Failure> {
+    fn settle_leftovers(
+        &mut self,
+        claimed: &[(i64, Wakeup)],
+        now: Timestamp,
+    ) -> Result<(), Failure> {
         if self.next_wakeup()?.is_none_or(|next| next > now) {
             return Ok(());
         }
-        let claimed: HashSet<&Wakeup> = claimed.iter().collect();
-        for (due, wakeup) in self.due_with_times(now, claimed.len())? {
-            if !claimed.contains(&wakeup) {
+        let claimed: HashSet<&(i64, Wakeup)> = claimed.iter().collect();
+        for (due, wakeup) in self.due(now, claimed.len())? {
+            // One that is due again, but at another time, has come further.
+            if !claimed.contains(&(due, wakeup)) {
                 continue;
             }
             let wants = match wakeup {
@@ -221,8 +221,7 @@ impl Core {
 
     pub(super) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {
         // What it still owned is found by the next life, as after a crash.
-        let owned =
-            "SELECT 1 FROM runs INDEXED BY runs_open WHERE status < 4 AND status = 1 AND owner = ?1 LIMIT 1";
+        let owned = "SELECT 1 FROM runs INDEXED BY runs_open WHERE status < 4 AND status = 1 AND owner = ?1 LIMIT 1";
         let owns = self.connection.prepare_cached(owned)?.exists([node.0])?;
         if !owns {
             self.connection.execute("DELETE FROM nodes WHERE id = ?1", [node.0])?;
