@@ -82,7 +82,6 @@ pub(crate) struct RunRow {
     pub(crate) n: Option<u64>,
     pub(crate) retry: u32,
     pub(crate) triggered_by: TriggeredBy,
-    pub(crate) effective: Option<i64>,
     pub(crate) status: RunStatus,
     pub(crate) created_at: i64,
     pub(crate) started_at: Option<i64>,
@@ -217,7 +216,7 @@ impl Watch {
     }
 
     fn run(&self, key: i64) -> Read<Option<RunRow>> {
-        let sql = "SELECT key, workflow, schedule, n, retry, triggered_by, effective, status,
+        let sql = "SELECT key, workflow, schedule, n, retry, triggered_by, status,
                     created_at, started_at, timeout, step, token, owner, retry_at,
                     ending IS NOT NULL, error, uuid
                    FROM runs WHERE key = ?1";
@@ -229,18 +228,17 @@ impl Watch {
                 n: row.get(3)?,
                 retry: row.get(4)?,
                 triggered_by: TriggeredBy::ALL[row.get::<_, usize>(5)?],
-                effective: row.get(6)?,
-                status: RunStatus::ALL[row.get::<_, usize>(7)?],
-                created_at: row.get(8)?,
-                started_at: row.get(9)?,
-                timeout: row.get(10)?,
-                step: row.get(11)?,
-                token: row.get(12)?,
-                owner: row.get(13)?,
-                retry_at: row.get(14)?,
-                is_ending: row.get(15)?,
-                error: row.get(16)?,
-                uuid: row.get(17)?,
+                status: RunStatus::ALL[row.get::<_, usize>(6)?],
+                created_at: row.get(7)?,
+                started_at: row.get(8)?,
+                timeout: row.get(9)?,
+                step: row.get(10)?,
+                token: row.get(11)?,
+                owner: row.get(12)?,
+                retry_at: row.get(13)?,
+                is_ending: row.get(14)?,
+                error: row.get(15)?,
+                uuid: row.get(16)?,
             })
         })
     }
