@@ -104,7 +104,6 @@ pub(crate) struct LedgerRow {
     pub(crate) last_nominal: i64,
     pub(crate) effective: i64,
     pub(crate) outcome: Outcome,
-    #[expect(dead_code, reason = "shown with the row")]
     pub(crate) reason: String,
     pub(crate) run: Option<i64>,
 }

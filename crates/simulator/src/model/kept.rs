@@ -96,7 +96,7 @@ impl Kept {
     /// What is due once is due even if it is declared late.
     pub(super) fn late_once(&mut self) {
         if let Rule::Once(_) = self.timing.rule()
-            && self.timing.next_after(instant(self.cursor)).is_none()
+            && self.group_after(self.cursor).is_empty()
             && let Some(due) = self.timing.next_after(jiff::Timestamp::MIN)
         {
             self.cursor = due.effective.as_millisecond() - 1;

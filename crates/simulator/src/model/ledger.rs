@@ -208,7 +208,9 @@ impl Kept {
         if row.nominal > row.effective {
             self.been.insert(row.nominal);
         }
-        let skipped = matches!(self.override_of(row.nominal), Some(OverrideAction::Skip));
+        let is_held = row.reason.contains("workflow");
+        let by_hand = matches!(self.override_of(row.nominal), Some(OverrideAction::Skip));
+        let skipped = by_hand && !is_held;
         if !is_twin && !(skipped && row.outcome == Skipped) {
             self.counted += 1;
         }
