@@ -19,6 +19,9 @@ const LISTED_WITH_LIMIT: usize = 100_000;
 /// Days off in a row that are recorded one by one.
 const DAYS_OFF: usize = 32;
 
+/// The first and the last of several.
+type Ends = Option<(Due, Due)>;
+
 impl<'b> Decider<'_, 'b> {
     pub(super) fn due(&mut self) {
         self.give_up_if_held();
@@ -203,12 +206,7 @@ impl<'b> Decider<'_, 'b> {
     }
 
     /// The first and the last of those that are missed, and of those that are coalesced.
-    fn ends(
-        &self,
-        caught_up: &CaughtUp,
-        first: Option<Due>,
-        last: Option<Due>,
-    ) -> (Option<(Due, Due)>, Option<(Due, Due)>) {
+    fn ends(&self, caught_up: &CaughtUp, first: Option<Due>, last: Option<Due>) -> (Ends, Ends) {
         let CatchUp { policy, window, .. } = self.situation.plan.catch_up;
         let timing = &self.situation.plan.timing;
         let oldest = window.and_then(|window| self.now().checked_sub(window).ok());
