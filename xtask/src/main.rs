@@ -1,10 +1,12 @@
-//! The workshop: `cargo xtask test` is what CI runs, `bench` measures, `fuzz` searches for trouble.
+//! The workshop: `cargo xtask test` is what CI runs, `bench` measures, `fuzz` and `simulate` search for
+//! trouble.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "headings and results are this program's output")]
 
 mod bench;
 mod crash;
 mod fuzz;
+mod simulate;
 mod steps;
 mod tidy;
 
@@ -41,6 +43,21 @@ enum Command {
     },
     /// Kill a node again and again, hold it, fill its disk: the sizes that CI has no time for
     Crash,
+    /// Live through simulated worlds until one fails
+    Simulate {
+        /// This world alone, or the first of several
+        #[arg(long)]
+        seed: Option<u64>,
+        /// So many worlds
+        #[arg(long)]
+        seeds: Option<u64>,
+        /// For so long
+        #[arg(long)]
+        minutes: Option<u64>,
+        /// A year of a hundred schedules instead of small worlds
+        #[arg(long)]
+        year: bool,
+    },
     /// The house rules for files, which no compiler knows
     Tidy,
 }
@@ -54,6 +71,9 @@ fn main() -> ExitCode {
         Command::Bench { quick } => bench::run(root, quick),
         Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
         Command::Crash => crash::run(root),
+        Command::Simulate { seed, seeds, minutes, year } => {
+            simulate::run(root, seed, seeds, minutes, year)
+        }
         Command::Tidy => tidy::run(root),
     };
     match outcome {

@@ -47,7 +47,7 @@ pub struct Driver {
     next_wakeup: Option<Timestamp>,
     awake_since: Timestamp,
     last_seen: Timestamp,
-    /// The last commit's outcome is not known.
+    /// What is stored is not known: the last commit's outcome, or an earlier life's.
     in_doubt: bool,
     stopping: bool,
 }
@@ -90,7 +90,8 @@ impl Driver {
             next_wakeup: joined.next_wakeup,
             awake_since: now,
             last_seen: now,
-            in_doubt: false,
+            // What an earlier life has left is not known: the first turn is taken at once.
+            in_doubt: true,
             stopping: false,
         })
     }
@@ -103,7 +104,8 @@ impl Driver {
     /// Whether something is to be done at once.
     pub fn has_more(&self) -> bool {
         let now = self.clock.now();
-        !self.reports.is_empty() || self.next_wakeup().is_some_and(|at| at <= now)
+        // After a turn that failed nothing is known: neither what is due nor what is to be performed.
+        self.in_doubt || !self.reports.is_empty() || self.next_wakeup().is_some_and(|at| at <= now)
     }
 
     /// How many attempts are going on.
@@ -143,7 +145,9 @@ impl Driver {
     pub async fn turn(&mut self) -> Result<Taken, Failure> {
         let now = self.clock.now();
         let reports = self.reports.clone();
-        let still = self.performed.len().saturating_sub(reports.len());
+        // A report may come twice, or for an attempt that is nobody's any more.
+        let ended: HashSet<_> = reports.iter().map(|report| (report.run, report.token)).collect();
+        let still = self.performed.difference(&ended).count();
         let free = if self.stopping { 0 } else { self.capacity.saturating_sub(still) };
         let request = TurnRequest {
             moment: Moment::new(now, self.awake_since),
@@ -159,7 +163,7 @@ impl Driver {
             Ok(turned) => Ok(self.committed(turned, committed)),
             Err(failure) => {
                 // Reports are kept: if they were committed after all, they will be refused.
-                self.in_doubt = true;
+                self.doubt();
                 Err(failure)
             }
         }
@@ -216,7 +220,7 @@ impl Driver {
                     biased;
                     () = stop.cancelled() => break,
                     report = reports.recv() => self.reports.extend(report),
-                    nudge = nudges.recv() => self.nudged(nudge),
+                    Some(nudge) = nudges.recv() => self.take_nudge(nudge),
                     _ = alarm.wait_until(at) => {}
                 }
             }
@@ -225,19 +229,27 @@ impl Driver {
                 self.reports.push(report);
             }
             while let Ok(nudge) = nudges.try_recv() {
-                self.nudged(Some(nudge));
+                self.take_nudge(nudge);
             }
             retry = self.turn_or_wait(retry, &stop).await;
         }
         self.finish(&mut reports).await
     }
 
-    fn nudged(&mut self, nudge: Option<Nudge>) {
+    /// Takes to heart what the hub has told, before the next turn.
+    pub fn take_nudge(&mut self, nudge: Nudge) {
         match nudge {
-            Some(Nudge::Effects(effects)) => self.perform(effects),
-            Some(Nudge::Look) => self.places.look = true,
-            Some(Nudge::Sooner) | None => {}
+            Nudge::Effects(effects) => self.perform(effects),
+            Nudge::Look => self.places.look = true,
+            Nudge::Sooner => {}
+            Nudge::Doubt => self.doubt(),
         }
+    }
+
+    /// A commit's outcome is not known: what follows from it is asked for again.
+    fn doubt(&mut self) {
+        self.in_doubt = true;
+        self.places.look = true;
     }
 
     /// A store that does not answer is asked again, later and later; nothing is decided meanwhile.

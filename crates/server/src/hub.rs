@@ -25,6 +25,8 @@ pub enum Nudge {
     Look,
     /// Something is due sooner than the driver thinks.
     Sooner,
+    /// A command may have been committed, and what follows from it was lost with the answer.
+    Doubt,
 }
 
 /// Commands in, notices out.
@@ -83,7 +85,15 @@ impl Hub {
             node: NodeId(self.node.load(Ordering::Relaxed)),
             idempotency,
         };
-        let mut commanded = self.store.command(request).await?;
+        let mut commanded = match self.store.command(request).await {
+            Ok(commanded) => commanded,
+            Err(failure) => {
+                if let Failure::Unknown(_) = failure {
+                    let _ = self.nudges.send(Nudge::Doubt);
+                }
+                return Err(failure);
+            }
+        };
         self.tell(std::mem::take(&mut commanded.notices));
         let effects = std::mem::take(&mut commanded.effects);
         let wakes_at = self.wakes_at.load(Ordering::Acquire);

@@ -1,2 +1,33 @@
 //! The real driver, engine and store in a hostile world under a virtual clock. Development only.
+//!
+//! [`simulate`] lives through one world: everything in it follows from its seed, so that what fails
+//! once fails again. After each commit the stored rows are held against a [model](model) that was
+//! written from the specification.
+//!
+//! | part | where |
+//! |---|---|
+//! | what is declared and asked for | `world`, `commands` |
+//! | work that hangs, fails, and answers twice | `work` |
+//! | commits that fail, crashes, clocks that jump | `faults`, `trouble` |
+//! | what must be | `model` |
+//! | planted bugs, to see that they are found | `sabotage` |
 #![forbid(unsafe_code)]
+
+mod clock;
+mod commands;
+mod faults;
+mod model;
+mod node;
+mod random;
+mod sabotage;
+mod simulation;
+mod trace;
+mod trouble;
+mod watch;
+mod work;
+mod world;
+
+pub use model::Violation;
+pub use sabotage::Sabotage;
+pub use simulation::{Failed, Options, Summary, simulate};
+pub use world::Rhythm;

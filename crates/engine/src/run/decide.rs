@@ -185,7 +185,7 @@ impl Decider<'_> {
 
     fn wake(&mut self, node: NodeId) {
         let now = self.now;
-        if self.run.status.has_ended() {
+        if self.run.status.has_ended() || self.run.status == RunStatus::Suspended {
             return;
         }
         if let Some(ending) = self.run.position.ending.clone() {
@@ -209,8 +209,13 @@ impl Decider<'_> {
     fn cancel(&mut self, reason: String) -> Result<(), Refusal> {
         use RunStatus::{Pending, Running, Suspended, Waiting};
         self.require("cancel", &[Pending, Running, Waiting, Suspended])?;
-        if self.run.position.ending.is_none() {
-            self.end_from_outside(Ending::Cancelled, reason);
+        match &mut self.run.position.ending {
+            None => self.end_from_outside(Ending::Cancelled, reason),
+            // Whoever cancels it does not want it tried again, also if its time was up already.
+            Some(ending) => {
+                ending.ending = Ending::Cancelled;
+                ending.message = reason;
+            }
         }
         Ok(())
     }

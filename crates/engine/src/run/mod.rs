@@ -380,6 +380,10 @@ impl Run {
         if self.status.has_ended() {
             return None;
         }
+        if self.status == RunStatus::Suspended {
+            // Only a person moves it on: a timeout would have it tried again.
+            return None;
+        }
         let limit = self.started_at.and_then(|at| at.checked_add(self.timeout).ok());
         match &self.position.ending {
             Some(ending) => Some(ending.until),

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::declared::{Declared, LARGEST_QUEUE};
 use super::refusal::Refusal;
-use super::upcoming::{Due, Upcoming, just_before, overdue_once};
+use super::upcoming::{Due, just_before, overdue_once};
 use super::{Active, Decider, Start, Status};
 use crate::policy::overlap::Overlap;
 
@@ -38,15 +38,16 @@ impl Decider<'_, '_> {
     pub(super) fn revive(&mut self) -> Result<(), Refusal> {
         self.require("revive", &[Status::Done, Status::Dead])?;
         let after = self.now().max(self.schedule.progress.mark);
-        if self.next_from(after, self.now()).is_none() {
+        if self.upcoming().after(after).is_none() {
             return Err(Refusal::NoNextTime);
         }
-        let was_done = self.schedule.status == Status::Done;
+        // A new life has all its repeats before it.
+        let is_used_up = self.schedule.status == Status::Done || self.remaining() == Some(0);
         self.set_status(Status::Active);
         let progress = &mut self.schedule.progress;
         progress.current_retry = 0;
         progress.last_error = None;
-        if was_done {
+        if is_used_up {
             (progress.repeats, progress.current_repeat) = (0, 0);
         }
         self.begin_again();
@@ -59,22 +60,20 @@ impl Decider<'_, '_> {
         let progress = &mut self.schedule.progress;
         progress.anchor = now;
         progress.mark = progress.mark.max(now);
-        self.schedule.progress.next = self.next_from(self.schedule.progress.mark, now);
+        self.schedule.progress.next = self.next_after(self.schedule.progress.mark);
     }
 
     /// The next time after the instant, if the repeat limit allows one.
     fn next_after(&self, after: Timestamp) -> Option<Due> {
-        let upcoming = Upcoming { plan: self.situation.plan, overrides: self.situation.overrides };
-        upcoming.after(after).filter(|_| self.remaining() != Some(0))
-    }
-
-    /// The same for an interval that is anchored anew: the plan was built with the old anchor.
-    fn next_from(&self, after: Timestamp, anchor: Timestamp) -> Option<Due> {
-        let timing = &self.situation.plan.timing;
-        match timing.reanchored(anchor) {
-            Some(timing) => timing.next_after(after).map(Due::from),
-            None => self.next_after(after),
-        }
+        let progress = &self.schedule.progress;
+        let is_idle = progress.active.is_empty() && progress.queued.is_empty();
+        let next = match self.follows_completion() {
+            // It counts from the end of what is going on, and nothing of it can be moved.
+            true if !is_idle => None,
+            true => self.situation.plan.timing.next_after(after).map(Due::from),
+            false => self.upcoming().after(after),
+        };
+        next.filter(|_| self.remaining() != Some(0))
     }
 
     pub(super) fn edit(&mut self, declared: Declared) {
@@ -88,9 +87,15 @@ impl Decider<'_, '_> {
             self.schedule.progress.mark = self.schedule.progress.mark.max(now);
         }
         if (moved || limit_changed) && self.schedule.status == Status::Active {
-            self.schedule.progress.next = match self.next_after(self.schedule.progress.mark) {
-                None if moved => self.overdue(),
-                next => next,
+            self.schedule.progress.next = match self.schedule.progress.next {
+                // An interval from completion that counts already goes on as it was.
+                Some(next) if self.follows_completion() && !moved => {
+                    Some(next).filter(|_| self.remaining() != Some(0))
+                }
+                _ => match self.next_after(self.schedule.progress.mark) {
+                    None if moved => self.overdue(),
+                    next => next,
+                },
             };
             self.finish_if_exhausted();
         }
@@ -105,10 +110,11 @@ impl Decider<'_, '_> {
 
     /// The rule is the same, but what it means has changed.
     pub(super) fn recompute(&mut self) {
-        // One that counts from the end of a run depends on neither, and the end is not in the mark.
-        let counts_from_end = matches!(self.situation.plan.timing.rule(), Rule::AfterCompletion(_));
-        let waits = self.schedule.status == Status::Active && self.schedule.progress.next.is_some();
-        if waits && !counts_from_end {
+        let counts = self.follows_completion();
+        if self.schedule.status == Status::Active
+            && self.schedule.progress.next.is_some()
+            && !counts
+        {
             self.schedule.progress.next = self.next_after(self.schedule.progress.mark);
             self.finish_if_exhausted();
         }
@@ -158,6 +164,10 @@ pub fn backfilled(
     to: Timestamp,
     limit: u32,
 ) -> Result<Vec<Due>, Refusal> {
+    // What counts from the end of a run has no times but the next.
+    if matches!(plan.timing.rule(), Rule::AfterCompletion(_)) {
+        return Err(Refusal::NothingThere);
+    }
     let due = plan.timing.after(just_before(from)).map(Due::from);
     let due = due.skip_while(|due| due.effective < from).take_while(|due| due.effective <= to);
     let found: Vec<Due> = due.take(limit as usize + 1).collect();

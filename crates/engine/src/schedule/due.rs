@@ -1,10 +1,11 @@
 //! The wakeup of a schedule has come: what is due in (mark, now], and what becomes of it.
 
-use calendar::{CatchUp, Count, Fate, Policy, Roll, Rule};
+use calendar::{CatchUp, CaughtUp, Count, Fate, Policy, Roll, Rule};
 use jiff::{SignedDuration, Timestamp};
 
 use super::upcoming::{Due, OverrideAction, Upcoming, just_before};
 use super::{Active, Decider, Numbered, Queued, Status};
+use crate::ids::RunKey;
 use crate::ledger::{Entry, Outcome};
 use crate::moment::whole_millisecond;
 use crate::policy::overlap::{self, Verdict};
@@ -18,8 +19,12 @@ const LISTED_WITH_LIMIT: usize = 100_000;
 /// Days off in a row that are recorded one by one.
 const DAYS_OFF: usize = 32;
 
+/// The first and the last of several.
+type Ends = Option<(Due, Due)>;
+
 impl<'b> Decider<'_, 'b> {
     pub(super) fn due(&mut self) {
+        self.give_up_if_held();
         self.retry_due();
         if self.schedule.status == Status::Active {
             self.occurrences_due();
@@ -70,7 +75,18 @@ impl<'b> Decider<'_, 'b> {
         }
     }
 
-    fn upcoming(&self) -> Upcoming<'b> {
+    pub(super) fn follows_completion(&self) -> bool {
+        matches!(self.situation.plan.timing.rule(), Rule::AfterCompletion(_))
+    }
+
+    /// Nothing starts while the workflow is paused: what waits is given up, as by a pause.
+    fn give_up_if_held(&mut self) {
+        if let Some(reason) = self.situation.hold {
+            self.drop_waiting(reason);
+        }
+    }
+
+    pub(super) fn upcoming(&self) -> Upcoming<'b> {
         Upcoming { plan: self.situation.plan, overrides: self.situation.overrides }
     }
 
@@ -110,8 +126,11 @@ impl<'b> Decider<'_, 'b> {
             Some(remaining) => {
                 LISTED_WITH_LIMIT.min(usize::try_from(remaining).unwrap_or(usize::MAX))
             }
+            // Those that were moved by hand cannot be counted by the rule.
+            None if !self.situation.overrides.is_empty() => LISTED_WITH_LIMIT,
             None => LISTED + 1,
         };
+        let is_counted = self.remaining().is_none() && self.situation.overrides.is_empty();
         let now = self.now();
         let mut listed = Vec::new();
         let mut at = self.schedule.progress.next;
@@ -119,7 +138,7 @@ impl<'b> Decider<'_, 'b> {
             listed.push(due);
             at = self.upcoming().after(due.effective);
         }
-        if listed.len() > LISTED && self.remaining().is_none() {
+        if listed.len() > LISTED && is_counted {
             self.too_many_due();
         } else {
             self.listed_due(&listed);
@@ -147,6 +166,9 @@ impl<'b> Decider<'_, 'b> {
             self.pass(rest[rest.len() - 1]);
         }
         self.catch_up(runs, coalesced as u64);
+        for due in listed {
+            self.record_landing_with(*due);
+        }
     }
 
     /// Days off before it get their numbers first.
@@ -189,8 +211,9 @@ impl<'b> Decider<'_, 'b> {
         let caught_up = plan.catch_up.decide(&plan.timing, mark, now);
         let first = self.schedule.progress.next;
         let last = plan.timing.previous_before(just_after(now)).map(Due::from).or(first);
-        self.record_many(first.zip(last), caught_up.missed, Outcome::Missed);
-        self.record_many(first.zip(last), caught_up.coalesced, Outcome::Coalesced);
+        let (missed, coalesced) = self.ends(&caught_up, first, last);
+        self.record_many(missed, caught_up.missed, Outcome::Missed);
+        self.record_many(coalesced, caught_up.coalesced, Outcome::Coalesced);
         // The days off among so many are not told one by one.
         if let Some(before) = caught_up.run.first().map(|run| just_before(run.effective)) {
             self.schedule.progress.mark = self.schedule.progress.mark.max(before);
@@ -200,6 +223,29 @@ impl<'b> Decider<'_, 'b> {
         if let Some(last) = last {
             self.advance(last, self.following(last));
         }
+    }
+
+    /// The first and the last of those that are missed, and of those that are coalesced.
+    fn ends(&self, caught_up: &CaughtUp, first: Option<Due>, last: Option<Due>) -> (Ends, Ends) {
+        let CatchUp { policy, window, .. } = self.situation.plan.catch_up;
+        let timing = &self.situation.plan.timing;
+        let oldest = window.and_then(|window| self.now().checked_sub(window).ok());
+        let before = |at: Timestamp| timing.previous_before(at).map(Due::from);
+        let last_missed = match (policy, oldest) {
+            (Policy::None, _) => last,
+            (_, Some(oldest)) => before(oldest),
+            (_, None) => None,
+        };
+        let after_missed = last_missed.filter(|_| caught_up.missed.counted > 0);
+        let first_coalesced = match after_missed {
+            Some(missed) => timing.next_after(missed.effective).map(Due::from),
+            None => first,
+        };
+        let last_coalesced = match caught_up.run.first() {
+            Some(run) => before(run.effective),
+            None => last,
+        };
+        (first.zip(last_missed), first_coalesced.zip(last_coalesced))
     }
 
     /// One row for many.
@@ -231,10 +277,14 @@ impl<'b> Decider<'_, 'b> {
             return self.offer(occurrence);
         }
         let pace = self.situation.plan.catch_up.pace;
-        for (place, due) in runs.iter().enumerate() {
+        let mut place = 0;
+        for due in runs {
             let merged = if place == 0 { merged } else { 0 };
             let occurrence = self.number_with_days_off(*due, merged);
-            self.enqueue_paced(occurrence, place, pace);
+            if !self.is_set_aside(&occurrence) {
+                self.enqueue_paced(occurrence, place, pace);
+                place += 1;
+            }
         }
     }
 
@@ -268,16 +318,8 @@ impl<'b> Decider<'_, 'b> {
 
     /// One occurrence meets the override for it and the overlap policy.
     fn offer(&mut self, occurrence: Numbered) {
-        if let Some(reason) = self.situation.hold {
-            return self.record(&occurrence, Outcome::Skipped, reason, None);
-        }
-        let skip = self.upcoming().of(occurrence.due.nominal).and_then(|over| match over.action {
-            OverrideAction::Skip => Some(format!("skipped by {}", over.by)),
-            _ => None,
-        });
-        if let Some(reason) = skip {
-            self.schedule.progress.repeats -= 1;
-            return self.record(&occurrence, Outcome::Skipped, reason, None);
+        if self.is_set_aside(&occurrence) {
+            return;
         }
         let progress = &self.schedule.progress;
         let declared = &self.schedule.declared;
@@ -292,6 +334,22 @@ impl<'b> Decider<'_, 'b> {
             Verdict::Replace => self.replace(occurrence),
             Verdict::Fail => self.fail(occurrence),
         }
+    }
+
+    /// Skips the occurrence if the workflow is paused or someone said so.
+    fn is_set_aside(&mut self, occurrence: &Numbered) -> bool {
+        if let Some(reason) = self.situation.hold {
+            self.record(occurrence, Outcome::Skipped, reason, None);
+            return true;
+        }
+        let skip = self.upcoming().of(occurrence.due.nominal).and_then(|over| match over.action {
+            OverrideAction::Skip => Some(format!("skipped by {}", over.by)),
+            _ => None,
+        });
+        let Some(reason) = skip else { return false };
+        self.schedule.progress.repeats -= 1;
+        self.record(occurrence, Outcome::Skipped, reason, None);
+        true
     }
 
     fn start_now(&mut self, occurrence: Numbered) {
@@ -314,7 +372,7 @@ impl<'b> Decider<'_, 'b> {
             Some((OverrideAction::Move(_), by)) => {
                 return (Outcome::Moved, format!("moved by {by}{merged}"));
             }
-            Some((OverrideAction::Payload(_), by)) => {
+            Some((OverrideAction::Payload(_), by)) if whole_millisecond(plain) == due.nominal => {
                 return (Outcome::Started, format!("due, with a payload given by {by}{merged}"));
             }
             _ if whole_millisecond(plain) == due.nominal => {}
@@ -338,6 +396,10 @@ impl<'b> Decider<'_, 'b> {
 
     fn replace(&mut self, occurrence: Numbered) {
         self.drop_queued("a later one took its place");
+        // A retry that was to start in this very moment does not.
+        let unborn = std::mem::take(&mut self.decision.starts);
+        let is_unborn = |run: RunKey| unborn.iter().any(|start| start.run == run);
+        self.schedule.progress.active.retain(|active| !active.run().is_some_and(is_unborn));
         let runs = self.schedule.progress.active.iter().filter_map(Active::run);
         self.decision.cancels.extend(runs);
         // One that waits to be retried has no run to end: it is over now.
@@ -376,13 +438,12 @@ impl<'b> Decider<'_, 'b> {
         if self.schedule.status != Status::Active {
             return;
         }
+        let after_completion = self.follows_completion();
         let progress = &self.schedule.progress;
-        let after_completion =
-            matches!(self.situation.plan.timing.rule(), Rule::AfterCompletion(_));
         // An interval from completion goes on when the run has ended; if none started, from here.
         let idle = progress.active.is_empty() && progress.queued.is_empty();
         let following = match after_completion && idle {
-            true => self.situation.plan.timing.next_after(decided.effective).map(Due::from),
+            true => self.situation.plan.timing.next_after(self.now()).map(Due::from),
             false => following,
         };
         self.schedule.progress.next = following.filter(|_| !exhausted);
@@ -390,6 +451,7 @@ impl<'b> Decider<'_, 'b> {
 
     /// Starts what waits, if nothing is active any more and its time has come.
     pub(super) fn start_queued(&mut self) {
+        self.give_up_if_held();
         let now = self.now();
         while self.schedule.progress.active.is_empty() {
             let ready = |queued: &&Queued| queued.not_before.is_none_or(|at| at <= now);
@@ -410,7 +472,8 @@ impl<'b> Decider<'_, 'b> {
     /// Rows for the nominal times before `due` that fall on days off, and for those that land with it.
     fn record_days_off(&mut self, due: Due) {
         let timing = &self.situation.plan.timing;
-        if timing.calendar().is_none() || matches!(timing.rule(), Rule::WorkingDay(_)) {
+        let never_off = matches!(timing.rule(), Rule::WorkingDay(_) | Rule::AfterCompletion(_));
+        if timing.calendar().is_none() || never_off {
             return;
         }
         let from = self.schedule.progress.mark.checked_sub(timing.moved_by());

@@ -28,6 +28,13 @@ impl From<Occurrence> for Due {
     }
 }
 
+impl Override {
+    /// Whether it moved its occurrence to a time that is decided: it must not come again.
+    pub(crate) fn has_been(&self, mark: Timestamp) -> bool {
+        matches!(self.action, OverrideAction::Move(to) if to <= mark)
+    }
+}
+
 /// What someone wants of one occurrence.
 #[derive(Clone, Debug)]
 pub struct Override {
@@ -69,7 +76,8 @@ impl<'a> Upcoming<'a> {
             }
             _ => None,
         });
-        moved.chain(ruled).min_by_key(|due| due.effective)
+        // Of those at one instant the rule's own stands for the others: see `landing_with`.
+        ruled.into_iter().chain(moved).min_by_key(|due| due.effective)
     }
 
     fn ruled_after(&self, after: Timestamp) -> Option<Due> {

@@ -401,11 +401,19 @@ impl<B: Book> Turn<'_, B> {
         {
             return Ok(Err(refused));
         }
+        let known = self.book.overrides(id)?;
+        let over = known.iter().find(|over| over.nominal == nominal);
+        if let Some(slot) = self.schedules.get(&id)
+            && over.is_some_and(|over| over.has_been(slot.schedule.progress.mark))
+        {
+            let message = format!("The occurrence of {nominal} was moved, and has been already.");
+            return Ok(Err(Refused::Conflict(message)));
+        }
         self.writes.overrides.push(match action.clone() {
             Some(action) => OverrideWrite::Put(id, Override { nominal, action, by: by.clone() }),
             None => OverrideWrite::Delete(id, nominal),
         });
-        let mut overrides = self.book.overrides(id)?;
+        let mut overrides = known;
         overrides.retain(|over| over.nominal != nominal);
         overrides.extend(action.map(|action| Override { nominal, action, by }));
         let Some(slot) = self.schedules.get_mut(&id) else { return Ok(Ok(Answer::Schedule(id))) };
@@ -413,7 +421,9 @@ impl<B: Book> Turn<'_, B> {
         schedule.progress.has_overrides = !overrides.is_empty();
         slot.change = slot.change.max(Change::Progress);
         let plan = schedule.declared.plan(self.rules, schedule.progress.anchor, &id.to_string());
+        // What counts from the end of a run has nothing that could be overridden.
         if let Ok(plan) = plan
+            && !matches!(plan.timing.rule(), calendar::Rule::AfterCompletion(_))
             && schedule.status == Status::Active
             && schedule.progress.next.is_some()
         {

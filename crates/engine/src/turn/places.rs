@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Book, Turn};
-use crate::ids::WorkflowId;
+use crate::ids::{RunKey, WorkflowId};
 
 /// Workflows whose oldest pending run is looked at in one go.
 const LOOKED_AT: usize = 128;
@@ -38,10 +38,22 @@ impl<B: Book> Turn<'_, B> {
         let mut full = HashSet::new();
         while self.places.free > 0 {
             if !self.serve_each(&mut full)? {
-                return Ok(());
+                return self.begin_new_ones();
             }
         }
         self.places.look = true;
+        Ok(())
+    }
+
+    /// Runs of this turn that found no place at first: the book does not know them yet.
+    fn begin_new_ones(&mut self) -> Result<(), B::Error> {
+        let is_new = |key: &&RunKey| self.runs.get(*key).is_some_and(|slot| slot.is_new);
+        let new: Vec<RunKey> = self.run_order.iter().filter(is_new).copied().collect();
+        for key in new {
+            if self.is_pending(key) {
+                self.try_begin(key)?;
+            }
+        }
         Ok(())
     }
 

@@ -45,8 +45,13 @@ impl<B: Book> Turn<'_, B> {
             self.writes.nodes_gone.push(node);
         }
         for key in owned {
-            let _ = self.decide_run(key, Input::OwnerGone(self.node))?;
-            self.writes.taken_over += 1;
+            self.load_run(key)?;
+            // It may have ended or been taken over in this very turn.
+            let owner = self.runs.get(&key).and_then(|slot| slot.run.position.owner);
+            if owner == Some(node) {
+                let _ = self.decide_run(key, Input::OwnerGone(self.node))?;
+                self.writes.taken_over += 1;
+            }
         }
         Ok(())
     }
@@ -58,8 +63,13 @@ impl<B: Book> Turn<'_, B> {
             self.load_run(key)?;
             let Some(slot) = self.runs.get(&key) else { continue };
             let run = &slot.run;
+            if run.position.ending.is_some() {
+                // Telling it twice to end does no harm.
+                self.effects.push(Effect::Cancel { run: key, token: run.position.token });
+            }
             let is_lost = run.position.owner == Some(self.node)
                 && !performed.contains(&(key, run.position.token))
+                && run.position.ending.is_none()
                 && !self.effects.iter().any(|effect| effect.run() == key);
             if !is_lost {
                 continue;
@@ -107,14 +117,32 @@ impl<B: Book> Turn<'_, B> {
             slot.is_changed = true;
         }
         let _ = self.decide_run(key, Input::Begin(self.node))?;
+        if let Some(schedule) = self.runs.get(&key).and_then(|slot| slot.run.schedule) {
+            self.load_schedule(schedule)?;
+        }
         self.note_begun(key);
         Ok(true)
     }
 
     /// The ledger says that an occurrence which had to wait for a place has started.
     fn note_begun(&mut self, key: RunKey) {
-        let Some(slot) = self.runs.get(&key).filter(|slot| !slot.is_new) else { return };
-        let run = &slot.run;
+        let Some(slot) = self.runs.get(&key) else { return };
+        let RunId::Occurrence { schedule, n, .. } = slot.run.id else { return };
+        let waited = |entry: &mut Entry| entry.run == Some(key) && entry.outcome == Outcome::Queued;
+        if slot.is_new && !self.ledger_entry(schedule, n).is_some_and(waited) {
+            return;
+        }
+        let is_moved = self.is_moved(key);
+        let (outcome, why) = match is_moved {
+            true => (Outcome::Moved, "moved; it had to wait for a free place"),
+            false => (Outcome::Started, "due; it had to wait for a free place"),
+        };
+        self.record_run(key, outcome, why);
+    }
+
+    /// Writes the ledger row of a run that has its place, or will never have one.
+    fn record_run(&mut self, key: RunKey, outcome: Outcome, reason: &'static str) {
+        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return };
         let (RunId::Occurrence { schedule, n, retry: 0 }, Some(nominal), Some(effective)) =
             (&run.id, run.nominal, run.effective)
         else {
@@ -128,10 +156,28 @@ impl<B: Book> Turn<'_, B> {
             last_nominal: nominal,
             effective,
             decided_at: self.moment.now,
-            outcome: Outcome::Started,
-            reason: "due; it had to wait for a free place".into(),
+            outcome,
+            reason: reason.into(),
             run: Some(key),
         });
+    }
+
+    /// Whether the run's occurrence happens at another time than the rule says; the spread is no move.
+    fn is_moved(&self, key: RunKey) -> bool {
+        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return false };
+        let (Some(id), Some(nominal), Some(effective)) = (run.schedule, run.nominal, run.effective)
+        else {
+            return false;
+        };
+        let Some(slot) = self.schedules.get(&id).filter(|_| nominal != effective) else {
+            return nominal != effective;
+        };
+        let Schedule { declared, progress, .. } = &slot.schedule;
+        let plan = declared.plan(self.rules, progress.anchor, &id.to_string());
+        plan.is_ok_and(|plan| {
+            let plain = effective.checked_sub(plan.timing.moved_by()).unwrap_or(effective);
+            plain != nominal
+        })
     }
 
     /// Creates the run of an occurrence or of a start by hand, and begins it if it can.
@@ -295,6 +341,9 @@ impl<B: Book> Turn<'_, B> {
         let Some(ending) = run.ending() else { return Ok(()) };
         let error = run.error.as_ref().map(said);
         self.places.look = true;
+        if !begun {
+            self.record_run(key, Outcome::Dropped, "cancelled while it waited for a free place");
+        }
         if let Some(slot) = self.load_workflow(workflow)? {
             if slot.workflow.by_hand == Some(key) {
                 slot.workflow.by_hand = None;

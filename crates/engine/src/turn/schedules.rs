@@ -37,6 +37,8 @@ impl<B: Book> Turn<'_, B> {
             Input::Edit(declared) if declared.timing != slot.schedule.declared.timing => {
                 self.moment.now
             }
+            // From now on: an interval counts from here.
+            Input::Resume { catch_up: false } | Input::Revive => self.moment.now,
             _ => slot.schedule.progress.anchor,
         };
         let spread_key = spread_key(declared, id);

@@ -173,3 +173,39 @@ fn breaches(connection: &Connection, invariant: &Invariant) -> Result<Vec<String
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::sqlite::{Sqlite, SqliteOptions};
+    use crate::{Store as _, TurnRequest};
+    use engine::turn::Places;
+    use engine::{Moment, NodeId};
+    use futures_util::FutureExt as _;
+
+    /// A partial index is used only where the query repeats its condition; else it does not prepare.
+    #[test]
+    fn every_question_about_open_runs_finds_its_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions { inline: true, ..SqliteOptions::default() };
+        let zones = calendar::Zones::bundled();
+        let store = Sqlite::open(&folder.path().join("x.db"), zones, options).unwrap();
+        let now = "2026-03-01T00:00:00Z".parse().unwrap();
+        let moment = Moment::new(now, now);
+        let joined = |name| store.join(name, moment).now_or_never().unwrap().unwrap().node;
+        let (first, second) = (joined("a"), joined("a"));
+        let request = |node: NodeId| TurnRequest {
+            moment,
+            node,
+            reports: Vec::new(),
+            limit: 10,
+            places: Places::new(1),
+            performed: Some(Vec::new()),
+        };
+        store.turn(request(second)).now_or_never().unwrap().unwrap();
+        assert_eq!(store.check(now, true).now_or_never().unwrap().unwrap(), []);
+        store.stats(now).now_or_never().unwrap().unwrap();
+        for node in [first, second] {
+            store.leave(node).now_or_never().unwrap().unwrap();
+        }
+    }
+}

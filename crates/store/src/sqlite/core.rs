@@ -49,7 +49,7 @@ impl Core {
         for report in request.reports {
             refused += usize::from(turn.report(report.run, report.token, report.end)?.is_err());
         }
-        for wakeup in &due {
+        for (_, wakeup) in &due {
             turn.wake(*wakeup)?;
         }
         if let Some(performed) = &request.performed {
@@ -73,12 +73,7 @@ impl Core {
     }
 
     /// Claims what is due, in order of its time.
-    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Wakeup>, Failure> {
-        let due = self.due_with_times(now, limit)?;
-        Ok(due.into_iter().map(|(_, wakeup)| wakeup).collect())
-    }
-
-    fn due_with_times(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
+    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
         let sql =
             "SELECT due, kind, id FROM wakeups WHERE due <= ?1 ORDER BY due, kind, id LIMIT ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -97,13 +92,18 @@ impl Core {
     /// A wakeup that was claimed and is still there, due as before, would be claimed for ever. If what
     /// it is for is gone or waits for another time, so goes the wakeup; else it is looked at a little
     /// later.
-    fn settle_leftovers(&mut self, claimed: &[Wakeup], now: Timestamp) -> Result<(), Failure> {
+    fn settle_leftovers(
+        &mut self,
+        claimed: &[(i64, Wakeup)],
+        now: Timestamp,
+    ) -> Result<(), Failure> {
         if self.next_wakeup()?.is_none_or(|next| next > now) {
             return Ok(());
         }
-        let claimed: HashSet<&Wakeup> = claimed.iter().collect();
-        for (due, wakeup) in self.due_with_times(now, claimed.len())? {
-            if !claimed.contains(&wakeup) {
+        let claimed: HashSet<&(i64, Wakeup)> = claimed.iter().collect();
+        for (due, wakeup) in self.due(now, claimed.len())? {
+            // One that is due again, but at another time, has come further.
+            if !claimed.contains(&(due, wakeup)) {
                 continue;
             }
             let wants = match wakeup {

@@ -1,0 +1,192 @@
+//! What people and programs ask for, at any time and in any state.
+
+use std::sync::Arc;
+
+use engine::definition::{ReadContext, read};
+use engine::run::Resolution;
+use engine::schedule::{OverrideAction, Status};
+use engine::turn::{Command, NewRun, NewSchedule, Verb};
+use engine::{ScheduleId, WorkflowId};
+use jiff::SignedDuration;
+use serde_json::value::RawValue;
+
+use crate::clock::instant;
+use crate::model::{Kept, Model};
+use crate::random::Random;
+use crate::world::{self, Rhythm};
+
+/// Someone who asks for things.
+pub(crate) struct People {
+    random: Random,
+    rhythm: Rhythm,
+    /// At most so many schedules besides those of triggers.
+    most: usize,
+    asked: u64,
+}
+
+impl People {
+    pub(crate) fn new(random: Random, rhythm: Rhythm, most: usize) -> People {
+        People { random, rhythm, most, asked: 0 }
+    }
+
+    /// A workflow, new or in a new version.
+    pub(crate) fn save(&mut self, model: &Model, name: &str, now: i64) -> Option<Command> {
+        let source = world::definition(&mut self.random, name, self.rhythm, now);
+        let rules = &model.rules;
+        let zones = rules.zones();
+        let known = |id: &str| rules.calendar(id).cloned();
+        let context = ReadContext { zones, now: instant(now), known_calendar: &known };
+        let definition = read(&source, &context);
+        debug_assert!(definition.is_ok(), "{source}\n{definition:?}");
+        let definition = Arc::new(definition.ok()?);
+        let publish = self.random.chance(900);
+        Some(Command::SaveWorkflow { source, definition, publish })
+    }
+
+    pub(crate) fn create(&mut self, model: &Model, now: i64) -> Option<Command> {
+        let live: Vec<i64> =
+            model.workflows.values().filter(|row| row.live.is_some()).map(|row| row.id).collect();
+        if live.is_empty() || model.schedules.len() >= self.most {
+            return None;
+        }
+        self.asked += 1;
+        let name = format!("schedule {}", self.asked);
+        let declared = world::schedule(&mut self.random, &name, self.rhythm, now);
+        let workflow = WorkflowId(self.random.pick(&live));
+        Some(Command::CreateSchedules(vec![NewSchedule { workflow, trigger: None, declared }]))
+    }
+
+    /// Something, if it makes sense at present.
+    pub(crate) fn ask(&mut self, model: &Model, now: i64) -> Option<Command> {
+        let id = self.some_schedule(model)?;
+        let kept = model.schedules.get(&id)?;
+        match self.random.below(24) {
+            0 | 1 => self.create(model, now),
+            2..=5 => Some(self.control(kept)),
+            6 => {
+                let run = self.new_run();
+                Some(Command::StartSchedule { id: ScheduleId(id), run })
+            }
+            7 => self.start_workflow(model),
+            8 | 9 => self.edit(id, now),
+            10..=12 => self.override_one(kept, now),
+            13 => Some(Command::DeleteSchedules(vec![ScheduleId(id)])),
+            14 | 15 => Some(self.backfill(id, now)),
+            16..=18 => self.about_a_run(model),
+            19 => {
+                let name =
+                    model.workflows.values().nth(self.random.below(model.workflows.len()))?;
+                self.save(model, &name.name.clone(), now)
+            }
+            20 => {
+                let row = model.workflows.values().nth(self.random.below(model.workflows.len()))?;
+                Some(Command::PublishWorkflow(WorkflowId(row.id)))
+            }
+            21 => {
+                let row = model.workflows.values().nth(self.random.below(model.workflows.len()))?;
+                Some(Command::PauseWorkflow { id: WorkflowId(row.id), paused: !row.paused })
+            }
+            22 => Some(Command::Recompute(vec![ScheduleId(id)])),
+            _ => self.resolve(model),
+        }
+    }
+
+    fn some_schedule(&mut self, model: &Model) -> Option<i64> {
+        model.schedules.keys().nth(self.random.below(model.schedules.len())).copied()
+    }
+
+    fn new_run(&mut self) -> NewRun {
+        self.asked += 1;
+        let id = u128::from(self.asked) << 64 | u128::from(self.random.next());
+        NewRun { id, payload: None, by: "someone".to_owned() }
+    }
+
+    /// Mostly what the status allows, sometimes not.
+    fn control(&mut self, kept: &Kept) -> Command {
+        let id = ScheduleId(kept.row.id);
+        let resume = Verb::Resume { catch_up: self.random.chance(300) };
+        let fitting = match kept.row.status {
+            Status::Active => Verb::Pause,
+            Status::Paused => resume,
+            Status::Done | Status::Dead => Verb::Revive,
+        };
+        let any = [Verb::Pause, resume, Verb::Revive, Verb::Enable, Verb::Disable];
+        let verb = if self.random.chance(800) { fitting } else { self.random.pick(&any) };
+        Command::ControlSchedule { id, verb }
+    }
+
+    fn start_workflow(&mut self, model: &Model) -> Option<Command> {
+        let row = model.workflows.values().nth(self.random.below(model.workflows.len()))?;
+        Some(Command::StartWorkflow { id: WorkflowId(row.id), run: self.new_run() })
+    }
+
+    fn edit(&mut self, id: i64, now: i64) -> Option<Command> {
+        let patch = match self.random.below(5) {
+            0 => format!("{{{}}}", world::rule(&mut self.random, self.rhythm, now).get(2..)?),
+            1 => format!("{{\"total_repeats\": {}}}", self.random.spread(1, 100)),
+            2 => format!("{{\"max_retries\": {}}}", self.random.between(0, 4)),
+            3 => format!("{{\"description\": \"edit {}\"}}", self.random.below(1000)),
+            _ => {
+                let overlap = self.random.pick(&["skip", "queue", "cancel", "allow", "queue_all"]);
+                format!("{{\"overlap\": \"{overlap}\"}}")
+            }
+        };
+        Some(Command::EditSchedule { id: ScheduleId(id), patch })
+    }
+
+    fn override_one(&mut self, kept: &Kept, now: i64) -> Option<Command> {
+        let (id, by) = (ScheduleId(kept.row.id), "someone".to_owned());
+        if !kept.overrides.is_empty() && self.random.chance(250) {
+            let (nominal, _) = kept.overrides[self.random.below(kept.overrides.len())];
+            return Some(Command::Override { id, nominal: instant(nominal), action: None, by });
+        }
+        let (_, from) = kept.next?;
+        let coming: Vec<_> = kept.timing.after(instant(from - 1)).take(4).collect();
+        let due = coming.get(self.random.below(coming.len()))?;
+        let action = match self.random.below(4) {
+            0 => OverrideAction::Skip,
+            1 => OverrideAction::Payload(RawValue::NULL.to_owned()),
+            // Onto another one.
+            2 => OverrideAction::Move(coming.get(self.random.below(coming.len()))?.effective),
+            _ => {
+                let to = now + self.random.spread(1_000, 86_400_000);
+                OverrideAction::Move(instant(to))
+            }
+        };
+        Some(Command::Override { id, nominal: due.nominal, action: Some(action), by })
+    }
+
+    fn backfill(&mut self, id: i64, now: i64) -> Command {
+        let to = now - self.random.spread(1, 86_400_000);
+        let from = to - self.random.spread(60_000, 86_400_000);
+        Command::Backfill {
+            id: ScheduleId(id),
+            from: instant(from),
+            to: instant(to),
+            limit: self.random.spread(1, 20) as u32,
+            pace: self.random.chance(300).then(|| SignedDuration::from_secs(30)),
+        }
+    }
+
+    fn about_a_run(&mut self, model: &Model) -> Option<Command> {
+        if self.random.chance(300) && !model.ended.is_empty() {
+            let row = &model.ended[self.random.below(model.ended.len())];
+            let run = self.new_run();
+            return Some(Command::RetryRun {
+                id: row.id(),
+                from_start: self.random.chance(500),
+                run,
+            });
+        }
+        let row = model.runs.values().nth(self.random.below(model.runs.len()))?;
+        Some(Command::CancelRun { id: row.id(), reason: "someone cancels".to_owned() })
+    }
+
+    pub(crate) fn resolve(&mut self, model: &Model) -> Option<Command> {
+        let suspended =
+            |row: &&crate::watch::RunRow| row.status == engine::run::RunStatus::Suspended;
+        let row = model.runs.values().find(suspended)?;
+        let all = [Resolution::Applied, Resolution::DidNotHappen, Resolution::Failed];
+        Some(Command::ResolveRun { id: row.id(), resolution: self.random.pick(&all) })
+    }
+}

@@ -1,0 +1,303 @@
+//! A store that fails as stores do: before the commit, after it, slowly, and with the node.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::schedule::Override;
+use engine::turn::Command;
+use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
+use jiff::Timestamp;
+use store::{
+    Answered, CalendarView, CommandRequest, Commanded, Failure, Finding, Joined, LedgerQuery,
+    LedgerRow, Page, Report, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats,
+    Store, TurnRequest, Turned, WorkflowQuery, WorkflowView,
+};
+
+use crate::clock::Time;
+use crate::random::Random;
+use crate::sabotage::Tampering;
+
+/// How often things go wrong, in a thousand commits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rates {
+    pub(crate) unavailable: u32,
+    pub(crate) unknown: u32,
+    pub(crate) crash: u32,
+    pub(crate) slow: u32,
+    /// The slowest commit, in milliseconds.
+    pub(crate) slowest: i64,
+}
+
+impl Rates {
+    pub(crate) fn random(random: &mut Random) -> Rates {
+        Rates {
+            unavailable: random.pick(&[0, 5, 30]),
+            unknown: random.pick(&[0, 5, 30]),
+            crash: random.pick(&[0, 3, 15]),
+            slow: random.pick(&[0, 10, 50]),
+            slowest: random.pick(&[500, 10_000, 120_000]),
+        }
+    }
+}
+
+/// What was asked of the store, as the driver and the hub meant it.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Turn { reports: Vec<Report> },
+    Command(Box<Command>),
+    Join,
+}
+
+/// What is known of a request.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) asked: Asked,
+    /// What the clock showed.
+    pub(crate) now: i64,
+    /// Whether it may have changed something.
+    pub(crate) reached: bool,
+    /// Reports that were refused, if the answer arrived.
+    pub(crate) refused: Option<usize>,
+    /// What went wrong.
+    pub(crate) failure: Option<String>,
+}
+
+/// What the faulty store and the world share.
+pub(crate) struct Desk {
+    pub(crate) time: Arc<Time>,
+    state: Mutex<State>,
+    pub(crate) tampering: Tampering,
+}
+
+struct State {
+    random: Random,
+    rates: Rates,
+    records: Vec<Record>,
+    crashed: bool,
+}
+
+/// What goes wrong with one commit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    None,
+    Unavailable,
+    LostBefore,
+    LostAfter,
+    CrashBefore,
+    CrashAfter,
+}
+
+impl Desk {
+    pub(crate) fn new(time: Arc<Time>, random: Random, tampering: Tampering) -> Desk {
+        let (rates, records, crashed) = (Rates::default(), Vec::new(), false);
+        Desk { time, state: Mutex::new(State { random, rates, records, crashed }), tampering }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_rates(&self, rates: Rates) {
+        self.state().rates = rates;
+    }
+
+    pub(crate) fn records(&self) -> Vec<Record> {
+        std::mem::take(&mut self.state().records)
+    }
+
+    /// Whether the node has died since the last time.
+    pub(crate) fn take_crash(&self) -> bool {
+        std::mem::take(&mut self.state().crashed)
+    }
+
+    fn fault(&self) -> Fault {
+        let mut state = self.state();
+        let Rates { unavailable, unknown, crash, slow, slowest } = state.rates;
+        if state.random.chance(slow) {
+            self.time.pass(state.random.spread(1, slowest));
+        }
+        let half = state.random.chance(500);
+        if state.random.chance(unavailable) {
+            Fault::Unavailable
+        } else if state.random.chance(unknown) {
+            if half { Fault::LostBefore } else { Fault::LostAfter }
+        } else if state.random.chance(crash) {
+            if half { Fault::CrashBefore } else { Fault::CrashAfter }
+        } else {
+            Fault::None
+        }
+    }
+
+    /// Carries out a commit, or not, and answers, or not.
+    fn commit<T>(
+        &self,
+        asked: Asked,
+        work: impl FnOnce() -> Result<T, Failure>,
+        refused: impl FnOnce(&T) -> usize,
+    ) -> Result<T, Failure> {
+        let now = self.time.wall();
+        let fault = self.fault();
+        let reached = matches!(fault, Fault::None | Fault::LostAfter | Fault::CrashAfter);
+        let result = if reached { work() } else { Err(lost("before the commit")) };
+        let result = match (fault, result) {
+            (Fault::None, result) => result,
+            (Fault::Unavailable, _) => Err(Failure::Unavailable("simulated".to_owned())),
+            // A refusal is known before the commit: it cannot be lost with the commit's outcome.
+            (Fault::LostAfter, Err(failure)) => Err(failure),
+            (Fault::CrashBefore | Fault::CrashAfter, _) => {
+                self.state().crashed = true;
+                Err(lost("with the node"))
+            }
+            (_, _) => Err(lost("on the way")),
+        };
+        let refused = result.as_ref().ok().map(refused);
+        let failure = result.as_ref().err().map(ToString::to_string);
+        self.state().records.push(Record { asked, now, reached, refused, failure });
+        result
+    }
+}
+
+fn lost(wher: &str) -> Failure {
+    Failure::Unknown(format!("simulated: lost {wher}"))
+}
+
+/// The real store behind the desk.
+pub(crate) struct FaultyStore {
+    pub(crate) real: Arc<dyn Store>,
+    pub(crate) desk: Arc<Desk>,
+}
+
+/// The inline store has answered before it returns.
+pub(crate) fn answer<T>(answered: Answered<'_, T>) -> Result<T, Failure> {
+    use futures_util::FutureExt as _;
+    let not_ready = || Err(Failure::Unavailable("the answer is not there at once".to_owned()));
+    answered.now_or_never().unwrap_or_else(not_ready)
+}
+
+fn ready<'a, T: Send + 'a>(result: Result<T, Failure>) -> Answered<'a, T> {
+    Box::pin(std::future::ready(result))
+}
+
+impl Store for FaultyStore {
+    fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined> {
+        ready(self.desk.commit(Asked::Join, || answer(self.real.join(name, moment)), |_| 0))
+    }
+
+    fn renew(&self, node: NodeId, until: Timestamp) -> Answered<'_, ()> {
+        self.real.renew(node, until)
+    }
+
+    fn leave(&self, node: NodeId) -> Answered<'_, ()> {
+        self.real.leave(node)
+    }
+
+    fn turn(&self, request: TurnRequest) -> Answered<'_, Turned> {
+        let asked = Asked::Turn { reports: request.reports.clone() };
+        let tampering = &self.desk.tampering;
+        let work = || {
+            let request = tampering.request(request);
+            let again = tampering.again(&request);
+            let mut turned = answer(self.real.turn(request))?;
+            if let Some(again) = again {
+                turned = answer(self.real.turn(again))?;
+            }
+            Ok(tampering.answer(turned, self.desk.time.wall()))
+        };
+        ready(self.desk.commit(asked, work, |turned| turned.refused))
+    }
+
+    fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {
+        let asked = Asked::Command(Box::new(request.command.clone()));
+        ready(self.desk.commit(asked, || answer(self.real.command(request)), |_| 0))
+    }
+
+    fn put_calendar(&self, id: &str, spec: &str, moment: Moment) -> Answered<'_, Vec<ScheduleId>> {
+        self.real.put_calendar(id, spec, moment)
+    }
+
+    fn delete_calendar(&self, id: &str) -> Answered<'_, bool> {
+        self.real.delete_calendar(id)
+    }
+
+    fn outdated(
+        &self,
+        zones: &str,
+        after: ScheduleId,
+        limit: usize,
+    ) -> Answered<'_, Vec<ScheduleId>> {
+        self.real.outdated(zones, after, limit)
+    }
+
+    fn expire(
+        &self,
+        now: Timestamp,
+        keep: jiff::SignedDuration,
+        limit: usize,
+    ) -> Answered<'_, store::Expired> {
+        self.real.expire(now, keep, limit)
+    }
+
+    fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>> {
+        self.real.schedules(query)
+    }
+
+    fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>> {
+        self.real.schedule(id)
+    }
+
+    fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>> {
+        self.real.schedules_by_id(ids)
+    }
+
+    fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>> {
+        self.real.coming(limit)
+    }
+
+    fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>> {
+        self.real.ledger(query)
+    }
+
+    fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
+        self.real.overrides(id)
+    }
+
+    fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
+        self.real.runs(query)
+    }
+
+    fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
+        self.real.run(id)
+    }
+
+    fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {
+        self.real.workflows(query)
+    }
+
+    fn workflow(
+        &self,
+        id_or_name: &str,
+        revision: Option<u32>,
+    ) -> Answered<'_, Option<WorkflowView>> {
+        self.real.workflow(id_or_name, revision)
+    }
+
+    fn calendars(&self) -> Answered<'_, Vec<CalendarView>> {
+        self.real.calendars()
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        self.real.rules()
+    }
+
+    fn stats(&self, now: Timestamp) -> Answered<'_, Stats> {
+        self.real.stats(now)
+    }
+
+    fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
+        self.real.check(now, repair)
+    }
+
+    fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
+        self.real.backup(to)
+    }
+}

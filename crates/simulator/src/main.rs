@@ -1,0 +1,91 @@
+//! `simulate`: worlds one after the other, until one fails.
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, reason = "progress and findings are this program's output")]
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use simulator::{Failed, Options, Summary, simulate};
+
+#[derive(Parser)]
+#[command(name = "simulate", about = "Lives through simulated worlds until one fails")]
+struct Arguments {
+    /// This world alone, or the first of several
+    #[arg(long)]
+    seed: Option<u64>,
+    /// So many worlds
+    #[arg(long)]
+    seeds: Option<u64>,
+    /// For so long
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// A year of a hundred schedules instead of small worlds
+    #[arg(long)]
+    year: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let begin = now();
+    let limit = arguments.minutes.map(|minutes| Duration::from_secs(minutes * 60));
+    let first = arguments.seed.unwrap_or(1);
+    let alone = arguments.seed.is_some() && arguments.seeds.is_none() && limit.is_none();
+    let count = arguments.seeds.unwrap_or(if alone { 1 } else { u64::MAX });
+    let mut total = Summary::default();
+    let mut told = begin;
+    for seed in first..first.saturating_add(count) {
+        let options = if arguments.year { Options::year() } else { Options::small(seed) };
+        match simulate(seed, options) {
+            Ok(summary) => add(&mut total, &summary),
+            Err(failed) => return fail(seed, arguments.year, &failed),
+        }
+        if told.elapsed() > Duration::from_secs(5) {
+            tell(seed - first + 1, &total, begin);
+            told = now();
+        }
+        if limit.is_some_and(|limit| begin.elapsed() > limit) {
+            break;
+        }
+        if seed - first + 1 == count {
+            tell(count, &total, begin);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn add(total: &mut Summary, summary: &Summary) {
+    total.occurrences += summary.occurrences;
+    total.runs += summary.runs;
+    total.steps += summary.steps;
+    total.crashes += summary.crashes;
+    total.days += summary.days;
+}
+
+fn tell(seeds: u64, total: &Summary, begin: Instant) {
+    let seconds = begin.elapsed().as_secs_f64();
+    println!(
+        "{seeds} seeds, {:.2} virtual years, {} occurrences ({:.0}/s), {} runs, {} crashes, {seconds:.1} s",
+        total.days as f64 / 365.0,
+        total.occurrences,
+        total.occurrences as f64 / seconds,
+        total.runs,
+        total.crashes,
+    );
+}
+
+fn fail(seed: u64, year: bool, failed: &Failed) -> ExitCode {
+    println!("{}\n{}", failed.state, failed.trace);
+    println!(
+        "seed {seed}, step {}: {}: {}",
+        failed.step, failed.violation.checker, failed.violation.message
+    );
+    let year = if year { " --year" } else { "" };
+    println!("again: cargo xtask simulate --seed {seed}{year}");
+    ExitCode::FAILURE
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long it takes is shown to a person")]
+fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,198 @@
+//! One commit, held against what must be.
+
+use std::collections::BTreeMap;
+
+use engine::run::RunStatus;
+use engine::schedule::Status;
+
+use super::runs::Moved;
+use super::{Cause, Checked, Kept, Model, broken};
+use crate::watch::{Changes, LedgerRow, RunRow, ScheduleRow};
+
+/// What one commit has done to one schedule.
+#[derive(Debug)]
+pub(super) struct Touched {
+    pub(super) before: Status,
+    pub(super) after: Status,
+    /// Whether the workflow was paused before and after.
+    pub(super) on_hold: bool,
+    /// Whether something was active or waiting before.
+    pub(super) was_busy: bool,
+    /// Whether a run has failed for the last time.
+    pub(super) gave_up: bool,
+    /// Whether anything of it has ended.
+    pub(super) has_ended: bool,
+    pub(super) created: Vec<RunRow>,
+    pub(super) ledger: Vec<(u64, Option<LedgerRow>)>,
+}
+
+/// All of them, by schedule.
+pub(super) type TouchedAll = BTreeMap<i64, Touched>;
+
+impl Model {
+    /// Takes over what a commit has changed, or says what must not be. `refused` is how many reports
+    /// the store says it refused, if its answer arrived.
+    pub(crate) fn commit(
+        &mut self,
+        cause: &Cause,
+        now: i64,
+        refused: Option<usize>,
+        changes: Changes,
+    ) -> Checked {
+        let paused_before: Vec<i64> = self.paused_workflows();
+        for workflow in changes.workflows {
+            self.workflows.insert(workflow.id, workflow);
+        }
+        let paused: Vec<i64> =
+            self.paused_workflows().into_iter().filter(|id| paused_before.contains(id)).collect();
+        self.check_reports(cause, refused, &changes.runs)?;
+        let mut touched = TouchedAll::new();
+        for (id, overrides) in changes.overrides {
+            if let Some(kept) = self.schedules.get_mut(&id) {
+                kept.overrides = overrides;
+            }
+        }
+        let mut moved = Vec::new();
+        for run in changes.runs {
+            moved.push(self.move_run(cause, now, run)?);
+        }
+        let runs = moved.iter().filter_map(|moved| moved.row.schedule);
+        let rows = changes.schedules.iter().map(|(id, _)| *id);
+        let ledger = changes.ledger.iter().map(|((id, _), _)| *id);
+        for id in runs.chain(rows).chain(ledger) {
+            self.touch(&mut touched, id, &paused);
+        }
+        for (id, row) in changes.schedules {
+            self.take_row(cause, now, id, row, &mut touched)?;
+        }
+        for ((id, n), row) in changes.ledger {
+            if let Some(touched) = touched.get_mut(&id) {
+                touched.ledger.push((n, row));
+            }
+        }
+        self.settle_runs(now, &moved, &mut touched)?;
+        for (id, touched) in &touched {
+            self.check_schedule(cause, now, *id, touched)?;
+        }
+        self.check_concurrency(&moved)
+    }
+
+    fn paused_workflows(&self) -> Vec<i64> {
+        self.workflows.values().filter(|row| row.paused).map(|row| row.id).collect()
+    }
+
+    fn touch(&self, all: &mut TouchedAll, id: i64, paused: &[i64]) {
+        let kept = self.schedules.get(&id);
+        let before = kept.map_or(Status::Active, |kept| kept.row.status);
+        all.entry(id).or_insert_with(|| Touched {
+            before,
+            after: before,
+            on_hold: kept.is_some_and(|kept| paused.contains(&kept.row.workflow)),
+            was_busy: kept.is_some_and(|kept| !kept.is_idle()),
+            gave_up: false,
+            has_ended: false,
+            created: Vec::new(),
+            ledger: Vec::new(),
+        });
+    }
+
+    fn take_row(
+        &mut self,
+        cause: &Cause,
+        now: i64,
+        id: i64,
+        row: Option<ScheduleRow>,
+        touched: &mut TouchedAll,
+    ) -> Checked {
+        let Some(row) = row else {
+            if !matches!(cause, Cause::Command(_)) {
+                return broken("states", format!("schedule {id} is gone without a command"));
+            }
+            if let Some(kept) = self.schedules.remove(&id) {
+                self.due.retain(|(_, listed)| *listed != id);
+                drop(kept);
+            }
+            touched.remove(&id);
+            return Ok(());
+        };
+        if let Some(touched) = touched.get_mut(&id) {
+            touched.after = row.status;
+        }
+        if !self.schedules.contains_key(&id) {
+            let kept = Kept::new(row, &self.rules, now)?;
+            self.schedules.insert(id, kept);
+            return Ok(());
+        }
+        self.adopt(cause, now, row)
+    }
+
+    /// Settles runs that have ended, and takes in new ones.
+    fn settle_runs(&mut self, now: i64, moved: &[Moved], touched: &mut TouchedAll) -> Checked {
+        for moved in moved.iter().filter(|moved| moved.row.status.has_ended()) {
+            if let Some(id) = moved.row.schedule
+                && let Some(touched) = touched.get_mut(&id)
+                && let Some(kept) = self.schedules.get_mut(&id)
+            {
+                touched.has_ended = true;
+                kept.settle(now, &moved.row, touched)?;
+            }
+        }
+        for moved in moved.iter().filter(|moved| moved.is_new) {
+            if let Some(id) = moved.row.schedule
+                && let Some(touched) = touched.get_mut(&id)
+            {
+                touched.created.push(moved.row.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn check_schedule(&mut self, cause: &Cause, now: i64, id: i64, touched: &Touched) -> Checked {
+        let awake_since = self.awake_since;
+        let Some(kept) = self.schedules.get_mut(&id) else { return Ok(()) };
+        self.occurrences += kept.take_ledger(cause, now, awake_since, touched)?;
+        kept.take_created(cause, now, touched)?;
+        kept.count_from_completion(now);
+        kept.next = kept.expected_next();
+        kept.check_row(cause, touched)?;
+        let look = kept.latest_look();
+        if kept.listed != look {
+            if let Some(listed) = kept.listed {
+                self.due.remove(&(listed, id));
+            }
+            kept.listed = look;
+            self.due.extend(look.map(|look| (look, id)));
+        }
+        Ok(())
+    }
+
+    /// No more than the workflow's limit have begun and not ended, unless the limit was lowered.
+    fn check_concurrency(&self, moved: &[Moved]) -> Checked {
+        for moved in moved.iter().filter(|moved| moved.has_begun) {
+            let workflow = moved.row.workflow;
+            let limit = self.workflows.get(&workflow).and_then(|row| row.concurrency);
+            let begun = self.begun.get(&workflow).copied().unwrap_or(0);
+            if let Some(limit) = limit.filter(|limit| begun > *limit) {
+                let message = format!(
+                    "workflow {workflow}: {begun} runs are active, the limit is {limit}, and run {} \
+                     has begun",
+                    moved.row.key
+                );
+                return broken("concurrency", message);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn count_begun(&mut self, before: Option<&RunRow>, after: &RunRow) -> bool {
+        let is_begun = |status: RunStatus| status != RunStatus::Pending && !status.has_ended();
+        let (was, is) = (before.is_some_and(|run| is_begun(run.status)), is_begun(after.status));
+        let begun = self.begun.entry(after.workflow).or_default();
+        match (was, is) {
+            (false, true) => *begun += 1,
+            (true, false) => *begun = begun.saturating_sub(1),
+            _ => {}
+        }
+        !was && is
+    }
+}

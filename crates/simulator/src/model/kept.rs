@@ -1,0 +1,231 @@
+//! One schedule as it must be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use calendar::{CatchUpSpec, Policy, Rule, Timing, parse_duration};
+use engine::Rules;
+use engine::schedule::{Declared, OverrideAction, Status};
+
+use super::{Violation, broken};
+use crate::clock::instant;
+use crate::watch::ScheduleRow;
+
+/// A schedule and all that follows from what has happened to it.
+pub(crate) struct Kept {
+    pub(crate) row: ScheduleRow,
+    pub(crate) declared: Declared,
+    pub(crate) timing: Timing,
+    /// Where an interval counts from.
+    pub(super) anchor: i64,
+    /// Everything due up to here has its row.
+    pub(super) cursor: i64,
+    /// What an interval from completion counts from, while it counts.
+    pub(super) counts_from: Option<i64>,
+    pub(super) next_n: u64,
+    /// Occurrences that count towards the repeat limit.
+    pub(super) counted: u64,
+    /// The same before the last commit.
+    pub(super) counted_before: u64,
+    pub(crate) overrides: Vec<(i64, OverrideAction)>,
+    /// Nominal times to come whose occurrence has been: it was moved to before.
+    pub(super) been: BTreeSet<i64>,
+    pub(super) days_off: BTreeSet<i64>,
+    pub(super) active: BTreeMap<u64, Going>,
+    pub(super) by_hand: BTreeSet<i64>,
+    /// Number, and before when it does not start.
+    pub(super) queued: BTreeMap<u64, i64>,
+    /// Numbers of what someone asked for although it was past.
+    pub(super) made_up: BTreeSet<u64>,
+    pub(super) run_count: u64,
+    pub(super) error_count: u64,
+    /// What is due next: nominal and effective.
+    pub(crate) next: Option<(i64, i64)>,
+    /// When it is due in the list of all.
+    pub(super) listed: Option<i64>,
+}
+
+/// An occurrence that has started and is not over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Going {
+    /// The retry it is at, or waits for.
+    pub(super) retry: u32,
+    /// Its run, unless it waits.
+    pub(super) run: Option<i64>,
+    /// If it waits: the earliest and latest time of the retry.
+    pub(super) at: (i64, i64),
+}
+
+/// Catch-up as it is declared.
+pub(super) struct Missed {
+    pub(super) policy: Policy,
+    pub(super) window: Option<i64>,
+    pub(super) limit: usize,
+    pub(super) pace: i64,
+}
+
+impl Kept {
+    pub(super) fn new(row: ScheduleRow, rules: &Rules, now: i64) -> Result<Kept, Violation> {
+        let declared = read(&row)?;
+        let timing = timing(&declared, rules, now, row.id)?;
+        let mut kept = Kept {
+            declared,
+            timing,
+            anchor: now,
+            cursor: now,
+            counts_from: Some(now),
+            next_n: 0,
+            counted: 0,
+            counted_before: 0,
+            overrides: Vec::new(),
+            been: BTreeSet::new(),
+            days_off: BTreeSet::new(),
+            active: BTreeMap::new(),
+            by_hand: BTreeSet::new(),
+            queued: BTreeMap::new(),
+            made_up: BTreeSet::new(),
+            run_count: 0,
+            error_count: 0,
+            next: None,
+            listed: None,
+            row,
+        };
+        kept.late_once();
+        Ok(kept)
+    }
+
+    /// What is due once is due even if it is declared late.
+    pub(super) fn late_once(&mut self) {
+        if let Rule::Once(_) = self.timing.rule()
+            && self.group_after(self.cursor).is_empty()
+            && let Some(due) = self.timing.next_after(jiff::Timestamp::MIN)
+        {
+            self.cursor = due.effective.as_millisecond() - 1;
+        }
+    }
+
+    pub(super) fn anchor_at(&mut self, rules: &Rules, anchor: i64) -> Result<(), Violation> {
+        self.anchor = anchor;
+        self.timing = timing(&self.declared, rules, anchor, self.row.id)?;
+        Ok(())
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.active.is_empty() && self.by_hand.is_empty() && self.queued.is_empty()
+    }
+
+    pub(super) fn follows_completion(&self) -> bool {
+        matches!(self.timing.rule(), Rule::AfterCompletion(_))
+    }
+
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.declared.total_repeats > 0 && self.counted >= self.declared.total_repeats
+    }
+
+    /// What must be due next.
+    pub(super) fn expected_next(&self) -> Option<(i64, i64)> {
+        if self.row.status != Status::Active || self.is_exhausted() {
+            return None;
+        }
+        if self.follows_completion() {
+            let due = self.timing.next_after(instant(self.counts_from?))?;
+            return Some((due.nominal.as_millisecond(), due.effective.as_millisecond()));
+        }
+        self.group_after(self.cursor).first().copied()
+    }
+
+    /// All occurrences of the first instant after this one at which there are any: the rule's own
+    /// first, then those that were moved onto it by hand.
+    pub(super) fn group_after(&self, after: i64) -> Vec<(i64, i64)> {
+        let ruled = self.ruled_after(after);
+        let moved = self.overrides.iter().filter_map(|(nominal, action)| match action {
+            OverrideAction::Move(to) => Some((*nominal, to.as_millisecond())),
+            _ => None,
+        });
+        let moved: Vec<(i64, i64)> = moved.filter(|(_, to)| *to > after).collect();
+        let all = ruled.into_iter().chain(moved);
+        let Some(first) = all.clone().map(|(_, effective)| effective).min() else {
+            return Vec::new();
+        };
+        all.filter(|(_, effective)| *effective == first).collect()
+    }
+
+    fn ruled_after(&self, after: i64) -> Option<(i64, i64)> {
+        let moved = |nominal: i64| {
+            let by_hand = |(at, action): &(i64, OverrideAction)| {
+                *at == nominal && matches!(action, OverrideAction::Move(_))
+            };
+            self.been.contains(&nominal) || self.overrides.iter().any(by_hand)
+        };
+        self.timing
+            .after(instant(after))
+            .map(|due| (due.nominal.as_millisecond(), due.effective.as_millisecond()))
+            .find(|(nominal, _)| !moved(*nominal))
+    }
+
+    pub(super) fn override_of(&self, nominal: i64) -> Option<&OverrideAction> {
+        self.overrides.iter().find(|(at, _)| *at == nominal).map(|(_, action)| action)
+    }
+
+    pub(super) fn missed(&self) -> Missed {
+        let mut missed = Missed { policy: Policy::Last, window: None, limit: 100, pace: 0 };
+        match &self.declared.catch_up {
+            None => {}
+            Some(CatchUpSpec::Policy(policy)) => missed.policy = *policy,
+            Some(CatchUpSpec::Detailed(detailed)) => {
+                missed.policy = detailed.policy;
+                missed.limit = detailed.limit.map_or(100, |limit| limit as usize);
+                missed.window = detailed.window.as_deref().map(milliseconds);
+                // The world writes paces of one run per time only.
+                let pace = detailed.pace.as_deref().and_then(|pace| pace.strip_prefix("1/"));
+                missed.pace = pace.map_or(0, milliseconds);
+            }
+        }
+        missed
+    }
+
+    /// The earliest and the latest delay before this retry: 60, 120, 240, 480, then 600 times a
+    /// sixtieth of the base, and the jitter on top.
+    pub(super) fn retry_delay(&self, retry: u32) -> (i64, i64) {
+        let declared = self.declared.retry.delay.as_deref().map(milliseconds);
+        let interval = match self.timing.rule() {
+            Rule::Interval(interval) => Some(interval.every()),
+            Rule::AfterCompletion(every) => Some(*every),
+            _ => None,
+        };
+        let interval = interval.map(|every| every.as_millis() as i64);
+        let base = declared.or(interval).unwrap_or(60_000);
+        let factor = [1, 2, 4, 8].get(retry as usize - 1).copied().unwrap_or(10);
+        let delay = base * factor;
+        let jitter = self.declared.retry.jitter.unwrap_or(0.0);
+        (delay, delay + (delay as f64 * jitter) as i64 + 1)
+    }
+
+    /// By when it has to be looked at.
+    pub(super) fn latest_look(&self) -> Option<i64> {
+        let next = self.next.map(|(_, effective)| effective);
+        let waits = |going: &Going| going.run.is_none().then_some(going.at.1);
+        let retries = self.active.values().filter_map(waits);
+        let free = self.active.is_empty() && self.by_hand.is_empty();
+        let queued = self.queued.values().next().filter(|_| free).copied();
+        next.into_iter().chain(retries).chain(queued).min()
+    }
+}
+
+pub(super) fn read(row: &ScheduleRow) -> Result<Declared, Violation> {
+    match serde_json::from_str(&row.declared) {
+        Ok(declared) => Ok(declared),
+        Err(error) => broken("declared", format!("schedule {}: {error}", row.id)),
+    }
+}
+
+fn timing(declared: &Declared, rules: &Rules, anchor: i64, id: i64) -> Result<Timing, Violation> {
+    match rules.timing(&declared.timing, instant(anchor)) {
+        Ok(timing) if declared.timing.spread.is_some() => Ok(timing.for_schedule(&id.to_string())),
+        Ok(timing) => Ok(timing),
+        Err(mistakes) => broken("declared", format!("schedule {id}: {mistakes:?}")),
+    }
+}
+
+fn milliseconds(text: &str) -> i64 {
+    parse_duration(text).map_or(0, |duration| duration.as_millis() as i64)
+}

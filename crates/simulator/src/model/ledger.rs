@@ -1,0 +1,371 @@
+//! The ledger: no occurrence is lost or doubled, and each has the outcome that the policies give it.
+
+use calendar::{Fate, Policy};
+use engine::ledger::Outcome::{
+    Coalesced, Dropped, Failed, Missed, Moved, Queued, Skipped, Started,
+};
+use engine::policy::overlap::Overlap;
+use engine::schedule::{OverrideAction, Status};
+use engine::turn::Command;
+
+use super::commit::Touched;
+use super::{Cause, Checked, Kept, Violation, broken};
+use crate::clock::instant;
+use crate::watch::LedgerRow;
+
+/// Days off that are remembered, so that none is recorded twice.
+const DAYS_OFF: usize = 400;
+
+/// One commit's rows about one schedule.
+struct Rows<'a> {
+    now: i64,
+    awake_since: i64,
+    touched: &'a Touched,
+    /// Rows that are new, in the order of their numbers.
+    new: Vec<&'a LedgerRow>,
+}
+
+impl Kept {
+    /// Takes over new and changed rows; how many occurrences the new ones stand for.
+    pub(super) fn take_ledger(
+        &mut self,
+        cause: &Cause,
+        now: i64,
+        awake_since: i64,
+        touched: &Touched,
+    ) -> Result<u64, Violation> {
+        self.counted_before = self.counted;
+        let mut new = Vec::new();
+        for (n, row) in &touched.ledger {
+            match row {
+                None => {
+                    let message = format!("schedule {}: the row of {n} is gone", self.row.id);
+                    return broken("ledger", message);
+                }
+                Some(row) if *n >= self.next_n => new.push(row),
+                Some(row) => self.changed(now, row, touched)?,
+            }
+        }
+        let rows = Rows { now, awake_since, touched, new };
+        let first = self.next_n;
+        for row in &rows.new {
+            if row.n != self.next_n {
+                let message =
+                    format!("schedule {}: {} follows {}", self.row.id, row.n, self.next_n);
+                return broken("ledger", message);
+            }
+            self.next_n += row.count;
+        }
+        match cause {
+            Cause::Command(command) => match &**command {
+                Command::Backfill { pace, .. } => {
+                    let pace = pace.map(|pace| pace.as_millis() as i64);
+                    self.made_up_for(&rows, pace)?;
+                }
+                _ => self.follow(&rows)?,
+            },
+            _ => self.follow(&rows)?,
+        }
+        Ok(self.next_n - first)
+    }
+
+    /// A row that was there says something else now.
+    fn changed(&mut self, now: i64, row: &LedgerRow, touched: &Touched) -> Checked {
+        let (id, n) = (self.row.id, row.n);
+        let was_queued = self.queued.remove(&n);
+        match row.outcome {
+            Started | Moved | Queued => {
+                let early = was_queued.is_some_and(|not_before| not_before > now);
+                let begins = self.active.get(&n).is_some_and(|going| going.run == row.run);
+                if early || row.run.is_none() || (was_queued.is_none() && !begins) {
+                    let message = format!("schedule {id}: {row:?} was queued {was_queued:?}");
+                    return broken("queue", message);
+                }
+                self.check_name(row)
+            }
+            Dropped => {
+                // Its retry, if it waited for one, is given up as well.
+                let waited = self.active.get(&n).is_some_and(|going| going.run.is_none());
+                if waited {
+                    self.active.remove(&n);
+                }
+                Ok(())
+            }
+            Failed if touched.has_ended => Ok(()),
+            Failed | Skipped | Coalesced | Missed => {
+                broken("ledger", format!("schedule {id}: {row:?} was decided before"))
+            }
+        }
+    }
+
+    /// `started` when the rule says so, `moved` when at another time.
+    fn check_name(&self, row: &LedgerRow) -> Checked {
+        let spread = self.timing.moved_by().as_millis() as i64;
+        let is_moved = row.nominal + spread != row.effective;
+        match row.outcome {
+            Started if is_moved && !self.made_up.contains(&row.n) => {
+                broken("ledger", format!("schedule {}: {row:?} was moved", self.row.id))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// New rows follow the rule: one for each occurrence, in order.
+    fn follow(&mut self, rows: &Rows<'_>) -> Checked {
+        let mut group: Vec<(i64, i64)> = Vec::new();
+        let mut taken = Vec::new();
+        // Those that were moved by hand onto the time of another are told of at the end.
+        let mut twins: Vec<(i64, i64)> = Vec::new();
+        for row in &rows.new {
+            if row.effective > rows.now && row.outcome != Coalesced && row.outcome != Skipped {
+                return broken(
+                    "early",
+                    format!("schedule {}: {row:?} at {}", self.row.id, rows.now),
+                );
+            }
+            if row.count > 1 {
+                self.follow_many(row, &mut group, &mut twins)?;
+                taken.push(*row);
+                continue;
+            }
+            let due = (row.nominal, row.effective);
+            if row.outcome == Coalesced
+                && let Some(place) = twins.iter().position(|twin| *twin == due)
+            {
+                twins.remove(place);
+                continue;
+            }
+            let expected = if group.is_empty() { self.next_group() } else { Vec::new() };
+            if expected.contains(&due) {
+                group.clone_from(&expected);
+            }
+            match group.iter().position(|expected| *expected == due) {
+                Some(place) => {
+                    group.remove(place);
+                    twins.append(&mut group);
+                    self.consume(row);
+                    taken.push(*row);
+                }
+                None if self.is_day_off(row, rows) => self.day_off(row)?,
+                None => {
+                    let message = format!(
+                        "schedule {}: {row:?}, expected {expected:?} {group:?}",
+                        self.row.id
+                    );
+                    return broken("occurrences", message);
+                }
+            }
+        }
+        group.append(&mut twins);
+        if !group.is_empty() {
+            let message = format!("schedule {}: {group:?} have no row", self.row.id);
+            return broken("occurrences", message);
+        }
+        self.judge(&taken, rows)
+    }
+
+    fn next_group(&self) -> Vec<(i64, i64)> {
+        if self.follows_completion() {
+            return self.next.into_iter().collect();
+        }
+        self.group_after(self.cursor)
+    }
+
+    /// A row that stands for many.
+    fn follow_many(
+        &mut self,
+        row: &LedgerRow,
+        group: &mut Vec<(i64, i64)>,
+        twins: &mut Vec<(i64, i64)>,
+    ) -> Checked {
+        let mut last = None;
+        for place in 0..row.count {
+            if group.is_empty() {
+                *group = self.next_group();
+            }
+            if group.is_empty() || place == 0 && group[0].0 != row.nominal {
+                let message = format!("schedule {}: {row:?}, expected {group:?}", self.row.id);
+                return broken("occurrences", message);
+            }
+            let (nominal, effective) = group.remove(0);
+            twins.append(group);
+            self.cursor = self.cursor.max(effective);
+            last = Some(nominal);
+        }
+        self.counted += row.count;
+        if last != Some(row.last_nominal) || !matches!(row.outcome, Missed | Coalesced) {
+            let message = format!("schedule {}: {row:?} ends with {last:?}", self.row.id);
+            return broken("occurrences", message);
+        }
+        Ok(())
+    }
+
+    fn consume(&mut self, row: &LedgerRow) {
+        let is_twin = self.cursor == row.effective && row.outcome == Coalesced;
+        self.cursor = self.cursor.max(row.effective);
+        self.counts_from = None;
+        self.been.retain(|nominal| *nominal > row.effective);
+        if row.nominal > row.effective {
+            self.been.insert(row.nominal);
+        }
+        let is_held = row.reason.contains("workflow");
+        let by_hand = matches!(self.override_of(row.nominal), Some(OverrideAction::Skip));
+        let skipped = by_hand && !is_held;
+        if !(is_twin || skipped && row.outcome == Skipped) {
+            self.counted += 1;
+        }
+    }
+
+    /// Whether the row is about a day off, or about one that lands with another.
+    fn is_day_off(&self, row: &LedgerRow, rows: &Rows<'_>) -> bool {
+        if self.timing.calendar().is_none() || self.follows_completion() || row.run.is_some() {
+            return false;
+        }
+        let spread = self.timing.moved_by().as_millis() as i64;
+        let lands = |at: i64| {
+            let with = |other: &&LedgerRow| other.n != row.n && other.effective == at + spread;
+            rows.new.iter().any(with)
+        };
+        match (self.timing.fate(instant(row.nominal)), row.outcome) {
+            (Fate::Skipped { .. }, Skipped) => true,
+            (Fate::Moved { to, .. }, Coalesced) => lands(to.as_millisecond()),
+            (Fate::Kept, Coalesced) => lands(row.nominal),
+            _ => false,
+        }
+    }
+
+    fn day_off(&mut self, row: &LedgerRow) -> Checked {
+        let just_before = instant(row.nominal - 1);
+        let is_ruled = self.timing.rule().next_after(just_before) == Some(instant(row.nominal));
+        if !is_ruled || !self.days_off.insert(row.nominal) {
+            let message = format!("schedule {}: {row:?} is not of the rule, or twice", self.row.id);
+            return broken("occurrences", message);
+        }
+        if self.days_off.len() > DAYS_OFF {
+            self.days_off.pop_first();
+        }
+        Ok(())
+    }
+
+    /// Past occurrences that someone asked for.
+    fn made_up_for(&mut self, rows: &Rows<'_>, pace: Option<i64>) -> Checked {
+        for (place, row) in rows.new.iter().enumerate() {
+            let found = self.timing.next_after(instant(row.effective - 1));
+            let found =
+                found.map(|due| (due.nominal.as_millisecond(), due.effective.as_millisecond()));
+            if found != Some((row.nominal, row.effective)) || row.effective > rows.now {
+                let message = format!("schedule {}: {row:?}, the rule has {found:?}", self.row.id);
+                return broken("occurrences", message);
+            }
+            self.made_up.insert(row.n);
+            self.wait(row, pace.map_or(i64::MIN, |pace| rows.now + place as i64 * pace));
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, row: &LedgerRow, not_before: i64) {
+        if row.outcome == Queued && row.run.is_none() {
+            self.queued.insert(row.n, not_before);
+        }
+    }
+
+    /// The outcomes, held against the policies.
+    fn judge(&mut self, taken: &[&LedgerRow], rows: &Rows<'_>) -> Checked {
+        let runs = |row: &&&LedgerRow| matches!(row.outcome, Started | Moved | Queued);
+        let running = taken.iter().filter(runs).count();
+        let missed = self.missed();
+        let candidates = match missed.policy {
+            Policy::All => running + taken.iter().filter(|row| row.outcome == Skipped).count(),
+            _ => 0,
+        };
+        let mut place = 0;
+        for row in taken {
+            self.judge_lateness(row, rows)?;
+            self.judge_overlap(row, taken, rows)?;
+            if runs(&row) {
+                let paced = missed.pace > 0 && candidates > 1;
+                self.wait(row, if paced { rows.now + place * missed.pace } else { i64::MIN });
+                place += 1;
+                if row.run.is_some() {
+                    self.check_name(row)?;
+                }
+            }
+        }
+        let most = if missed.policy == Policy::All { missed.limit } else { 1 };
+        if running > most {
+            let message = format!("schedule {}: {running} of {taken:?} run", self.row.id);
+            return broken("catch-up", message);
+        }
+        Ok(())
+    }
+
+    fn judge_lateness(&self, row: &LedgerRow, rows: &Rows<'_>) -> Checked {
+        let missed = self.missed();
+        let was_asleep = row.effective < rows.awake_since;
+        let too_old = missed.window.is_some_and(|window| rows.now - row.effective > window);
+        let is_given_up = was_asleep && (missed.policy == Policy::None || too_old);
+        let id = self.row.id;
+        match row.outcome {
+            Missed if row.count == 1 && !was_asleep && missed.policy != Policy::None => broken(
+                "catch-up",
+                format!("schedule {id}: {row:?}, awake since {}", rows.awake_since),
+            ),
+            Missed if missed.policy != Policy::None && missed.window.is_none() => {
+                broken("catch-up", format!("schedule {id}: {row:?} without a window"))
+            }
+            Started | Moved | Queued if is_given_up => {
+                let since = rows.awake_since;
+                broken(
+                    "catch-up",
+                    format!("schedule {id}: {row:?} at {}, awake since {since}", rows.now),
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn judge_overlap(&mut self, row: &LedgerRow, taken: &[&LedgerRow], rows: &Rows<'_>) -> Checked {
+        let touched = rows.touched;
+        let overlap = self.declared.overlap;
+        let is_busy =
+            touched.was_busy || touched.has_ended || !touched.created.is_empty() || taken.len() > 1;
+        let skipped_by_hand = matches!(self.override_of(row.nominal), Some(OverrideAction::Skip));
+        let makes_up = self.missed().policy == Policy::All && taken.len() > 1;
+        let waits_for_place = row.run.is_some();
+        let fits = match row.outcome {
+            Skipped => {
+                let by_policy = matches!(overlap, Overlap::Skip | Overlap::QueueAll) && is_busy;
+                touched.on_hold || self.is_held(touched) || skipped_by_hand || by_policy
+            }
+            Queued if !waits_for_place => {
+                let keeps = matches!(overlap, Overlap::Queue | Overlap::QueueAll | Overlap::Cancel);
+                let full = overlap == Overlap::Queue && !self.queued.is_empty() && !makes_up;
+                (keeps && is_busy && !full) || makes_up
+            }
+            Failed => overlap == Overlap::Error && is_busy && touched.after == Status::Dead,
+            Coalesced if taken.len() == 1 => overlap == Overlap::Queue && !self.queued.is_empty(),
+            Dropped => !self.is_idle() || touched.after != Status::Active,
+            _ => true,
+        };
+        if !fits {
+            let message = format!("schedule {}: {row:?} under {}", self.row.id, overlap.name());
+            return broken("overlap", message);
+        }
+        if row.outcome == Failed {
+            self.error_count += 1;
+        }
+        if overlap == Overlap::Cancel
+            && !makes_up
+            && matches!(row.outcome, Started | Moved | Queued)
+        {
+            // The one that waited to be retried makes way.
+            self.active.retain(|_, going| going.run.is_some());
+        }
+        Ok(())
+    }
+
+    /// A workflow that was paused or resumed in this very commit: either is right.
+    fn is_held(&self, touched: &Touched) -> bool {
+        touched.before != touched.after
+    }
+}

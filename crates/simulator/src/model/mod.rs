@@ -1,0 +1,106 @@
+//! What must be, worked out from the specification beside the engine: after each commit the stored
+//! rows are held against it. Only the rules' times are taken from the calendar, which has tests of
+//! its own; no policy is asked of the engine.
+
+mod commit;
+mod kept;
+mod ledger;
+mod quiet;
+mod render;
+mod runs;
+mod schedules;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use engine::Rules;
+use engine::turn::Command;
+
+pub(crate) use kept::Kept;
+pub(crate) use quiet::Awake;
+
+use crate::watch::{RunRow, WorkflowRow};
+
+/// Ended runs that commands may still be about.
+const REMEMBERED: usize = 20;
+
+/// Something is not as it must be.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Which checker has found it.
+    pub checker: &'static str,
+    /// What is wrong.
+    pub message: String,
+}
+
+pub(crate) type Checked = Result<(), Violation>;
+
+pub(crate) fn broken<T>(checker: &'static str, message: impl Into<String>) -> Result<T, Violation> {
+    Err(Violation { checker, message: message.into() })
+}
+
+/// Why something was committed.
+#[derive(Debug)]
+pub(crate) enum Cause {
+    /// The driver's turn, with these reports.
+    Turn(Vec<Reported>),
+    /// A command.
+    Command(Box<Command>),
+    /// A node has joined or left.
+    Node,
+}
+
+/// A report as the work gave it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reported {
+    pub(crate) run: i64,
+    pub(crate) token: u32,
+}
+
+/// What is known, as of the last commit.
+pub(crate) struct Model {
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) workflows: BTreeMap<i64, WorkflowRow>,
+    pub(crate) schedules: BTreeMap<i64, Kept>,
+    /// Runs that have not ended.
+    pub(crate) runs: BTreeMap<i64, RunRow>,
+    pub(crate) ended: VecDeque<RunRow>,
+    /// Runs that have begun and not ended, by workflow.
+    begun: BTreeMap<i64, u32>,
+    /// When each schedule has to be looked at, at the latest.
+    due: BTreeSet<(i64, i64)>,
+    /// Steps that must not be performed twice, were performed, and whose end is not known.
+    unsettled: BTreeSet<(i64, u32)>,
+    greatest_run: i64,
+    /// What was due before this instant was due while nobody was awake.
+    pub(crate) awake_since: i64,
+    /// Ledger rows, counted with what they stand for.
+    pub(crate) occurrences: u64,
+    pub(crate) runs_created: u64,
+}
+
+impl Model {
+    pub(crate) fn new(rules: Arc<Rules>, now: i64) -> Model {
+        Model {
+            rules,
+            workflows: BTreeMap::new(),
+            schedules: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            ended: VecDeque::new(),
+            begun: BTreeMap::new(),
+            due: BTreeSet::new(),
+            unsettled: BTreeSet::new(),
+            greatest_run: 0,
+            awake_since: now,
+            occurrences: 0,
+            runs_created: 0,
+        }
+    }
+
+    fn remember_ended(&mut self, run: RunRow) {
+        if self.ended.len() == REMEMBERED {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(run);
+    }
+}

@@ -1,0 +1,55 @@
+//! The whole state as text.
+
+use std::fmt::Write as _;
+
+use super::Model;
+use crate::trace::shown;
+
+impl Model {
+    pub(crate) fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing into a string cannot fail.
+        for row in self.workflows.values() {
+            let begun = self.begun.get(&row.id).copied().unwrap_or(0);
+            let paused = if row.paused { ", paused" } else { "" };
+            let _ = writeln!(
+                text,
+                "workflow {} {}: live {:?}, concurrency {:?}, {begun} active{paused}",
+                row.id, row.name, row.live, row.concurrency
+            );
+        }
+        for (id, kept) in &self.schedules {
+            let next =
+                kept.next.map(|(nominal, at)| format!("{} at {}", shown(nominal), shown(at)));
+            let _ = writeln!(
+                text,
+                "schedule {id} of workflow {} {}: n {}, next {}, mark {}, active {:?}, by hand {:?}, \
+                 queued {:?}\n    {}",
+                kept.row.workflow,
+                kept.row.status.name(),
+                kept.next_n,
+                next.as_deref().unwrap_or("never"),
+                shown(kept.cursor),
+                kept.active,
+                kept.by_hand,
+                kept.queued,
+                kept.row.declared
+            );
+        }
+        for run in self.runs.values() {
+            let _ = writeln!(
+                text,
+                "run {} {} of workflow {}: {}, step {}, token {}, owner {:?}{}",
+                run.key,
+                run.id(),
+                run.workflow,
+                run.status.name(),
+                run.step,
+                run.token,
+                run.owner,
+                if run.is_ending { ", told to end" } else { "" }
+            );
+        }
+        text
+    }
+}

@@ -1,0 +1,288 @@
+//! Schedules: states, counters, retries, and who may start what.
+
+use std::collections::BTreeSet;
+
+use engine::ledger::Outcome;
+use engine::policy::overlap::Overlap;
+use engine::run::{RunStatus, TriggeredBy};
+use engine::schedule::Status::{self, Active, Dead, Done, Paused};
+use engine::turn::{Command, Verb};
+
+use super::commit::Touched;
+use super::kept::{Going, read};
+use super::{Cause, Checked, Kept, Model, broken};
+use crate::watch::{RunRow, ScheduleRow};
+
+impl Model {
+    /// A schedule's row has changed: what was declared, and from when on it counts.
+    pub(super) fn adopt(&mut self, cause: &Cause, now: i64, row: ScheduleRow) -> Checked {
+        let rules = self.rules.clone();
+        let Some(kept) = self.schedules.get_mut(&row.id) else { return Ok(()) };
+        let old = std::mem::replace(&mut kept.row, row);
+        let declared = read(&kept.row)?;
+        let is_moved = declared.timing != kept.declared.timing;
+        kept.declared = declared;
+        let id = old.id;
+        if old.declared != kept.row.declared && !matches!(cause, Cause::Command(_)) {
+            return broken("declared", format!("schedule {id} was edited without a command"));
+        }
+        if is_moved {
+            kept.anchor_at(&rules, now)?;
+            kept.count_anew(now);
+            if old.status == Active {
+                kept.late_once();
+            }
+        }
+        let catches_up = matches!(
+            cause,
+            Cause::Command(command)
+                if matches!(**command, Command::ControlSchedule {
+                    verb: Verb::Resume { catch_up: true }, ..
+                })
+        );
+        match (old.status, kept.row.status) {
+            (Paused, Active | Done) if catches_up => {
+                kept.counts_from = kept.is_idle().then_some(kept.cursor);
+            }
+            (Paused, Active | Done) => {
+                kept.anchor_at(&rules, now)?;
+                kept.count_anew(now);
+            }
+            (Done | Dead, Active) => {
+                if old.status == Done || kept.is_exhausted() {
+                    kept.counted = 0;
+                }
+                kept.anchor_at(&rules, now)?;
+                kept.count_anew(now);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Kept {
+    fn count_anew(&mut self, now: i64) {
+        self.cursor = self.cursor.max(now);
+        self.counts_from = self.is_idle().then_some(self.cursor);
+    }
+
+    /// A run of the schedule has ended.
+    pub(super) fn settle(&mut self, now: i64, run: &RunRow, touched: &mut Touched) -> Checked {
+        let Some(n) = run.n else {
+            self.by_hand.remove(&run.key);
+            return Ok(());
+        };
+        let known = self.active.remove(&n);
+        if known.as_ref().is_none_or(|going| going.run != Some(run.key)) {
+            let id = self.row.id;
+            return broken("overlap", format!("schedule {id}: {run:?} ended, expected {known:?}"));
+        }
+        match run.status {
+            RunStatus::Succeeded => self.run_count += 1,
+            RunStatus::Failed | RunStatus::TimedOut => self.failed(now, n, run, touched)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Dead exactly when the retries are exhausted or cannot help, else tried again.
+    fn failed(&mut self, now: i64, n: u64, run: &RunRow, touched: &mut Touched) -> Checked {
+        self.error_count += 1;
+        let id = self.row.id;
+        let outcome = touched.ledger.iter().find(|(number, _)| *number == n);
+        let outcome = outcome.and_then(|(_, row)| row.as_ref()).map(|row| row.outcome);
+        let error = run.error.as_deref().unwrap_or_default();
+        let cannot_heal = error.contains("\"refused\"") || error.contains("\"unknown_outcome\"");
+        let gives_up = cannot_heal || run.retry >= self.declared.max_retries();
+        if touched.before != Active || gives_up {
+            touched.gave_up |= touched.before == Active;
+            if outcome != Some(Outcome::Failed) {
+                let message = format!("schedule {id}: occurrence {n} failed for good: {outcome:?}");
+                return broken("retries", message);
+            }
+        } else if touched.after == Active {
+            let (earliest, latest) = self.retry_delay(run.retry + 1);
+            let at = (now + earliest, now + latest);
+            self.active.insert(n, Going { retry: run.retry + 1, run: None, at });
+        } else if !matches!(outcome, Some(Outcome::Failed | Outcome::Dropped)) {
+            let message = format!(
+                "schedule {id} is {}, and occurrence {n} is left to be retried",
+                touched.after.name()
+            );
+            return broken("retries", message);
+        }
+        Ok(())
+    }
+
+    /// Runs that were created for the schedule.
+    pub(super) fn take_created(&mut self, cause: &Cause, now: i64, touched: &Touched) -> Checked {
+        for run in &touched.created {
+            match (run.n, run.triggered_by) {
+                (Some(n), _) => {
+                    self.may_start(cause, n, touched)?;
+                    self.started(now, n, run, touched)?;
+                }
+                (None, TriggeredBy::Manual) => {
+                    self.by_hand.insert(run.key);
+                }
+                (None, TriggeredBy::Retry) => {}
+                (None, TriggeredBy::Schedule) => {
+                    return broken("ledger", format!("{run:?} is of no occurrence"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Paused, done and dead schedules start nothing but what someone asks for.
+    fn may_start(&self, cause: &Cause, n: u64, touched: &Touched) -> Checked {
+        let asked_for = matches!(cause, Cause::Command(_)) || self.made_up.contains(&n);
+        let id = self.row.id;
+        if touched.before != Active && touched.after != Active && !asked_for {
+            let status = touched.after.name();
+            return broken("paused", format!("schedule {id} is {status} and starts {n}"));
+        }
+        if touched.on_hold && !asked_for {
+            return broken("paused", format!("the workflow is paused, schedule {id} starts {n}"));
+        }
+        Ok(())
+    }
+
+    fn started(&mut self, now: i64, n: u64, run: &RunRow, touched: &Touched) -> Checked {
+        let id = self.row.id;
+        if run.retry > 0 {
+            let waits = Going { retry: run.retry, run: None, at: (0, 0) };
+            let known = self.active.get(&n);
+            let is_due = known.is_some_and(|going| {
+                let at = going.at;
+                Going { at: (0, 0), ..going.clone() } == waits && at.0 <= now
+            });
+            if !is_due {
+                let message =
+                    format!("schedule {id}: retry {} of {n} at {now}: {known:?}", run.retry);
+                return broken("retries", message);
+            }
+        } else {
+            let has_row = touched.ledger.iter().any(|(number, row)| {
+                *number == n && row.as_ref().is_some_and(|row| row.run == Some(run.key))
+            });
+            if !has_row {
+                return broken("ledger", format!("schedule {id}: run of {n} is in no row"));
+            }
+        }
+        let others = self.active.keys().filter(|number| **number != n).count();
+        let side_by_side = others > 0 || !self.by_hand.is_empty();
+        if side_by_side && run.retry == 0 && self.declared.overlap != Overlap::Allow {
+            let message = format!("schedule {id} starts {n} beside {:?}", self.active);
+            return broken("overlap", message);
+        }
+        let going = Going { retry: run.retry, run: Some(run.key), at: (0, 0) };
+        self.active.insert(n, going);
+        Ok(())
+    }
+
+    /// An interval from completion counts when nothing is going on any more.
+    pub(super) fn count_from_completion(&mut self, now: i64) {
+        let idle = self.is_idle();
+        if self.counts_from.is_none() && idle && self.row.status == Active {
+            self.counts_from = Some(now);
+        }
+    }
+
+    /// The stored row, held against all that has happened.
+    pub(super) fn check_row(&self, cause: &Cause, touched: &Touched) -> Checked {
+        let (id, row) = (self.row.id, &self.row);
+        if row.n != self.next_n {
+            let message =
+                format!("schedule {id}: the next number is {}, not {}", self.next_n, row.n);
+            return broken("ledger", message);
+        }
+        self.check_states(cause, touched)?;
+        // Of several at one instant any may be named.
+        let same = |next: (i64, i64)| self.group_after(self.cursor).contains(&next);
+        let is_twin = self.next.is_some() && row.next.is_some_and(same);
+        if row.next != self.next && !is_twin {
+            let message = format!("schedule {id}: next {:?}, expected {:?}", row.next, self.next);
+            return broken("next", message);
+        }
+        if row.mark != self.cursor {
+            let message = format!("schedule {id}: mark {}, expected {}", row.mark, self.cursor);
+            return broken("mark", message);
+        }
+        let counters = (row.run_count, row.error_count);
+        let expected = (self.run_count, self.error_count);
+        if counters != expected {
+            let message = format!("schedule {id}: {counters:?}, expected {expected:?}");
+            return broken("counters", message);
+        }
+        let total = self.declared.total_repeats;
+        let edits = matches!(cause, Cause::Command(_));
+        if total > 0 && self.counted > total && self.counted > self.counted_before && !edits {
+            let message = format!("schedule {id}: {} of {total} occurrences", self.counted);
+            return broken("repeats", message);
+        }
+        self.check_live()
+    }
+
+    fn check_states(&self, cause: &Cause, touched: &Touched) -> Checked {
+        let by_command = matches!(cause, Cause::Command(_));
+        let verb = match cause {
+            Cause::Command(command) => match &**command {
+                Command::ControlSchedule { verb, .. } => Some(*verb),
+                _ => None,
+            },
+            _ => None,
+        };
+        let busy_failure = touched.ledger.iter().any(|(_, row)| {
+            row.as_ref().is_some_and(|row| row.outcome == Outcome::Failed && row.run.is_none())
+        });
+        let (before, after) = (touched.before, touched.after);
+        let is_over = self.next.is_none() && self.is_idle();
+        let legal = match (before, after) {
+            (Active, Active) => !touched.gave_up,
+            (Active, Paused) => by_command || touched.gave_up && self.declared.pause_on_failure,
+            (Active, Dead) => busy_failure || touched.gave_up && !self.declared.pause_on_failure,
+            (Active | Paused, Done) => is_over && (before == Active || by_command),
+            (Paused, Active) => by_command && verb != Some(Verb::Revive),
+            (Done | Dead, Active) => verb == Some(Verb::Revive),
+            (Paused, Paused) | (Done, Done) | (Dead, Dead) => true,
+            (Paused | Done, Dead) | (Done | Dead, Paused) | (Dead, Done) => false,
+        };
+        let (id, from, to) = (self.row.id, before.name(), after.name());
+        if !legal {
+            let message =
+                format!("schedule {id} went from {from} to {to}, gave up: {}", touched.gave_up);
+            return broken("states", message);
+        }
+        if self.row.status == Status::Active && is_over {
+            return broken("states", format!("schedule {id} is active, but nothing can come"));
+        }
+        Ok(())
+    }
+
+    /// What the schedule itself believes to be active and waiting.
+    fn check_live(&self) -> Checked {
+        let live = self.row.live.as_deref().unwrap_or("[[],[]]");
+        let live: serde_json::Value = serde_json::from_str(live).unwrap_or_default();
+        let numbers = |part: usize, path: &str| -> BTreeSet<u64> {
+            let all = live[part].as_array().map(Vec::as_slice).unwrap_or_default();
+            let of = |item: &serde_json::Value| item.pointer(path).and_then(|n| n.as_u64());
+            all.iter().filter_map(of).collect()
+        };
+        let mut active = numbers(0, "/Running/occurrence/n");
+        active.extend(numbers(0, "/Retrying/occurrence/n"));
+        let queued = numbers(1, "/occurrence/n");
+        let expected: BTreeSet<u64> = self.active.keys().copied().collect();
+        let waiting: BTreeSet<u64> = self.queued.keys().copied().collect();
+        if active != expected || queued != waiting {
+            let message = format!(
+                "schedule {}: active {active:?} and queued {queued:?}, expected {expected:?} and \
+                 {waiting:?}",
+                self.row.id
+            );
+            return broken("live", message);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! The node: the real driver, engine and store. It dies and comes back.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use calendar::Zones;
+use engine::NodeId;
+use engine::turn::Command;
+use futures_util::FutureExt as _;
+use server::{Clock, Dispatch, Driver, Hub, Nudge, Taken};
+use store::{Failure, Idempotency, Sqlite, SqliteOptions, Store};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::clock::Time;
+use crate::faults::{Desk, FaultyStore, answer};
+use crate::work::Work;
+
+/// Attempts at a time: few, so that places are scarce.
+pub(crate) const CAPACITY: usize = 6;
+
+/// What outlives the node.
+pub(crate) struct Machine {
+    pub(crate) path: PathBuf,
+    zones: Arc<Zones>,
+    store: Option<Arc<dyn Store>>,
+    pub(crate) time: Arc<Time>,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) work: Arc<Work>,
+}
+
+/// One life.
+pub(crate) struct Node {
+    pub(crate) driver: Driver,
+    pub(crate) hub: Arc<Hub>,
+    nudges: UnboundedReceiver<Nudge>,
+}
+
+impl Machine {
+    pub(crate) fn new(
+        folder: &Path,
+        time: Arc<Time>,
+        desk: Arc<Desk>,
+        work: Arc<Work>,
+    ) -> Result<Machine, Failure> {
+        let path = folder.join("punctual.db");
+        let zones = Arc::new(Zones::bundled());
+        let mut machine = Machine { path, zones, store: None, time, desk, work };
+        machine.store()?;
+        Ok(machine)
+    }
+
+    /// The store, opened if it is not.
+    pub(crate) fn store(&mut self) -> Result<Arc<dyn Store>, Failure> {
+        if let Some(store) = &self.store {
+            return Ok(store.clone());
+        }
+        let options = SqliteOptions { inline: true, sync: false, readers: 1, cache_kb: 8_192 };
+        let store: Arc<dyn Store> =
+            Arc::new(Sqlite::open(&self.path, self.zones.clone(), options)?);
+        self.store = Some(store.clone());
+        Ok(store)
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.store = None;
+    }
+
+    /// A new life begins.
+    pub(crate) fn join(&mut self) -> Result<Node, Failure> {
+        let real = self.store()?;
+        let store: Arc<dyn Store> = Arc::new(FaultyStore { real, desk: self.desk.clone() });
+        let clock: Arc<dyn Clock> = self.time.clone();
+        let dispatch: Arc<dyn Dispatch> = self.work.clone();
+        let (sender, nudges) = unbounded_channel();
+        let hub = Arc::new(Hub::new(store.clone(), clock.clone(), sender));
+        let joined = Driver::join(store, clock, dispatch, hub.clone(), "simulated", CAPACITY);
+        let driver = joined.now_or_never().unwrap_or_else(|| Err(not_at_once()))?;
+        Ok(Node { driver, hub, nudges })
+    }
+
+    /// The node goes in good order.
+    pub(crate) fn leave(&mut self, node: i64) -> Result<(), Failure> {
+        answer(self.store()?.leave(NodeId(node)))
+    }
+}
+
+impl Node {
+    pub(crate) fn turn(&mut self) -> Result<Taken, Failure> {
+        self.driver.turn().now_or_never().unwrap_or_else(|| Err(not_at_once()))
+    }
+
+    pub(crate) fn command(&self, command: Command, key: &str) -> Result<(), Failure> {
+        let idempotency = Idempotency { key: key.to_owned(), fingerprint: [0; 32] };
+        let commanded = self.hub.command(command, Some(idempotency)).now_or_never();
+        commanded.unwrap_or_else(|| Err(not_at_once())).map(drop)
+    }
+
+    /// Hands the driver what the hub has told it meanwhile.
+    pub(crate) fn take_nudges(&mut self) -> bool {
+        let mut any = false;
+        while let Ok(nudge) = self.nudges.try_recv() {
+            self.driver.take_nudge(nudge);
+            any = true;
+        }
+        any
+    }
+}
+
+fn not_at_once() -> Failure {
+    Failure::Unavailable("the store does not answer at once".to_owned())
+}

@@ -1,0 +1,252 @@
+//! Planted bugs: each is a way in which the store, the driver or the engine could be wrong, and a
+//! checker that has to notice. Used by tests only.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::{Moment, RunKey};
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::Connection;
+use store::{TurnRequest, Turned};
+
+/// A bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// A report is lost on its way.
+    DropReport,
+    /// A turn is applied twice, and only the second answer arrives.
+    TurnTwice,
+    /// What is to be performed is forgotten.
+    LoseEffects,
+    /// The clock is half an hour fast.
+    FireEarly,
+    /// Reports of old attempts are taken for current ones.
+    AcceptOldTokens,
+    /// No place is ever free.
+    IgnorePending,
+    /// The driver thinks that something is always due.
+    NeverSleep,
+    /// The driver thinks that nothing is ever due.
+    Oversleep,
+    /// A schedule's wakeup is lost.
+    LoseWakeup,
+    /// A run's wakeup is lost.
+    LoseTimeout,
+    /// A schedule's mark goes back.
+    RewindMark,
+    /// A schedule goes back to its first occurrence.
+    FireAgain,
+    /// A ledger row is lost.
+    SwallowRow,
+    /// A schedule forgets what is active.
+    ForgetActive,
+    /// A schedule forgets what waits.
+    ForgetQueued,
+    /// The node's row is lost.
+    LoseNode,
+    /// A paused schedule goes on.
+    IgnorePause,
+    /// A workflow forgets how many of its runs are active.
+    ForgetLimit,
+    /// A retry does not wait.
+    RetryAtOnce,
+    /// A success counts twice.
+    CountTwice,
+    /// The repeats are counted anew.
+    ForgetRepeats,
+    /// A suspended run goes on without a word.
+    Unsuspend,
+    /// A run that has ended runs again.
+    RunAgain,
+}
+
+impl Sabotage {
+    /// Every bug.
+    pub const ALL: [Sabotage; 23] = [
+        Sabotage::DropReport,
+        Sabotage::TurnTwice,
+        Sabotage::LoseEffects,
+        Sabotage::FireEarly,
+        Sabotage::AcceptOldTokens,
+        Sabotage::IgnorePending,
+        Sabotage::NeverSleep,
+        Sabotage::Oversleep,
+        Sabotage::LoseWakeup,
+        Sabotage::LoseTimeout,
+        Sabotage::RewindMark,
+        Sabotage::FireAgain,
+        Sabotage::SwallowRow,
+        Sabotage::ForgetActive,
+        Sabotage::ForgetQueued,
+        Sabotage::LoseNode,
+        Sabotage::IgnorePause,
+        Sabotage::ForgetLimit,
+        Sabotage::RetryAtOnce,
+        Sabotage::CountTwice,
+        Sabotage::ForgetRepeats,
+        Sabotage::Unsuspend,
+        Sabotage::RunAgain,
+    ];
+
+    /// The checkers of which one has to notice.
+    pub fn found_by(self) -> &'static [&'static str] {
+        match self {
+            Sabotage::DropReport => &["reports"],
+            Sabotage::TurnTwice | Sabotage::LoseEffects => &["performed", "tokens"],
+            Sabotage::FireEarly => &["early"],
+            Sabotage::AcceptOldTokens => &["tokens"],
+            Sabotage::IgnorePending => &["places"],
+            Sabotage::NeverSleep => &["busy"],
+            Sabotage::Oversleep => &["alarm"],
+            Sabotage::LoseWakeup | Sabotage::LoseTimeout => &["alarm", "late", "store"],
+            Sabotage::RewindMark => &["mark"],
+            Sabotage::FireAgain => &["occurrences", "mark", "next", "early"],
+            Sabotage::SwallowRow => &["ledger"],
+            Sabotage::ForgetActive => &["live", "overlap"],
+            Sabotage::ForgetQueued => &["live"],
+            Sabotage::LoseNode => &["store", "performed"],
+            Sabotage::IgnorePause => &["states"],
+            Sabotage::ForgetLimit => &["concurrency", "store"],
+            Sabotage::RetryAtOnce => &["retries"],
+            Sabotage::CountTwice => &["counters"],
+            Sabotage::ForgetRepeats => &["repeats", "next", "states"],
+            Sabotage::Unsuspend | Sabotage::RunAgain => &["states"],
+        }
+    }
+
+    /// What it does to the file between two commits.
+    fn sql(self) -> Option<&'static str> {
+        Some(match self {
+            Sabotage::LoseWakeup => {
+                "DELETE FROM wakeups WHERE kind = 1 AND id =
+                 (SELECT id FROM wakeups WHERE kind = 1 ORDER BY due LIMIT 1)"
+            }
+            Sabotage::LoseTimeout => {
+                "DELETE FROM wakeups WHERE kind = 0 AND id =
+                 (SELECT key FROM runs WHERE status = 1 AND ending IS NULL LIMIT 1)"
+            }
+            Sabotage::RewindMark => "UPDATE progress SET mark = mark - 86400000 WHERE n > 2",
+            Sabotage::FireAgain => {
+                "UPDATE progress SET next_nominal = l.nominal, next_effective = l.effective,
+                  mark = l.effective - 1
+                 FROM ledger l WHERE l.schedule = progress.id AND l.n = progress.n - 1
+                  AND l.outcome = 0 AND progress.next_nominal IS NOT NULL"
+            }
+            Sabotage::SwallowRow => {
+                "DELETE FROM ledger WHERE (schedule, n) IN (SELECT schedule, max(n) FROM ledger)"
+            }
+            Sabotage::ForgetActive => {
+                "UPDATE progress SET live = json_set(live, '$[0]', json('[]'))
+                 WHERE json_array_length(live, '$[0]') > 0"
+            }
+            Sabotage::ForgetQueued => {
+                "UPDATE progress SET live = json_set(live, '$[1]', json('[]'))
+                 WHERE json_array_length(live, '$[1]') > 0"
+            }
+            Sabotage::LoseNode => {
+                "DELETE FROM nodes WHERE id IN (SELECT owner FROM runs WHERE status = 1)"
+            }
+            Sabotage::IgnorePause => "UPDATE schedules SET status = 0 WHERE status = 1",
+            Sabotage::ForgetLimit => {
+                "UPDATE workflows SET active = 0 WHERE concurrency IS NOT NULL AND active > 0"
+            }
+            Sabotage::RetryAtOnce => {
+                "INSERT OR IGNORE INTO wakeups (due, kind, id)
+                 SELECT ?1, 1, id FROM progress
+                 WHERE json_extract(live, '$[0][0].Retrying.at') > ?1 + 1000;
+                 UPDATE progress SET live = json_set(live, '$[0][0].Retrying.at', ?1)
+                 WHERE json_extract(live, '$[0][0].Retrying.at') > ?1 + 1000"
+            }
+            Sabotage::CountTwice => "UPDATE progress SET run_count = run_count + 1 WHERE run_count > 1",
+            Sabotage::ForgetRepeats => {
+                "UPDATE progress SET repeats = 0 WHERE repeats > 0 AND id IN (SELECT id FROM schedules
+                 WHERE json_extract(declared, '$.total_repeats') > 0)"
+            }
+            Sabotage::Unsuspend => {
+                "UPDATE runs SET status = 1, owner = (SELECT max(id) FROM nodes) WHERE status = 3"
+            }
+            Sabotage::RunAgain => {
+                "UPDATE runs SET status = 1, owner = (SELECT max(id) FROM nodes) WHERE key =
+                 (SELECT max(key) FROM runs WHERE status > 3)"
+            }
+            _ => return None,
+        })
+    }
+
+    /// Strikes, if there is something to strike; whether it has.
+    pub(crate) fn strike(self, connection: &Connection, now: i64) -> rusqlite::Result<bool> {
+        let Some(sql) = self.sql() else { return Ok(false) };
+        let mut changed = 0;
+        for statement in sql.split(';') {
+            let mut statement = connection.prepare_cached(statement)?;
+            changed += match statement.parameter_count() {
+                0 => statement.execute([])?,
+                _ => statement.execute([now])?,
+            };
+        }
+        Ok(changed > 0)
+    }
+}
+
+/// Turns that go unharmed, so that there is something to spoil.
+const WARM_UP: u64 = 20;
+
+/// What a sabotage does to requests and answers.
+#[derive(Default)]
+pub(crate) struct Tampering {
+    pub(crate) sabotage: Option<Sabotage>,
+    turns: AtomicU64,
+    /// Current tokens, for those who take old ones for them.
+    pub(crate) tokens: Mutex<BTreeMap<i64, u32>>,
+}
+
+impl Tampering {
+    pub(crate) fn new(sabotage: Option<Sabotage>) -> Tampering {
+        Tampering { sabotage, ..Tampering::default() }
+    }
+
+    fn is(&self, sabotage: Sabotage) -> bool {
+        self.sabotage == Some(sabotage) && self.turns.load(Ordering::Relaxed) > WARM_UP
+    }
+
+    pub(crate) fn request(&self, mut request: TurnRequest) -> TurnRequest {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        if self.is(Sabotage::DropReport) {
+            request.reports.pop();
+        }
+        if self.is(Sabotage::FireEarly) {
+            let now = request.moment.now.checked_add(SignedDuration::from_mins(30));
+            request.moment = Moment { now: now.unwrap_or(request.moment.now), ..request.moment };
+        }
+        if self.is(Sabotage::AcceptOldTokens)
+            && let Ok(tokens) = self.tokens.lock()
+        {
+            for report in &mut request.reports {
+                let RunKey(run) = report.run;
+                report.token = tokens.get(&run).copied().unwrap_or(report.token);
+            }
+        }
+        if self.is(Sabotage::IgnorePending) {
+            request.places.free = 0;
+        }
+        request
+    }
+
+    pub(crate) fn again(&self, request: &TurnRequest) -> Option<TurnRequest> {
+        self.is(Sabotage::TurnTwice).then(|| request.clone())
+    }
+
+    pub(crate) fn answer(&self, mut turned: Turned, now: i64) -> Turned {
+        if self.is(Sabotage::LoseEffects) {
+            turned.effects.clear();
+        }
+        if self.is(Sabotage::NeverSleep) {
+            turned.next_wakeup = Timestamp::from_millisecond(now).ok();
+        }
+        if self.is(Sabotage::Oversleep) {
+            turned.next_wakeup = None;
+        }
+        turned
+    }
+}

@@ -1,0 +1,511 @@
+//! One world from its seed: events in order of time, faults in between, checks after every step.
+
+use std::sync::Arc;
+
+use engine::turn::Command;
+use store::Failure;
+use tempfile::TempDir;
+
+use crate::clock::{Time, instant};
+use crate::commands::People;
+use crate::faults::{Asked, Desk, Rates, Record, answer};
+use crate::model::{Awake, Cause, Checked, Model, Reported, Violation, broken};
+use crate::node::{CAPACITY, Machine, Node};
+use crate::random::Random;
+use crate::sabotage::{Sabotage, Tampering};
+use crate::trace::Trace;
+use crate::watch::Watch;
+use crate::work::{Manners, Work};
+use crate::world::Rhythm;
+
+/// 2026-01-01.
+const BEGINNING: i64 = 1_767_225_600_000;
+pub(crate) const HOUR: i64 = 3_600_000;
+const DAY: i64 = 24 * HOUR;
+/// Later than this after its alarm, the node was not awake.
+const ASLEEP: i64 = 5_000;
+/// The clock was set back from this difference on.
+const SET_BACK: i64 = 1_000;
+/// Long enough after the last fault for every run to end by its timeout.
+const CALM: i64 = 3 * HOUR;
+/// More turns at one instant, and something goes in circles.
+const TURNS_AT_ONCE: u32 = 50;
+
+/// What kind of world.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How long it lasts.
+    pub days: i64,
+    /// How many schedules it begins with at most.
+    pub schedules: usize,
+    /// How often they are due.
+    pub rhythm: Rhythm,
+    /// Steps between two looks of the store at itself.
+    pub check_every: u64,
+    /// A planted bug.
+    pub sabotage: Option<Sabotage>,
+}
+
+impl Options {
+    /// A small world: its size follows from the seed.
+    pub fn small(seed: u64) -> Options {
+        let mut random = Random::new(seed ^ 0x5eed);
+        Options {
+            days: random.pick(&[1, 1, 1, 2, 4]),
+            schedules: random.between(2, 8) as usize,
+            rhythm: Rhythm::Quick,
+            check_every: 100,
+            sabotage: None,
+        }
+    }
+
+    /// A year of a hundred schedules.
+    pub fn year() -> Options {
+        Options {
+            days: 365,
+            schedules: 100,
+            rhythm: Rhythm::Slow,
+            check_every: 20_000,
+            sabotage: None,
+        }
+    }
+}
+
+/// What a world came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Summary {
+    /// Occurrences that were decided.
+    pub occurrences: u64,
+    /// Runs that were created.
+    pub runs: u64,
+    /// Turns and commands.
+    pub steps: u64,
+    /// How often the node died.
+    pub crashes: u64,
+    /// Virtual days.
+    pub days: i64,
+}
+
+/// A world in which something was not as it must be.
+#[derive(Debug)]
+pub struct Failed {
+    /// What was wrong.
+    pub violation: Violation,
+    /// At which step.
+    pub step: u64,
+    /// The last events.
+    pub trace: String,
+    /// Everything as it stood.
+    pub state: String,
+}
+
+pub(crate) struct Simulation {
+    pub(crate) options: Options,
+    pub(crate) random: Random,
+    pub(crate) machine: Machine,
+    pub(crate) node: Option<Node>,
+    pub(crate) people: People,
+    pub(crate) model: Model,
+    watch: Watch,
+    pub(crate) trace: Trace,
+    pub(crate) step: u64,
+    pub(crate) summary: Summary,
+    /// When people and trouble come next, in time that really passes.
+    pub(crate) next_command: i64,
+    pub(crate) next_trouble: i64,
+    last_seen: i64,
+    node_id: i64,
+    turns_at_once: u32,
+    pub(crate) is_calm: bool,
+    _folder: TempDir,
+}
+
+/// Lives through one world.
+pub fn simulate(seed: u64, options: Options) -> Result<Summary, Box<Failed>> {
+    let mut simulation = match Simulation::new(seed, options) {
+        Ok(simulation) => simulation,
+        Err(violation) => {
+            let (trace, state) = (String::new(), String::new());
+            return Err(Box::new(Failed { violation, step: 0, trace, state }));
+        }
+    };
+    match simulation.live() {
+        Ok(()) => Ok(simulation.summary()),
+        Err(violation) => Err(Box::new(Failed {
+            violation,
+            step: simulation.step,
+            trace: simulation.trace.render(),
+            state: simulation.model.render(),
+        })),
+    }
+}
+
+fn unexpected(error: impl std::fmt::Display) -> Violation {
+    Violation { checker: "store", message: error.to_string() }
+}
+
+/// In memory if the host has a folder for it.
+fn folder() -> std::io::Result<TempDir> {
+    let memory = std::path::Path::new("/dev/shm");
+    if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }
+}
+
+impl Simulation {
+    fn new(seed: u64, options: Options) -> Result<Simulation, Violation> {
+        let mut random = Random::new(seed);
+        let beginning = BEGINNING + random.between(0, 365) * DAY + random.between(0, DAY);
+        let time = Arc::new(Time::new(beginning));
+        let tampering = Tampering::new(options.sabotage);
+        let desk = Arc::new(Desk::new(time.clone(), random.fork(), tampering));
+        let work = Arc::new(Work::new(time.clone(), random.fork()));
+        let folder = folder().map_err(unexpected)?;
+        let mut machine = Machine::new(folder.path(), time, desk, work).map_err(unexpected)?;
+        let watch = Watch::begin(&machine.path).map_err(unexpected)?;
+        let rules = machine.store().map_err(unexpected)?.rules();
+        let people = People::new(random.fork(), options.rhythm, options.schedules * 2);
+        Ok(Simulation {
+            people,
+            machine,
+            node: None,
+            model: Model::new(rules, beginning),
+            watch,
+            trace: Trace::default(),
+            step: 0,
+            summary: Summary::default(),
+            next_command: beginning,
+            next_trouble: beginning,
+            last_seen: beginning,
+            node_id: 0,
+            turns_at_once: 0,
+            is_calm: false,
+            _folder: folder,
+            random,
+            options,
+        })
+    }
+
+    fn summary(&self) -> Summary {
+        Summary {
+            occurrences: self.model.occurrences,
+            runs: self.model.runs_created,
+            steps: self.step,
+            days: self.options.days,
+            ..self.summary
+        }
+    }
+
+    pub(crate) fn now(&self) -> i64 {
+        self.machine.time.wall()
+    }
+
+    pub(crate) fn note(&mut self, event: String) {
+        let now = self.now();
+        self.trace.note(self.step, now, event);
+    }
+
+    fn live(&mut self) -> Checked {
+        self.settle_in()?;
+        let rates = Rates::random(&mut self.random);
+        self.machine.desk.set_rates(rates);
+        self.note(format!("faults begin: {rates:?}"));
+        let end = self.machine.time.elapsed() + self.options.days * DAY;
+        while self.machine.time.elapsed() < end {
+            self.step(end)?;
+        }
+        self.calm_down()
+    }
+
+    /// Workflows and schedules to begin with.
+    fn settle_in(&mut self) -> Checked {
+        self.join()?;
+        for place in 0..1 + self.options.schedules / 4 {
+            let now = self.now();
+            let command = self.people.save(&self.model, &format!("workflow-{place}"), now);
+            self.command(command)?;
+        }
+        for _ in 0..self.options.schedules {
+            let now = self.now();
+            let command = self.people.create(&self.model, now);
+            self.command(command)?;
+        }
+        Ok(())
+    }
+
+    /// Faults stop; everything that was left must end.
+    fn calm_down(&mut self) -> Checked {
+        self.machine.desk.set_rates(Rates::default());
+        self.machine.work.behave(Manners::CALM);
+        self.is_calm = true;
+        self.note("faults end".to_owned());
+        let oldest: Vec<i64> = self.model.runs.keys().copied().collect();
+        let end = self.machine.time.elapsed() + CALM;
+        while self.machine.time.elapsed() < end {
+            let command = self.people.resolve(&self.model);
+            self.command(command)?;
+            self.step(end)?;
+        }
+        if let Some(key) = oldest.into_iter().find(|key| self.model.runs.contains_key(key)) {
+            return broken("drained", format!("run {key} never ends"));
+        }
+        self.check_store()
+    }
+
+    /// One step: the next thing happens, and the driver takes a turn.
+    fn step(&mut self, end: i64) -> Checked {
+        self.step += 1;
+        if self.step.is_multiple_of(self.options.check_every) {
+            self.check_store()?;
+        }
+        self.strike()?;
+        let Some(node) = &mut self.node else { return self.join() };
+        let is_nudged = node.take_nudges();
+        self.model.check_begun(&self.machine.work.begun())?;
+        if !node.driver.has_more() {
+            let alarm = node.driver.next_wakeup().map(|at| at.as_millisecond());
+            if !is_nudged {
+                self.check_quiet(alarm)?;
+                self.wait(alarm, end);
+                self.happen()?;
+            }
+            let Some(node) = &mut self.node else { return Ok(()) };
+            node.driver.wake_up(alarm.map(instant));
+            self.wake_up(alarm);
+        }
+        self.turn()
+    }
+
+    fn wait(&mut self, alarm: Option<i64>, end: i64) {
+        self.turns_at_once = 0;
+        let time = &self.machine.time;
+        let alarm = alarm.map(|at| at - time.offset());
+        let mut next = end.min(alarm.unwrap_or(end));
+        next = next.min(self.machine.work.next_answer().unwrap_or(end));
+        if !self.is_calm {
+            next = next.min(self.next_command).min(self.next_trouble);
+        }
+        time.pass(next - time.elapsed());
+    }
+
+    /// What has come in the meantime, apart from wakeups.
+    fn happen(&mut self) -> Checked {
+        let elapsed = self.machine.time.elapsed();
+        if self.is_calm {
+            return Ok(());
+        }
+        if self.next_command <= elapsed {
+            let longest = (self.options.days * DAY / 200).max(60_000);
+            self.next_command = elapsed + self.random.spread(1_000, longest);
+            let now = self.now();
+            let command = self.people.ask(&self.model, now);
+            self.command(command)?;
+        }
+        if self.next_trouble <= elapsed {
+            let longest = (self.options.days * DAY / 20).max(60_000);
+            self.next_trouble = elapsed + self.random.spread(60_000, longest);
+            self.trouble()?;
+        }
+        Ok(())
+    }
+
+    /// The same rule as the driver's, from the specification: what was due while nobody was awake was
+    /// missed, and a clock set forward is sleep.
+    pub(crate) fn wake_up(&mut self, alarm: Option<i64>) {
+        let now = self.now();
+        if alarm.is_some_and(|alarm| now - alarm > ASLEEP) {
+            self.model.awake_since = now;
+        }
+        if self.last_seen - now > SET_BACK {
+            self.model.awake_since = self.model.awake_since.min(now);
+        }
+        self.last_seen = now;
+    }
+
+    fn turn(&mut self) -> Checked {
+        let answers = self.machine.work.answers();
+        self.show_tokens();
+        let Some(node) = &mut self.node else { return Ok(()) };
+        node.take_nudges();
+        self.model.check_begun(&self.machine.work.begun())?;
+        for report in answers {
+            node.driver.take_report(report);
+        }
+        let taken = node.turn();
+        let has_more = node.driver.has_more();
+        let changed = self.observe()?;
+        if self.machine.desk.take_crash() {
+            return self.crash();
+        }
+        match taken {
+            Err(_) => {
+                let wait = self.random.between(50, 2_000);
+                self.machine.time.pass(wait);
+                Ok(())
+            }
+            Ok(_) if has_more => self.check_progress(changed),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    fn check_progress(&mut self, changed: bool) -> Checked {
+        self.turns_at_once += 1;
+        if !changed && self.turns_at_once > 2 || self.turns_at_once > TURNS_AT_ONCE {
+            return broken("busy", format!("{} turns at one instant", self.turns_at_once));
+        }
+        if changed && self.turns_at_once > 2 {
+            // Answers that come at once keep it busy for good reasons.
+            self.turns_at_once = 2;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn command(&mut self, command: Option<Command>) -> Checked {
+        let Some(command) = command else { return Ok(()) };
+        self.summary.steps += 1;
+        let key = format!("command {} {}", self.step, self.summary.steps);
+        let Some(node) = &mut self.node else { return Ok(()) };
+        let mut answered = node.command(command.clone(), &key);
+        // Whoever does not know what became of it asks again.
+        for _ in 0..3 {
+            self.observe()?;
+            if self.machine.desk.take_crash() {
+                return self.crash();
+            }
+            let Some(node) = &mut self.node else { return Ok(()) };
+            if !matches!(answered, Err(Failure::Unknown(_))) {
+                break;
+            }
+            answered = node.command(command.clone(), &key);
+        }
+        self.observe()?;
+        if self.machine.desk.take_crash() {
+            return self.crash();
+        }
+        Ok(())
+    }
+
+    /// Holds what was committed against the model; whether anything was.
+    fn observe(&mut self) -> Result<bool, Violation> {
+        let mut changed = false;
+        for record in self.machine.desk.records() {
+            changed |= self.observe_one(record)?;
+        }
+        let begun = self.machine.work.begun();
+        self.model.check_begun(&begun)?;
+        Ok(changed || !begun.is_empty())
+    }
+
+    fn observe_one(&mut self, record: Record) -> Result<bool, Violation> {
+        let changes = self.watch.look().map_err(unexpected)?;
+        let Record { asked, now, reached, refused, failure } = record;
+        if !reached && !changes.is_empty() {
+            return broken("store", format!("nothing was committed, yet {changes:?}"));
+        }
+        let told = failure.as_deref().unwrap_or("committed");
+        let event = match &asked {
+            Asked::Turn { reports } => {
+                let reports: Vec<(i64, u32)> = reports.iter().map(|r| (r.run.0, r.token)).collect();
+                let runs = changes.runs.iter();
+                let runs: Vec<String> =
+                    runs.map(|run| format!("{} {}", run.id(), run.status.name())).collect();
+                format!("turn, reports {reports:?}: {told}; {}", runs.join(", "))
+            }
+            Asked::Command(command) => format!("{}: {told}", brief(command)),
+            Asked::Join => format!("join: {told}"),
+        };
+        self.trace.note(self.step, now, event);
+        if reached
+            && refused.is_none()
+            && matches!(asked, Asked::Turn { .. })
+            && !told.contains("simulated")
+        {
+            return broken("store", format!("a turn failed: {told}"));
+        }
+        let changed = !changes.is_empty();
+        let cause = match asked {
+            Asked::Turn { reports } => Cause::Turn(reported(&reports)),
+            Asked::Command(command) => Cause::Command(command),
+            Asked::Join => Cause::Node,
+        };
+        if reached {
+            self.model.commit(&cause, now, refused, changes)?;
+        }
+        Ok(changed)
+    }
+
+    fn check_quiet(&mut self, alarm: Option<i64>) -> Checked {
+        let Some(node) = &self.node else { return Ok(()) };
+        let free = CAPACITY.saturating_sub(node.driver.going_on());
+        let (now, node) = (self.now(), self.node_id);
+        self.model.check_quiet(&Awake { now, node, free, work: &self.machine.work, alarm })
+    }
+
+    fn check_store(&mut self) -> Checked {
+        let now = instant(self.now());
+        let store = self.machine.store().map_err(unexpected)?;
+        let findings = answer(store.check(now, false)).map_err(unexpected)?;
+        match findings.first() {
+            Some(finding) => broken("store", format!("{}: {}", finding.code, finding.message)),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn join(&mut self) -> Checked {
+        let now = self.now();
+        let joined = self.machine.join();
+        self.observe()?;
+        if self.machine.desk.take_crash() {
+            return self.crash();
+        }
+        match joined {
+            Ok(node) => {
+                (self.model.awake_since, self.last_seen) = (now, now);
+                self.node = Some(node);
+                self.node_id = self.newest_node()?;
+            }
+            Err(_) => self.machine.time.pass(1_000),
+        }
+        Ok(())
+    }
+
+    fn newest_node(&self) -> Result<i64, Violation> {
+        let sql = "SELECT max(id) FROM nodes";
+        self.watch.connection().query_row(sql, [], |row| row.get(0)).map_err(unexpected)
+    }
+
+    pub(crate) fn node_id(&self) -> i64 {
+        self.node_id
+    }
+
+    fn strike(&mut self) -> Checked {
+        if let Some(sabotage) = self.options.sabotage.filter(|_| self.step % 40 == 30) {
+            let struck = sabotage.strike(self.watch.connection(), self.now());
+            if struck.map_err(unexpected)? {
+                self.note(format!("sabotage: {sabotage:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn show_tokens(&self) {
+        if self.options.sabotage == Some(Sabotage::AcceptOldTokens)
+            && let Ok(mut tokens) = self.machine.desk.tampering.tokens.lock()
+        {
+            *tokens = self.model.runs.values().map(|run| (run.key, run.token)).collect();
+        }
+    }
+}
+
+fn reported(reports: &[store::Report]) -> Vec<Reported> {
+    reports.iter().map(|report| Reported { run: report.run.0, token: report.token }).collect()
+}
+
+/// Definitions are long, and not what one looks for.
+fn brief(command: &Command) -> String {
+    match command {
+        Command::SaveWorkflow { source, publish, .. } => {
+            let line = source.lines().collect::<Vec<_>>().join(" | ");
+            format!("SaveWorkflow publish: {publish} {line}")
+        }
+        other => format!("{other:?}"),
+    }
+}

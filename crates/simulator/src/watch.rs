@@ -1,0 +1,274 @@
+//! What each commit has changed, read from the file itself: triggers note the rows, whoever wrote them.
+
+use std::path::Path;
+
+use engine::ledger::Outcome;
+use engine::run::{RunStatus, TriggeredBy};
+use engine::schedule::{OverrideAction, Status};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+type Read<T> = rusqlite::Result<T>;
+
+/// More notes than this are cleared away.
+const NOTES: i64 = 20_000;
+
+/// Tables, the number each is noted by, and the columns that name a row.
+const WATCHED: [(&str, i64, &str, &str); 6] = [
+    ("workflows", 0, "id", "0"),
+    ("schedules", 1, "id", "0"),
+    ("progress", 1, "id", "0"),
+    ("runs", 2, "key", "0"),
+    ("ledger", 3, "schedule", "n"),
+    ("overrides", 4, "schedule", "0"),
+];
+
+/// A second pair of eyes on the store's file.
+pub(crate) struct Watch {
+    connection: Connection,
+    seen: i64,
+}
+
+/// What one commit has changed.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) workflows: Vec<WorkflowRow>,
+    /// Nothing if it is gone.
+    pub(crate) schedules: Vec<(i64, Option<ScheduleRow>)>,
+    pub(crate) runs: Vec<RunRow>,
+    pub(crate) ledger: Vec<((i64, u64), Option<LedgerRow>)>,
+    /// All overrides of the schedules whose overrides have changed.
+    pub(crate) overrides: Vec<(i64, Vec<(i64, OverrideAction)>)>,
+}
+
+impl Changes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.workflows.is_empty()
+            && self.schedules.is_empty()
+            && self.runs.is_empty()
+            && self.ledger.is_empty()
+            && self.overrides.is_empty()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct WorkflowRow {
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    pub(crate) paused: bool,
+    pub(crate) live: Option<u32>,
+    pub(crate) concurrency: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ScheduleRow {
+    pub(crate) id: i64,
+    pub(crate) workflow: i64,
+    pub(crate) status: Status,
+    pub(crate) declared: String,
+    pub(crate) mark: i64,
+    /// Nominal and effective.
+    pub(crate) next: Option<(i64, i64)>,
+    pub(crate) n: u64,
+    pub(crate) run_count: u64,
+    pub(crate) error_count: u64,
+    pub(crate) live: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct RunRow {
+    pub(crate) key: i64,
+    pub(crate) workflow: i64,
+    pub(crate) schedule: Option<i64>,
+    pub(crate) n: Option<u64>,
+    pub(crate) retry: u32,
+    pub(crate) triggered_by: TriggeredBy,
+    pub(crate) status: RunStatus,
+    pub(crate) created_at: i64,
+    pub(crate) started_at: Option<i64>,
+    pub(crate) timeout: i64,
+    pub(crate) step: u32,
+    pub(crate) token: u32,
+    pub(crate) owner: Option<i64>,
+    pub(crate) retry_at: Option<i64>,
+    /// Whether it was told to end.
+    pub(crate) is_ending: bool,
+    pub(crate) error: Option<String>,
+    pub(crate) uuid: Option<[u8; 16]>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct LedgerRow {
+    pub(crate) n: u64,
+    pub(crate) count: u64,
+    pub(crate) nominal: i64,
+    pub(crate) last_nominal: i64,
+    pub(crate) effective: i64,
+    pub(crate) outcome: Outcome,
+    pub(crate) reason: String,
+    pub(crate) run: Option<i64>,
+}
+
+impl Watch {
+    /// The store has been opened once, so that its tables are there.
+    pub(crate) fn begin(path: &Path) -> Read<Watch> {
+        let connection = Connection::open(path)?;
+        connection.pragma_update(None, "synchronous", "OFF")?;
+        connection.set_prepared_statement_cache_capacity(64);
+        connection.execute_batch(
+            "CREATE TABLE IF NOT EXISTS watched
+             (seq INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER, a INTEGER, b INTEGER)",
+        )?;
+        for (table, kind, a, b) in WATCHED {
+            for (event, row) in [("INSERT", "new"), ("UPDATE", "new"), ("DELETE", "old")] {
+                let b = if b == "0" { "0".to_owned() } else { format!("{row}.{b}") };
+                connection.execute_batch(&format!(
+                    "CREATE TRIGGER watch_{table}_{event} AFTER {event} ON {table} BEGIN
+                     INSERT INTO watched (kind, a, b) VALUES ({kind}, {row}.{a}, {b}); END"
+                ))?;
+            }
+        }
+        Ok(Watch { connection, seen: 0 })
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// What has changed since the last look.
+    pub(crate) fn look(&mut self) -> Read<Changes> {
+        let notes = self.notes()?;
+        let mut changes = Changes::default();
+        for (kind, a, b) in notes {
+            match kind {
+                0 => changes.workflows.extend(self.workflow(a)?),
+                1 => changes.schedules.push((a, self.schedule(a)?)),
+                2 => changes.runs.extend(self.run(a)?),
+                3 => changes.ledger.push(((a, b as u64), self.ledger(a, b)?)),
+                _ => changes.overrides.push((a, self.overrides(a)?)),
+            }
+        }
+        Ok(changes)
+    }
+
+    fn notes(&mut self) -> Read<Vec<(i64, i64, i64)>> {
+        let sql = "SELECT DISTINCT kind, a, b FROM watched WHERE seq > ?1 ORDER BY kind, a, b";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows =
+            statement.query_map([self.seen], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let notes: Vec<(i64, i64, i64)> = rows.collect::<Read<_>>()?;
+        drop(statement);
+        if !notes.is_empty() {
+            let sql = "SELECT max(seq), count(*) FROM watched";
+            let (last, count): (i64, i64) = self
+                .connection
+                .prepare_cached(sql)?
+                .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            self.seen = last;
+            if count > NOTES {
+                self.connection.execute("DELETE FROM watched", [])?;
+            }
+        }
+        Ok(notes)
+    }
+
+    fn one<T>(
+        &self,
+        sql: &str,
+        id: i64,
+        read: impl FnOnce(&Row<'_>) -> Read<T>,
+    ) -> Read<Option<T>> {
+        self.connection.prepare_cached(sql)?.query_row([id], read).optional()
+    }
+
+    fn workflow(&self, id: i64) -> Read<Option<WorkflowRow>> {
+        let sql = "SELECT id, name, paused, live, concurrency FROM workflows WHERE id = ?1";
+        self.one(sql, id, |row| {
+            Ok(WorkflowRow {
+                id: row.get(0)?,
+                name: row.get(1)?,
+                paused: row.get(2)?,
+                live: row.get(3)?,
+                concurrency: row.get(4)?,
+            })
+        })
+    }
+
+    fn schedule(&self, id: i64) -> Read<Option<ScheduleRow>> {
+        let sql = "SELECT s.id, s.workflow, s.status, s.declared, p.mark, p.next_nominal,
+                    p.next_effective, p.n, p.run_count, p.error_count, p.live
+                   FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ?1";
+        self.one(sql, id, |row| {
+            let nominal: Option<i64> = row.get(5)?;
+            Ok(ScheduleRow {
+                id: row.get(0)?,
+                workflow: row.get(1)?,
+                status: Status::ALL[row.get::<_, usize>(2)?],
+                declared: row.get(3)?,
+                mark: row.get(4)?,
+                next: nominal.zip(row.get(6)?),
+                n: row.get(7)?,
+                run_count: row.get(8)?,
+                error_count: row.get(9)?,
+                live: row.get(10)?,
+            })
+        })
+    }
+
+    fn run(&self, key: i64) -> Read<Option<RunRow>> {
+        let sql = "SELECT key, workflow, schedule, n, retry, triggered_by, status,
+                    created_at, started_at, timeout, step, token, owner, retry_at,
+                    ending IS NOT NULL, error, uuid
+                   FROM runs WHERE key = ?1";
+        self.one(sql, key, |row| {
+            Ok(RunRow {
+                key: row.get(0)?,
+                workflow: row.get(1)?,
+                schedule: row.get(2)?,
+                n: row.get(3)?,
+                retry: row.get(4)?,
+                triggered_by: TriggeredBy::ALL[row.get::<_, usize>(5)?],
+                status: RunStatus::ALL[row.get::<_, usize>(6)?],
+                created_at: row.get(7)?,
+                started_at: row.get(8)?,
+                timeout: row.get(9)?,
+                step: row.get(10)?,
+                token: row.get(11)?,
+                owner: row.get(12)?,
+                retry_at: row.get(13)?,
+                is_ending: row.get(14)?,
+                error: row.get(15)?,
+                uuid: row.get(16)?,
+            })
+        })
+    }
+
+    fn ledger(&self, schedule: i64, n: i64) -> Read<Option<LedgerRow>> {
+        let sql =
+            "SELECT n, count, nominal, last_nominal, effective, decided_at, outcome, reason, run
+                   FROM ledger WHERE schedule = ?1 AND n = ?2";
+        let read = |row: &Row<'_>| {
+            Ok(LedgerRow {
+                n: row.get(0)?,
+                count: row.get(1)?,
+                nominal: row.get(2)?,
+                last_nominal: row.get(3)?,
+                effective: row.get(4)?,
+                outcome: Outcome::ALL[row.get::<_, usize>(6)?],
+                reason: row.get(7)?,
+                run: row.get(8)?,
+            })
+        };
+        self.connection.prepare_cached(sql)?.query_row(params![schedule, n], read).optional()
+    }
+
+    fn overrides(&self, schedule: i64) -> Read<Vec<(i64, OverrideAction)>> {
+        let sql = "SELECT nominal, action FROM overrides WHERE schedule = ?1 ORDER BY nominal";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map([schedule], |row| {
+            let action: String = row.get(1)?;
+            let action = serde_json::from_str(&action).unwrap_or(OverrideAction::Skip);
+            Ok((row.get(0)?, action))
+        })?;
+        rows.collect()
+    }
+}

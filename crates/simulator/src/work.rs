@@ -1,0 +1,220 @@
+//! Work that takes its time, fails, hangs, and answers twice or too late.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::RunKey;
+use engine::run::AttemptEnd;
+use engine::turn::Perform;
+use serde_json::value::RawValue;
+use server::Dispatch;
+use store::Report;
+
+use crate::clock::Time;
+use crate::random::Random;
+
+/// How the work of one world goes, in a thousand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manners {
+    pub(crate) at_once: u32,
+    pub(crate) fails: u32,
+    pub(crate) fails_for_good: u32,
+    pub(crate) hangs: u32,
+    pub(crate) answers_twice: u32,
+    pub(crate) answers_late: u32,
+    /// The longest that work takes which does not hang.
+    pub(crate) longest: i64,
+}
+
+impl Manners {
+    /// Everything succeeds at once.
+    pub(crate) const CALM: Manners = Manners {
+        at_once: 1000,
+        fails: 0,
+        fails_for_good: 0,
+        hangs: 0,
+        answers_twice: 0,
+        answers_late: 0,
+        longest: 1,
+    };
+
+    pub(crate) fn random(random: &mut Random) -> Manners {
+        Manners {
+            at_once: random.pick(&[0, 300, 700]),
+            fails: random.pick(&[0, 50, 150, 400]),
+            fails_for_good: random.pick(&[0, 0, 5, 30]),
+            hangs: random.pick(&[0, 5, 30, 100]),
+            answers_twice: random.pick(&[0, 20, 100]),
+            answers_late: random.pick(&[0, 20, 100]),
+            longest: random.pick(&[5_000, 60_000, 600_000, 7_200_000]),
+        }
+    }
+}
+
+/// An attempt that was begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub(crate) run: i64,
+    pub(crate) step: u32,
+    pub(crate) token: u32,
+    pub(crate) idempotent: bool,
+}
+
+/// All that is being worked on.
+pub(crate) struct Work {
+    time: Arc<Time>,
+    state: Mutex<State>,
+}
+
+struct State {
+    random: Random,
+    manners: Manners,
+    /// Attempts that have not answered.
+    going_on: BTreeSet<(i64, u32)>,
+    /// Attempts that this life of the node was given.
+    performed: BTreeSet<(i64, u32)>,
+    /// Answers to come, by when.
+    answers: BTreeMap<(i64, u64), Report>,
+    given: u64,
+    begun: Vec<Begun>,
+}
+
+impl Work {
+    pub(crate) fn new(time: Arc<Time>, mut random: Random) -> Work {
+        let manners = Manners::random(&mut random);
+        let state = State {
+            random,
+            manners,
+            going_on: BTreeSet::new(),
+            performed: BTreeSet::new(),
+            answers: BTreeMap::new(),
+            given: 0,
+            begun: Vec::new(),
+        };
+        Work { time, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn behave(&self, manners: Manners) {
+        self.state().manners = manners;
+    }
+
+    /// When the next answer comes.
+    pub(crate) fn next_answer(&self) -> Option<i64> {
+        self.state().answers.keys().next().map(|(at, _)| *at)
+    }
+
+    /// The answers that have come.
+    pub(crate) fn answers(&self) -> Vec<Report> {
+        let mut state = self.state();
+        let later = state.answers.split_off(&(self.time.elapsed() + 1, 0));
+        let come = std::mem::replace(&mut state.answers, later);
+        for report in come.values() {
+            state.going_on.remove(&(report.run.0, report.token));
+        }
+        come.into_values().collect()
+    }
+
+    /// What was begun since the last time.
+    pub(crate) fn begun(&self) -> Vec<Begun> {
+        std::mem::take(&mut self.state().begun)
+    }
+
+    pub(crate) fn was_given(&self, run: i64, token: u32) -> bool {
+        self.state().performed.contains(&(run, token))
+    }
+
+    /// The node is gone, and all it was doing with it.
+    pub(crate) fn perish(&self) {
+        let mut state = self.state();
+        state.going_on.clear();
+        state.performed.clear();
+        state.answers.clear();
+    }
+}
+
+impl State {
+    fn answer_at(&mut self, at: i64, report: Report) {
+        self.given += 1;
+        self.answers.insert((at, self.given), report);
+    }
+
+    fn end(&mut self) -> AttemptEnd {
+        let (fails, for_good) = (self.manners.fails, self.manners.fails_for_good);
+        if self.random.chance(for_good) {
+            return failed("refused", false);
+        }
+        if self.random.chance(fails) {
+            return failed("trouble", true);
+        }
+        AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() }
+    }
+
+    /// Answers that nobody should listen to any more.
+    fn nuisances(&mut self, now: i64, report: &Report) {
+        if self.random.chance(self.manners.answers_twice) {
+            let at = now + self.random.spread(1, 60_000);
+            self.answer_at(at, report.clone());
+        }
+        if report.token > 1 && self.random.chance(self.manners.answers_late) {
+            let at = now + self.random.spread(1, 60_000);
+            let end = AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() };
+            self.answer_at(at, Report { run: report.run, token: report.token - 1, end });
+        }
+    }
+}
+
+fn failed(code: &str, retryable: bool) -> AttemptEnd {
+    let (code, message) = (code.to_owned(), "simulated".to_owned());
+    AttemptEnd::Failed { code, message, retryable, output: None }
+}
+
+impl Dispatch for Work {
+    fn perform(&self, perform: Perform) -> Option<Report> {
+        let now = self.time.elapsed();
+        let mut state = self.state();
+        let (run, token) = (perform.run, perform.token);
+        let step = &perform.definition.steps[perform.step as usize];
+        let idempotent = step.idempotent;
+        state.begun.push(Begun { run: run.0, step: perform.step, token, idempotent });
+        state.performed.insert((run.0, token));
+        let (hangs, at_once) = (state.manners.hangs, state.manners.at_once);
+        let report = Report { run, token, end: state.end() };
+        state.nuisances(now, &report);
+        if state.random.chance(hangs) {
+            state.going_on.insert((run.0, token));
+            return None;
+        }
+        if state.random.chance(at_once) {
+            return Some(report);
+        }
+        let longest = state.manners.longest;
+        let at = now + state.random.spread(1, longest);
+        state.going_on.insert((run.0, token));
+        state.answer_at(at, report);
+        None
+    }
+
+    fn cancel(&self, run: RunKey, token: u32) {
+        let now = self.time.elapsed();
+        let mut state = self.state();
+        if !state.going_on.contains(&(run.0, token)) {
+            return;
+        }
+        // Some end at once, some only after nobody waits for them any more.
+        let at = now + state.random.spread(1, 40_000);
+        let end = match state.random.chance(200) {
+            true => AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() },
+            false => AttemptEnd::Cancelled { message: "simulated".to_owned() },
+        };
+        state.answers.retain(|_, report| (report.run, report.token) != (run, token));
+        state.answer_at(at, Report { run, token, end });
+    }
+
+    fn abandon(&self) {
+        self.perish();
+    }
+}

@@ -1,0 +1,48 @@
+//! Worlds without planted bugs hold together; every planted bug is found.
+
+use simulator::{Failed, Options, Sabotage, simulate};
+
+/// Enough to see most of what can happen; more are a command of their own.
+const SEEDS: std::ops::Range<u64> = 1..101;
+/// Worlds in which a planted bug has to be found.
+const CHANCES: std::ops::Range<u64> = 1..13;
+
+fn told(seed: u64, failed: &Failed) -> String {
+    let Failed { violation, step, trace, state } = failed;
+    let (checker, message) = (violation.checker, &violation.message);
+    format!("{state}\n{trace}\nseed {seed}, step {step}: {checker}: {message}")
+}
+
+#[test]
+fn worlds_without_bugs_hold_together() {
+    for seed in SEEDS {
+        if let Err(failed) = simulate(seed, Options::small(seed)) {
+            panic!("{}", told(seed, &failed));
+        }
+    }
+}
+
+#[test]
+fn a_world_is_the_same_each_time() {
+    let lived =
+        |seed| format!("{:?}", simulate(seed, Options::small(seed)).map_err(|failed| failed.trace));
+    for seed in SEEDS.take(5) {
+        assert_eq!(lived(seed), lived(seed));
+    }
+}
+
+#[test]
+fn every_planted_bug_is_found_by_its_checker() {
+    let mut unnoticed = Vec::new();
+    for sabotage in Sabotage::ALL {
+        let found = CHANCES.into_iter().find_map(|seed| {
+            let options = Options { sabotage: Some(sabotage), ..Options::small(seed) };
+            simulate(seed, options).err()
+        });
+        match found.map(|failed| failed.violation) {
+            Some(violation) if sabotage.found_by().contains(&violation.checker) => {}
+            other => unnoticed.push((sabotage, other)),
+        }
+    }
+    assert!(unnoticed.is_empty(), "{unnoticed:#?}");
+}
