@@ -30,7 +30,7 @@ pub(super) fn name(number: u64) -> String {
     format!("{} {} {number}", pick(WHAT, 1), pick(WHOSE, 8))
 }
 
-/// A list of schedules that are due once, each with its time.
+/// A list of schedules that are due daily, each first at its time.
 fn text(from: u64, due: &[Timestamp], workflows: &[WorkflowId]) -> String {
     let mut text = String::from("[");
     for (number, at) in (from..).zip(due) {
@@ -39,7 +39,7 @@ fn text(from: u64, due: &[Timestamp], workflows: &[WorkflowId]) -> String {
         // Writing into a string cannot fail.
         let _ = write!(
             text,
-            r#"{comma}{{"name":"{}","workflow_id":"{workflow}","at":"{at}","payload":{{"customer":{number}}}}}"#,
+            r#"{comma}{{"name":"{}","workflow_id":"{workflow}","interval":"1d","anchor":"{at}","payload":{{"customer":{number}}}}}"#,
             name(number)
         );
     }
