@@ -115,7 +115,11 @@ impl Decider<'_, '_> {
             && self.schedule.progress.next.is_some()
             && !counts
         {
-            self.schedule.progress.next = self.next_after(self.schedule.progress.mark);
+            let next = self.next_after(self.schedule.progress.mark);
+            if next != self.schedule.progress.next {
+                self.schedule.progress.next = next;
+                self.schedule.progress.recomputed_at = Some(self.now());
+            }
             self.finish_if_exhausted();
         }
     }

@@ -109,6 +109,8 @@ pub struct Progress {
     pub queued: Vec<Queued>,
     /// Whether there are overrides to look at.
     pub has_overrides: bool,
+    /// When the next time was computed again and changed, until the ledger has said so.
+    pub recomputed_at: Option<Timestamp>,
 }
 
 /// An occurrence with its number.
@@ -306,6 +308,7 @@ impl Schedule {
             active: Vec::new(),
             queued: Vec::new(),
             has_overrides: false,
+            recomputed_at: None,
         };
         let status = Status::Active;
         let (created_at, updated_at) = (now, now);
@@ -352,6 +355,11 @@ impl Decider<'_, '_> {
         reason: impl Into<std::borrow::Cow<'static, str>>,
         run: Option<RunKey>,
     ) {
+        let mut reason = reason.into();
+        if let Some(at) = self.schedule.progress.recomputed_at.take() {
+            let why = "a calendar or the zone database had changed";
+            reason = format!("{reason} (computed again at {at}: {why})").into();
+        }
         self.decision.ledger.push(Entry {
             schedule: self.schedule.id,
             n: occurrence.n,
@@ -361,7 +369,7 @@ impl Decider<'_, '_> {
             effective: occurrence.due.effective,
             decided_at: self.situation.moment.now,
             outcome,
-            reason: reason.into(),
+            reason,
             run,
         });
     }

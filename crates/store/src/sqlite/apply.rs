@@ -68,7 +68,7 @@ fn schedule(
             insert_schedule(connection, new)?;
             put_progress(connection, new)?;
             wake(connection, WAKE_SCHEDULE, new.id.0, None, new.wake_at())?;
-            counts.add(new.workflow, new.status, 1);
+            counts.add(new, new.status, 1);
         }
         ScheduleWrite::Update { after, old_wake, old_status, declared } => {
             if *declared {
@@ -76,8 +76,8 @@ fn schedule(
             }
             if let Some(old) = old_status {
                 update_status(connection, after)?;
-                counts.add(after.workflow, *old, -1);
-                counts.add(after.workflow, after.status, 1);
+                counts.add(after, *old, -1);
+                counts.add(after, after.status, 1);
             }
             update_progress(connection, after)?;
             wake(connection, WAKE_SCHEDULE, after.id.0, *old_wake, after.wake_at())?;
@@ -94,7 +94,7 @@ fn schedule(
             }
             wake(connection, WAKE_SCHEDULE, id, before.wake_at(), None)?;
             remember_greatest(connection, "greatest_schedule", id)?;
-            counts.add(before.workflow, before.status, -1);
+            counts.add(before, before.status, -1);
         }
     }
     Ok(())
@@ -169,8 +169,8 @@ fn put_progress(connection: &Connection, schedule: &Schedule) -> Result<(), Fail
     let sql = "INSERT INTO progress
                (anchor, mark, next_nominal, next_effective, n, repeats, current_repeat,
                 current_retry, run_count, error_count, last_error, last_run_at, last_outcome, live,
-                has_overrides, id)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+                has_overrides, recomputed_at, id)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
     write_progress(connection, schedule, sql)
 }
 
@@ -178,8 +178,8 @@ fn update_progress(connection: &Connection, schedule: &Schedule) -> Result<(), F
     let sql = "UPDATE progress SET anchor = ?1, mark = ?2, next_nominal = ?3, next_effective = ?4,
                 n = ?5, repeats = ?6, current_repeat = ?7, current_retry = ?8, run_count = ?9,
                 error_count = ?10, last_error = ?11, last_run_at = ?12, last_outcome = ?13,
-                live = ?14, has_overrides = ?15
-               WHERE id = ?16";
+                live = ?14, has_overrides = ?15, recomputed_at = ?16
+               WHERE id = ?17";
     write_progress(connection, schedule, sql)
 }
 
@@ -203,6 +203,7 @@ fn write_progress(connection: &Connection, schedule: &Schedule, sql: &str) -> Re
         progress.last_outcome.map(|ending| code(&Ending::ALL, ending)),
         live,
         progress.has_overrides,
+        progress.recomputed_at.map(ms),
         schedule.id.0,
     ])?;
     Ok(())
@@ -414,23 +415,46 @@ fn overrides(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
 
 /// Changes of how many schedules there are.
 #[derive(Default)]
-struct Counts(HashMap<(WorkflowId, Status), i64>);
+struct Counts {
+    by_workflow: HashMap<(WorkflowId, Status), i64>,
+    by_block: HashMap<(Status, i64), i64>,
+}
 
 impl Counts {
-    fn add(&mut self, workflow: WorkflowId, status: Status, change: i64) {
+    fn add(&mut self, schedule: &Schedule, status: Status, change: i64) {
         // Workflow 0 stands for all of them.
-        for workflow in [workflow, WorkflowId(0)] {
-            *self.0.entry((workflow, status)).or_default() += change;
+        for workflow in [schedule.workflow, WorkflowId(0)] {
+            *self.by_workflow.entry((workflow, status)).or_default() += change;
         }
+        *self.by_block.entry((status, block(schedule.id.0))).or_default() += change;
     }
 
     fn write(&self, connection: &Connection) -> Result<(), Failure> {
         let sql = "INSERT INTO schedule_counts (workflow, status, count) VALUES (?1, ?2, ?3)
                    ON CONFLICT DO UPDATE SET count = count + excluded.count";
-        for ((workflow, status), change) in self.0.iter().filter(|(_, change)| **change != 0) {
+        for ((workflow, status), change) in &self.by_workflow {
             let status = code(&Status::ALL, *status);
-            connection.prepare_cached(sql)?.execute([workflow.0, status, *change])?;
+            put_count(connection, sql, [workflow.0, status, *change])?;
+        }
+        let sql = "INSERT INTO schedule_blocks (status, block, count) VALUES (?1, ?2, ?3)
+                   ON CONFLICT DO UPDATE SET count = count + excluded.count";
+        for ((status, block), change) in &self.by_block {
+            put_count(connection, sql, [code(&Status::ALL, *status), *block, *change])?;
         }
         Ok(())
     }
+}
+
+fn put_count(connection: &Connection, sql: &str, row: [i64; 3]) -> Result<(), Failure> {
+    if row[2] != 0 {
+        connection.prepare_cached(sql)?.execute(row)?;
+    }
+    Ok(())
+}
+
+/// Schedules are counted by blocks of so many ids.
+pub(super) const BLOCK: i64 = 1_024;
+
+fn block(id: i64) -> i64 {
+    id / BLOCK
 }

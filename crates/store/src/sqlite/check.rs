@@ -20,7 +20,7 @@ struct Invariant {
     mend: Option<&'static str>,
 }
 
-const INVARIANTS: [Invariant; 9] = [
+const INVARIANTS: [Invariant; 10] = [
     Invariant {
         code: "schedule-without-progress",
         breaches: "SELECT id, '' FROM schedules WHERE id NOT IN (SELECT id FROM progress)",
@@ -108,6 +108,21 @@ const INVARIANTS: [Invariant; 9] = [
              INSERT INTO schedule_counts SELECT workflow, status, count(*) FROM schedules
               GROUP BY workflow, status;
              INSERT INTO schedule_counts SELECT 0, status, count(*) FROM schedules GROUP BY status",
+        ),
+    },
+    Invariant {
+        code: "block-counts",
+        breaches: "SELECT 0, '' WHERE EXISTS
+                   (SELECT status, id / 1024 AS block, count(*) AS count FROM schedules
+                     GROUP BY status, block
+                    EXCEPT SELECT status, block, count FROM schedule_blocks)
+                   OR (SELECT count(*) FROM schedules) <>
+                      (SELECT coalesce(sum(count), 0) FROM schedule_blocks)",
+        message: "the counts of schedules by blocks are wrong",
+        mend: Some(
+            "DELETE FROM schedule_blocks;
+             INSERT INTO schedule_blocks SELECT status, id / 1024 AS block, count(*) FROM schedules
+              GROUP BY status, block",
         ),
     },
     Invariant {

@@ -68,7 +68,7 @@ pub(super) type Live = (Vec<Active>, Vec<Queued>);
 pub(super) const SCHEDULE: &str = "s.id, s.workflow, s.trigger, s.status, s.declared, s.created_at, \
      s.updated_at, p.anchor, p.mark, p.next_nominal, p.next_effective, p.n, p.repeats, \
      p.current_repeat, p.current_retry, p.run_count, p.error_count, p.last_error, p.last_run_at, \
-     p.last_outcome, p.live, p.has_overrides";
+     p.last_outcome, p.live, p.has_overrides, p.recomputed_at";
 
 pub(super) fn schedule(row: &Row<'_>) -> Read<Schedule> {
     Ok(Schedule {
@@ -103,6 +103,7 @@ fn progress(row: &Row<'_>) -> Read<Progress> {
         active,
         queued,
         has_overrides: row.get(21)?,
+        recomputed_at: maybe_instant(row, 22)?,
     })
 }
 

@@ -6,14 +6,12 @@ use engine::schedule::Status;
 use engine::{RunId, ScheduleId, WorkflowId};
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
+use super::apply::BLOCK;
 use super::rows::{self, code, ms};
 use super::search;
 use super::words::words;
 use crate::failure::Failure;
 use crate::view::{self, Cursor, LedgerQuery, LedgerRow, Page, ScheduleQuery, ScheduleView, Total};
-
-/// A shorter way is walked without asking for a better one.
-const WORTH_COUNTING: u64 = 1_000;
 
 fn select(rest: &str) -> String {
     format!(
@@ -24,7 +22,7 @@ fn select(rest: &str) -> String {
 }
 
 fn read_view(row: &Row<'_>) -> rusqlite::Result<ScheduleView> {
-    Ok(ScheduleView { schedule: rows::schedule(row)?, workflow_name: row.get(22)? })
+    Ok(ScheduleView { schedule: rows::schedule(row)?, workflow_name: row.get(23)? })
 }
 
 pub(super) fn schedule(
@@ -73,60 +71,60 @@ fn list(connection: &Connection, query: &ScheduleQuery) -> Result<Page<ScheduleV
     Ok(Page { items, total: Total::Exact(count(connection, query)?), next })
 }
 
-/// One more than the page, from an index: deep pages by offset walk over small entries.
+/// One more than the page.
 fn listed_ids(connection: &Connection, query: &ScheduleQuery) -> Result<Vec<ScheduleId>, Failure> {
-    let after = view::number(query.after.as_ref()).unwrap_or(i64::MIN);
     let status = query.status.map(|status| code(&Status::ALL, status));
     let workflow = query.workflow.map(|workflow| workflow.0);
+    let start = Start::of(connection, query)?;
     let from = match (workflow, status) {
         (Some(_), Some(_)) => {
             "schedules INDEXED BY schedules_by_workflow
              WHERE id > ?1 AND workflow = ?2 AND status = ?3"
         }
         // Of each status some: merged, as the index orders by status first.
-        (Some(workflow), None) => return merged(connection, query, workflow, after),
+        (Some(workflow), None) => return merged(connection, query, workflow, start.after),
         (None, Some(_)) => {
             "schedules INDEXED BY schedules_by_status
              WHERE id > ?1 AND ?2 IS NULL AND status = ?3"
         }
-        (None, None) => {
-            "schedules INDEXED BY schedules_in_order
-             WHERE id > ?1 AND ?2 IS NULL AND ?3 IS NULL"
-        }
+        (None, None) => "progress WHERE id > ?1 AND ?2 IS NULL AND ?3 IS NULL",
     };
-    let walk = Walk::new(connection, query)?;
-    let order = if walk.backwards { "DESC" } else { "ASC" };
-    let sql = format!("SELECT id FROM {from} ORDER BY id {order} LIMIT ?4 OFFSET ?5");
+    let sql = format!("SELECT id FROM {from} ORDER BY id LIMIT ?4 OFFSET ?5");
     let mut statement = connection.prepare_cached(&sql)?;
-    let params = (after, workflow, status, walk.limit, walk.offset);
+    let params = (start.after, workflow, status, query.limit + 1, start.offset);
     let ids = statement.query_map(params, |row| row.get(0).map(ScheduleId))?;
-    let mut ids = ids.collect::<Result<Vec<_>, _>>()?;
-    if walk.backwards {
-        ids.reverse();
-    }
-    Ok(ids)
+    Ok(ids.collect::<Result<Vec<_>, _>>()?)
 }
 
-/// How an offset is reached: over the fewest entries.
-struct Walk {
-    backwards: bool,
-    limit: u64,
+/// Where a page begins: so many after the schedule with this id.
+struct Start {
+    after: i64,
     offset: u64,
 }
 
-impl Walk {
-    fn new(connection: &Connection, query: &ScheduleQuery) -> Result<Walk, Failure> {
-        let forwards =
-            Walk { backwards: false, limit: query.limit as u64 + 1, offset: query.offset };
-        if query.offset < WORTH_COUNTING || query.after.is_some() {
-            return Ok(forwards);
+impl Start {
+    /// A deep page is reached block by block, and then one by one inside of its block.
+    fn of(connection: &Connection, query: &ScheduleQuery) -> Result<Start, Failure> {
+        let after = view::number(query.after.as_ref()).unwrap_or(i64::MIN);
+        let mut start = Start { after, offset: query.offset };
+        let deep = query.offset >= BLOCK as u64 && query.after.is_none();
+        if !deep || query.workflow.is_some() {
+            return Ok(start);
         }
-        let rest = count(connection, query)?.saturating_sub(query.offset);
-        let limit = forwards.limit.min(rest);
-        match rest < query.offset {
-            true => Ok(Walk { backwards: true, limit, offset: rest - limit }),
-            false => Ok(forwards),
+        let status = query.status.map(|status| code(&Status::ALL, status));
+        let sql = "SELECT block, sum(count) FROM schedule_blocks
+                   WHERE ?1 IS NULL OR status = ?1 GROUP BY block ORDER BY block";
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut blocks = statement.query([status])?;
+        while let Some(row) = blocks.next()? {
+            let count: u64 = row.get(1)?;
+            if count > start.offset {
+                break;
+            }
+            start.offset -= count;
+            start.after = (row.get::<_, i64>(0)? + 1) * BLOCK - 1;
         }
+        Ok(start)
     }
 }
 

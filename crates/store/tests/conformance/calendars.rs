@@ -39,6 +39,11 @@ pub(crate) async fn a_changed_calendar_moves_what_uses_it(mut world: World) {
     );
     world.settle(0).await;
     assert_eq!(world.turn(DAY + 540).await.claimed, 1, "only the other one is due");
+    // The ledger says so, once.
+    world.settle(2 * DAY + 540).await;
+    let reasons = world.reasons(id).await;
+    let again = reasons.iter().filter(|reason| reason.contains("computed again")).count();
+    assert_eq!(again, 1, "{reasons:?}");
 }
 
 pub(crate) async fn a_calendar_in_use_is_not_forgotten(world: World) {

@@ -69,6 +69,7 @@ macro_rules! suite {
             takeover: what_was_being_cancelled_has_ended,
             takeover: a_node_that_leaves_is_not_taken_over,
             schedule_views: pages_are_stable_under_insertions,
+            schedule_views: deep_pages_begin_where_they_should,
             schedule_views: filters_and_their_counts_agree,
             schedule_views: words_are_found_by_their_beginnings,
             schedule_views: what_is_due_next_comes_first,

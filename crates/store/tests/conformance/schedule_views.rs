@@ -2,10 +2,10 @@
 
 use engine::ScheduleId;
 use engine::schedule::Status;
-use engine::turn::{Command, Verb};
+use engine::turn::{Answer, Command, Verb};
 use store::{Cursor, Page, ScheduleQuery, ScheduleView, Total};
 
-use crate::world::World;
+use crate::world::{World, minute};
 
 async fn page(world: &World, query: ScheduleQuery) -> Page<ScheduleView> {
     world.store().schedules(query).await.unwrap()
@@ -50,6 +50,35 @@ pub(crate) async fn pages_are_stable_under_insertions(world: World) {
     assert_eq!(ids(&by_offset), [known[4], new]);
     let beyond = page(&world, ScheduleQuery { offset: 99, ..query() }).await;
     assert_eq!((beyond.items.len(), beyond.total), (0, Total::Exact(5)));
+}
+
+pub(crate) async fn deep_pages_begin_where_they_should(world: World) {
+    let workflow = world.workflow("w").await;
+    let fields = r#"{"name": "s", "interval": "5m"}"#;
+    let new = (0..3_000).map(|_| world.new_schedule(workflow, fields)).collect();
+    let Answer::Created(created) = world.command(0, Command::CreateSchedules(new)).await else {
+        panic!("not created");
+    };
+    let gone: Vec<ScheduleId> = created.iter().copied().step_by(7).collect();
+    world.command(0, Command::DeleteSchedules(gone.clone())).await;
+    let left: Vec<ScheduleId> = created.iter().copied().filter(|id| !gone.contains(id)).collect();
+    let paused: Vec<ScheduleId> = left.iter().copied().step_by(3).take(40).collect();
+    for id in &paused {
+        world.control(0, *id, Verb::Pause).await;
+    }
+    let active: Vec<ScheduleId> = left.iter().copied().filter(|id| !paused.contains(id)).collect();
+    for (status, expected) in
+        [(None, &left), (Some(Status::Active), &active), (Some(Status::Paused), &paused)]
+    {
+        for offset in [0, 1, 39, 40, 877, 878, 1_023, 1_024, 1_025, 2_047, 2_048, 2_400, 9_999] {
+            let query = ScheduleQuery { status, offset, limit: 3, ..ScheduleQuery::default() };
+            let found = ids(&page(&world, query).await);
+            let from = (offset as usize).min(expected.len());
+            let to = (from + 3).min(expected.len());
+            assert_eq!(found, expected[from..to], "{status:?} from {offset}");
+        }
+    }
+    assert_eq!(world.store().check(minute(0), false).await.unwrap(), []);
 }
 
 pub(crate) async fn filters_and_their_counts_agree(world: World) {

@@ -130,6 +130,8 @@ async fn each_breach_is_found_and_mended_where_it_can_be() {
         ("DELETE FROM wakeups WHERE kind = 0", "waiting-run-without-wakeup", true),
         ("UPDATE ledger SET run = NULL", "occurrence-without-run", false),
         ("UPDATE schedule_counts SET count = 7", "counts", true),
+        ("UPDATE schedule_blocks SET count = count + 1", "block-counts", true),
+        ("UPDATE schedule_blocks SET block = block + 1", "block-counts", true),
         ("UPDATE workflows SET active = 7 WHERE concurrency = 2", "active-count", true),
     ] {
         check(breach, code, is_mended).await;

@@ -216,6 +216,17 @@ impl World {
 
     /// Rows of the ledger, first to last: number, outcome, nominal minute.
     pub(crate) async fn ledger(&self, id: ScheduleId) -> Vec<String> {
+        let row = |entry: &engine::ledger::Entry| {
+            format!("{} {} {}", entry.n, entry.outcome.name(), minutes(entry.nominal))
+        };
+        self.entries(id).await.iter().map(row).collect()
+    }
+
+    pub(crate) async fn reasons(&self, id: ScheduleId) -> Vec<String> {
+        self.entries(id).await.into_iter().map(|entry| entry.reason.into_owned()).collect()
+    }
+
+    async fn entries(&self, id: ScheduleId) -> Vec<engine::ledger::Entry> {
         let query = LedgerQuery {
             schedule: id,
             outcome: None,
@@ -225,11 +236,7 @@ impl World {
             after: None,
         };
         let page = self.store().ledger(query).await.unwrap();
-        let row = |row: &store::LedgerRow| {
-            let entry = &row.entry;
-            format!("{} {} {}", entry.n, entry.outcome.name(), minutes(entry.nominal))
-        };
-        page.items.iter().rev().map(row).collect()
+        page.items.into_iter().rev().map(|row| row.entry).collect()
     }
 
     pub(crate) async fn run(&self, id: &RunId) -> RunDetail {

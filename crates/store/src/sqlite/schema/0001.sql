@@ -24,8 +24,6 @@ CREATE TABLE schedules (
 );
 CREATE INDEX schedules_by_workflow ON schedules (workflow, status);
 CREATE INDEX schedules_by_status ON schedules (status);
--- Small entries to walk over on the way to a deep page.
-CREATE INDEX schedules_in_order ON schedules (id);
 CREATE UNIQUE INDEX schedules_by_trigger ON schedules (workflow, trigger) WHERE trigger IS NOT NULL;
 CREATE INDEX schedules_by_retention ON schedules (retention) WHERE retention IS NOT NULL;
 CREATE INDEX schedules_by_calendar ON schedules (calendar) WHERE calendar IS NOT NULL;
@@ -47,7 +45,8 @@ CREATE TABLE progress (
   last_run_at INTEGER,
   last_outcome INTEGER,
   live TEXT,
-  has_overrides INTEGER NOT NULL
+  has_overrides INTEGER NOT NULL,
+  recomputed_at INTEGER
 );
 
 -- The words of schedules' names, for search by their beginnings.
@@ -63,6 +62,14 @@ CREATE TABLE schedule_counts (
   status INTEGER NOT NULL,
   count INTEGER NOT NULL,
   PRIMARY KEY (workflow, status)
+) WITHOUT ROWID;
+
+-- The same by blocks of 1,024 ids: a deep page is reached by adding up blocks.
+CREATE TABLE schedule_blocks (
+  status INTEGER NOT NULL,
+  block INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  PRIMARY KEY (status, block)
 ) WITHOUT ROWID;
 
 CREATE TABLE overrides (
