@@ -1,7 +1,7 @@
 //! The real driver, engine and store in a hostile world under a virtual clock. Development only.
 //!
 //! [`simulate`] lives through one world: everything in it follows from its seed, so that what fails
-//! once fails again. After each commit the stored rows are held against a [model](model) that was
+//! once fails again. After each commit the stored rows are held against a model that was
 //! written from the specification.
 //!
 //! | part | where |
