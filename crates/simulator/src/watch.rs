@@ -82,6 +82,7 @@ pub(crate) struct RunRow {
     pub(crate) n: Option<u64>,
     pub(crate) retry: u32,
     pub(crate) triggered_by: TriggeredBy,
+    pub(crate) effective: Option<i64>,
     pub(crate) status: RunStatus,
     pub(crate) created_at: i64,
     pub(crate) started_at: Option<i64>,
@@ -217,7 +218,7 @@ impl Watch {
     fn run(&self, key: i64) -> Read<Option<RunRow>> {
         let sql = "SELECT key, workflow, schedule, n, retry, triggered_by, status,
                     created_at, started_at, timeout, step, token, owner, retry_at,
-                    ending IS NOT NULL, error, uuid
+                    ending IS NOT NULL, error, uuid, effective
                    FROM runs WHERE key = ?1";
         self.one(sql, key, |row| {
             Ok(RunRow {
@@ -238,6 +239,7 @@ impl Watch {
                 is_ending: row.get(14)?,
                 error: row.get(15)?,
                 uuid: row.get(16)?,
+                effective: row.get(17)?,
             })
         })
     }
