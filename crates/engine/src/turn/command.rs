@@ -429,6 +429,7 @@ impl<B: Book> Turn<'_, B> {
         {
             let upcoming = Upcoming { plan: &plan, overrides: &overrides };
             schedule.progress.next = upcoming.after(schedule.progress.mark);
+            schedule.finish_if_exhausted(self.moment.now);
         }
         Ok(Ok(Answer::Schedule(id)))
     }

@@ -40,6 +40,7 @@ macro_rules! suite {
             commands: past_occurrences_run_after_all,
             overrides: one_occurrence_is_skipped_moved_or_given_a_payload,
             overrides: a_withdrawn_override_leaves_nothing,
+            overrides: a_schedule_whose_last_occurrence_is_withdrawn_is_done,
             overrides: only_what_comes_can_be_overridden,
             overrides: frequent_and_far_occurrences_can_be_overridden,
             workflows: the_same_definition_is_no_new_revision,
