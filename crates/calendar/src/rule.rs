@@ -40,11 +40,12 @@ pub enum Rule {
     Any(Vec<Rule>),
 }
 
-/// `anchor + k · every`, for k = 0, 1, 2 …
+/// `anchor + k · every`, for k = 0, 1, 2 …, or from 1 on if nothing is due at the anchor itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     every_ms: i64,
     anchor: Timestamp,
+    first: u8,
 }
 
 /// A cron expression in a zone.
@@ -66,7 +67,13 @@ impl Interval {
     /// `None` unless the interval is at least a millisecond.
     pub fn new(every: SignedDuration, anchor: Timestamp) -> Option<Interval> {
         let every_ms = i64::try_from(every.as_millis()).ok().filter(|ms| *ms > 0)?;
-        Some(Interval { every_ms, anchor })
+        Some(Interval { every_ms, anchor, first: 0 })
+    }
+
+    /// The same, with the first one interval after the anchor: for what counts from its creation.
+    #[must_use]
+    pub fn not_at_once(self) -> Interval {
+        Interval { first: 1, ..self }
     }
 
     /// The time between two.
@@ -77,7 +84,7 @@ impl Interval {
     /// The smallest `anchor + k · every` that is strictly greater.
     pub fn next_after(self, after: Timestamp) -> Option<Timestamp> {
         if after < self.anchor {
-            return Some(self.anchor);
+            return self.nth(i128::from(self.first));
         }
         self.nth((self.elapsed(after) / self.every_nanos()) + 1)
     }
@@ -87,13 +94,17 @@ impl Interval {
         if before <= self.anchor {
             return None;
         }
-        self.nth((self.elapsed(before) - 1) / self.every_nanos())
+        let k = (self.elapsed(before) - 1) / self.every_nanos();
+        if k < i128::from(self.first) { None } else { self.nth(k) }
     }
 
     /// How many lie in `after < t <= until`.
     pub fn count(self, after: Timestamp, until: Timestamp) -> u64 {
         let upto = |t: Timestamp| {
-            if t < self.anchor { 0 } else { self.elapsed(t) / self.every_nanos() + 1 }
+            if t < self.anchor {
+                return 0;
+            }
+            (self.elapsed(t) / self.every_nanos() + 1 - i128::from(self.first)).max(0)
         };
         u64::try_from(upto(until) - upto(after)).unwrap_or(0)
     }
@@ -253,6 +264,27 @@ mod tests {
         assert_eq!(interval.count(at("2026-03-28T22:10:00Z"), at("2026-03-29T22:10:00Z")), 16);
         assert_eq!(interval.next_after(Timestamp::MAX), None);
         assert_eq!(Interval::new(every("0s"), at("2026-03-28T22:10:00Z")), None);
+    }
+
+    #[test]
+    fn what_counts_from_its_creation_is_not_due_at_once() {
+        let created = at("2026-03-28T22:10:00Z");
+        let hour = SignedDuration::from_hours(1);
+        let interval = Interval::new(hour, created).unwrap().not_at_once();
+        let first = at("2026-03-28T23:10:00Z");
+        for after in [Timestamp::MIN, at("2026-03-28T22:09:59Z"), created] {
+            assert_eq!(interval.next_after(after), Some(first), "{after}");
+        }
+        assert_eq!(interval.previous_before(first), None);
+        assert_eq!(interval.previous_before(at("2026-03-28T23:10:01Z")), Some(first));
+        for (after, until, count) in [
+            (Timestamp::MIN, created, 0),
+            (Timestamp::MIN, first, 1),
+            (created, at("2026-03-29T01:10:00Z"), 3),
+            (first, at("2026-03-29T01:10:00Z"), 2),
+        ] {
+            assert_eq!(interval.count(after, until), count, "{after} to {until}");
+        }
     }
 
     #[test]

@@ -330,8 +330,11 @@ impl Simulation {
             node.driver.take_report(report);
         }
         let taken = node.turn();
-        let has_more = node.driver.has_more();
+        let (has_more, going_on) = (node.driver.has_more(), node.driver.going_on());
         let changed = self.observe()?;
+        if going_on > CAPACITY {
+            return broken("places", format!("{going_on} attempts in {CAPACITY} places"));
+        }
         if self.machine.desk.take_crash() {
             return self.crash();
         }

@@ -191,8 +191,11 @@ impl<'a> Builder<'a> {
             }
         };
         let anchor = self.instant("anchor", self.spec.anchor.as_deref(), zone);
-        let anchor = anchor.unwrap_or(self.context.created);
-        let Some(interval) = Interval::new(every, anchor) else {
+        let interval = match anchor {
+            Some(anchor) => Interval::new(every, anchor),
+            None => Interval::new(every, self.context.created).map(Interval::not_at_once),
+        };
+        let Some(interval) = interval else {
             let problem = Problem::whole("interval-zero", &text, "an interval of nothing")
                 .allow("at least 1ms")
                 .suggest("5m");

@@ -82,7 +82,8 @@ impl Timing {
     pub fn reanchored(&self, anchor: Timestamp) -> Option<Timing> {
         match &self.rule {
             Rule::Interval(interval) if self.follows_creation => {
-                let rule = Rule::Interval(Interval::new(interval.every(), anchor)?);
+                let interval = Interval::new(interval.every(), anchor)?.not_at_once();
+                let rule = Rule::Interval(interval);
                 Some(Timing { rule, ..self.clone() })
             }
             _ => None,
@@ -228,6 +229,27 @@ mod tests {
             timing.previous_before(next.effective).unwrap().effective.to_string(),
             "2026-03-09T12:00:00Z"
         );
+    }
+
+    #[test]
+    fn the_spread_comes_on_top_of_the_first_interval() {
+        let zones = Zones::bundled();
+        let created: Timestamp = "2026-03-02T12:00:00Z".parse().unwrap();
+        let spec: TimingSpec =
+            serde_json::from_str(r#"{"interval": "1h", "spread": "10m"}"#).unwrap();
+        let timing = spec.build(&TimingContext::new(&zones, created)).unwrap().for_schedule("s");
+        for (timing, created) in [
+            (timing.clone(), created),
+            (
+                timing.reanchored(created + SignedDuration::from_hours(5)).unwrap(),
+                created + SignedDuration::from_hours(5),
+            ),
+        ] {
+            let first = timing.next_after(created).unwrap();
+            assert_eq!(first.nominal, created + SignedDuration::from_hours(1));
+            assert_eq!(first.effective, first.nominal + timing.moved_by());
+        }
+        assert!(timing.moved_by().is_positive());
     }
 
     #[test]

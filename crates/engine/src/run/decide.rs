@@ -44,8 +44,7 @@ impl Decider<'_> {
     fn begin(&mut self, node: NodeId) -> Result<(), Refusal> {
         self.require("begin", &[RunStatus::Pending])?;
         self.run.started_at = Some(self.now);
-        self.run.status = RunStatus::Running;
-        self.attempt_or_end(node);
+        self.attempt_or_end(Some(node));
         Ok(())
     }
 
@@ -53,17 +52,26 @@ impl Decider<'_> {
         self.definition.steps.get(self.run.position.step as usize)
     }
 
-    /// Starts an attempt at the step the run is at; past the last one, the run has succeeded.
-    fn attempt_or_end(&mut self, node: NodeId) {
+    /// Starts an attempt at the step the run is at, or waits for a place if no node has one; past the
+    /// last step, the run has succeeded.
+    fn attempt_or_end(&mut self, node: Option<NodeId>) {
+        self.run.position.owner = None;
+        self.run.position.retry_at = None;
         if self.step().is_none() {
             return self.end(Ending::Succeeded, None, false);
         }
+        if self.is_over_time() {
+            return self.time_out();
+        }
+        let Some(node) = node else {
+            self.run.status = RunStatus::Waiting;
+            return;
+        };
         let position = &mut self.run.position;
         position.attempt += 1;
         position.token += 1;
         position.since = Some(self.now);
         position.owner = Some(node);
-        position.retry_at = None;
         self.run.status = RunStatus::Running;
         self.decision.perform = Some(position.step);
     }
@@ -83,7 +91,7 @@ impl Decider<'_> {
             (AttemptEnd::Succeeded { output }, Some(node)) => {
                 self.run.output = Some(output.clone());
                 self.record(StepStatus::Completed, Some(output), None);
-                self.next_step(node);
+                self.next_step(Some(node));
             }
             (AttemptEnd::Failed { code, message, retryable, output }, Some(node)) => {
                 let error = self.error(code, message);
@@ -99,7 +107,7 @@ impl Decider<'_> {
         Ok(())
     }
 
-    fn next_step(&mut self, node: NodeId) {
+    fn next_step(&mut self, node: Option<NodeId>) {
         self.run.position.step += 1;
         self.run.position.attempt = 0;
         self.attempt_or_end(node);
@@ -122,7 +130,7 @@ impl Decider<'_> {
             self.run.status = RunStatus::Waiting;
         } else if on_error == OnError::SkipStep {
             self.record(StepStatus::Skipped, output, Some(error));
-            self.next_step(node);
+            self.next_step(Some(node));
         } else {
             self.record(StepStatus::Failed, output, Some(error.clone()));
             self.end(Ending::Failed, Some(error), retryable);
@@ -183,7 +191,7 @@ impl Decider<'_> {
         self.end(ending.ending, Some(error), ending.ending == Ending::TimedOut);
     }
 
-    fn wake(&mut self, node: NodeId) {
+    fn wake(&mut self, node: Option<NodeId>) {
         let now = self.now;
         if self.run.status.has_ended() || self.run.status == RunStatus::Suspended {
             return;
@@ -196,14 +204,23 @@ impl Decider<'_> {
             }
             return;
         }
-        let limit = self.run.started_at.and_then(|at| at.checked_add(self.run.timeout).ok());
-        if limit.is_some_and(|limit| limit <= now) {
-            let took = calendar::format_duration(self.run.timeout);
-            return self.end_from_outside(Ending::TimedOut, format!("timeout: longer than {took}"));
+        if self.is_over_time() {
+            return self.time_out();
         }
-        if self.run.position.retry_at.is_some_and(|at| at <= now) {
+        let is_ready = self.run.position.retry_at.is_none_or(|at| at <= now);
+        if self.run.status == RunStatus::Waiting && is_ready {
             self.attempt_or_end(node);
         }
+    }
+
+    fn is_over_time(&self) -> bool {
+        let limit = self.run.started_at.and_then(|at| at.checked_add(self.run.timeout).ok());
+        limit.is_some_and(|limit| limit <= self.now)
+    }
+
+    fn time_out(&mut self) {
+        let took = calendar::format_duration(self.run.timeout);
+        self.end_from_outside(Ending::TimedOut, format!("timeout: longer than {took}"));
     }
 
     fn cancel(&mut self, reason: String) -> Result<(), Refusal> {
@@ -234,7 +251,7 @@ impl Decider<'_> {
     }
 
     /// An attempt nobody performs any more: tried again if that does no harm.
-    fn owner_gone(&mut self, node: NodeId) {
+    fn owner_gone(&mut self, node: Option<NodeId>) {
         if self.run.status != RunStatus::Running {
             return;
         }
@@ -253,7 +270,7 @@ impl Decider<'_> {
         self.run.status = RunStatus::Suspended;
     }
 
-    fn resolve(&mut self, resolution: Resolution, node: NodeId) -> Result<(), Refusal> {
+    fn resolve(&mut self, resolution: Resolution, node: Option<NodeId>) -> Result<(), Refusal> {
         self.require("resolve", &[RunStatus::Suspended])?;
         let error = self.run.error.take();
         match resolution {

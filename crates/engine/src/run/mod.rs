@@ -23,7 +23,8 @@ pub enum RunStatus {
     Pending,
     /// An attempt is going on. Moved on by its report, by cancel, by timeout.
     Running,
-    /// It waits for a time: a step is tried again. Moved on by its wakeup.
+    /// It waits for a time, to try a step again, or for a free place to go on. Moved on by its wakeup,
+    /// or by the driver when there is a place.
     Waiting,
     /// What became of an attempt is unknown and it must not be tried twice. Moved on by a person.
     Suspended,
@@ -195,7 +196,7 @@ pub struct Position {
     pub since: Option<Timestamp>,
     /// Who performs the attempt that is going on.
     pub owner: Option<NodeId>,
-    /// When a waiting step is tried again.
+    /// When a waiting step is tried again; a waiting run without it waits for a place.
     pub retry_at: Option<Timestamp>,
     /// It is being ended, for this reason, until then at the latest.
     pub ending: Option<BeingEnded>,
@@ -250,21 +251,21 @@ pub enum Input {
         /// How.
         end: AttemptEnd,
     },
-    /// Its wakeup has come.
-    Wake(NodeId),
+    /// Its wakeup has come, or a place is free. It goes on with this node, if one has a place.
+    Wake(Option<NodeId>),
     /// Someone cancels it.
     Cancel {
         /// Why, in words.
         reason: String,
     },
-    /// Whoever performed the attempt is gone.
-    OwnerGone(NodeId),
+    /// Whoever performed the attempt is gone. This node goes on, if it has a place.
+    OwnerGone(Option<NodeId>),
     /// A person says what became of the attempt whose end is unknown.
     Resolve {
         /// What is to happen.
         resolution: Resolution,
-        /// Who performs the next attempt.
-        node: NodeId,
+        /// Who performs the next attempt, if someone has a place.
+        node: Option<NodeId>,
     },
 }
 
@@ -389,6 +390,11 @@ impl Run {
             Some(ending) => Some(ending.until),
             None => self.position.retry_at.into_iter().chain(limit).min(),
         }
+    }
+
+    /// Whether it has begun, and only a place is missing for it to go on.
+    pub fn is_ready(&self) -> bool {
+        self.status == RunStatus::Waiting && self.position.retry_at.is_none()
     }
 
     /// How it ended, if it has.

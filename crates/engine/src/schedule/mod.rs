@@ -326,6 +326,15 @@ impl Schedule {
         schedule
     }
 
+    /// Ends it if nothing can come any more.
+    pub(crate) fn finish_if_exhausted(&mut self, now: Timestamp) {
+        let progress = &self.progress;
+        let idle = progress.active.is_empty() && progress.queued.is_empty();
+        if self.status == Status::Active && progress.next.is_none() && idle {
+            (self.status, self.updated_at) = (Status::Done, now);
+        }
+    }
+
     /// When to look at it again.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let progress = &self.progress;
@@ -387,11 +396,7 @@ impl Decider<'_, '_> {
 
     /// Ends the schedule if nothing can come any more.
     fn finish_if_exhausted(&mut self) {
-        let progress = &self.schedule.progress;
-        let idle = progress.active.is_empty() && progress.queued.is_empty();
-        if self.schedule.status == Status::Active && progress.next.is_none() && idle {
-            self.set_status(Status::Done);
-        }
+        self.schedule.finish_if_exhausted(self.situation.moment.now);
     }
 
     fn set_status(&mut self, status: Status) {

@@ -51,6 +51,8 @@ pub trait Book {
         after: RunKey,
         limit: usize,
     ) -> Result<Vec<RunKey>, Self::Error>;
+    /// The runs that have begun and wait for a place to go on, oldest first.
+    fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
     /// The workflow's runs that have begun and not ended.
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
     /// The runs with an attempt of this node.

@@ -272,7 +272,7 @@ impl<B: Book> Turn<'_, B> {
             }
             Command::RetryRun { id, from_start, run } => self.retry_run(&id, from_start, &run),
             Command::ResolveRun { id, resolution } => {
-                let input = run::Input::Resolve { resolution, node: self.node };
+                let input = run::Input::Resolve { resolution, node: self.with_a_place() };
                 self.change_run(&id, input)
             }
             Command::Recompute(ids) => self.recompute(&ids),
@@ -429,6 +429,7 @@ impl<B: Book> Turn<'_, B> {
         {
             let upcoming = Upcoming { plan: &plan, overrides: &overrides };
             schedule.progress.next = upcoming.after(schedule.progress.mark);
+            schedule.finish_if_exhausted(self.moment.now);
         }
         Ok(Ok(Answer::Schedule(id)))
     }

@@ -27,14 +27,15 @@ impl Places {
 }
 
 impl<B: Book> Turn<'_, B> {
-    /// Begins pending runs while there are places: oldest first in each workflow, and workflow by
-    /// workflow in turn, so that a busy one cannot starve the others.
+    /// While there are places, runs that have begun go on, and pending ones begin: oldest first in
+    /// each workflow, and workflow by workflow in turn, so that a busy one cannot starve the others.
     pub fn fill_places(&mut self) -> Result<(), B::Error> {
         if !self.places.look {
             return Ok(());
         }
         // What has ended meanwhile sets it again.
         self.places.look = false;
+        self.go_on()?;
         let mut full = HashSet::new();
         while self.places.free > 0 {
             if !self.serve_each(&mut full)? {
@@ -42,6 +43,21 @@ impl<B: Book> Turn<'_, B> {
             }
         }
         self.places.look = true;
+        Ok(())
+    }
+
+    /// What has begun has its place in its workflow already: it goes before what has not.
+    fn go_on(&mut self) -> Result<(), B::Error> {
+        if self.places.free == 0 {
+            return Ok(());
+        }
+        // Some of them may have ended in this turn: the book does not know yet.
+        let limit = self.places.free + self.run_order.len();
+        for key in self.book.ready(limit)? {
+            if self.places.free > 0 && self.load_run(key)? && self.is_ready(key) {
+                self.wake_run(key)?;
+            }
+        }
         Ok(())
     }
 

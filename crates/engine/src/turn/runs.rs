@@ -31,8 +31,13 @@ impl<B: Book> Turn<'_, B> {
     }
 
     pub(super) fn wake_run(&mut self, key: RunKey) -> Result<(), B::Error> {
-        let _ = self.decide_run(key, Input::Wake(self.node))?;
+        let _ = self.decide_run(key, Input::Wake(self.with_a_place()))?;
         Ok(())
+    }
+
+    /// This node, if it has a free place.
+    pub(super) fn with_a_place(&self) -> Option<NodeId> {
+        (self.places.free > 0).then_some(self.node)
     }
 
     /// Another life of a node is over: what it was doing is taken over.
@@ -49,7 +54,7 @@ impl<B: Book> Turn<'_, B> {
             // It may have ended or been taken over in this very turn.
             let owner = self.runs.get(&key).and_then(|slot| slot.run.position.owner);
             if owner == Some(node) {
-                let _ = self.decide_run(key, Input::OwnerGone(self.node))?;
+                let _ = self.decide_run(key, Input::OwnerGone(self.with_a_place()))?;
                 self.writes.taken_over += 1;
             }
         }
@@ -80,6 +85,7 @@ impl<B: Book> Turn<'_, B> {
             {
                 let effect = perform(&slot.run, definition, step);
                 self.effects.push(effect);
+                self.places.free = self.places.free.saturating_sub(1);
             }
         }
         Ok(())
@@ -95,6 +101,10 @@ impl<B: Book> Turn<'_, B> {
 
     pub(super) fn is_pending(&self, key: RunKey) -> bool {
         self.runs.get(&key).is_some_and(|slot| slot.run.status == RunStatus::Pending)
+    }
+
+    pub(super) fn is_ready(&self, key: RunKey) -> bool {
+        self.runs.get(&key).is_some_and(|slot| slot.run.is_ready())
     }
 
     /// Begins a pending run if there is a place for it.
@@ -325,6 +335,7 @@ impl<B: Book> Turn<'_, B> {
         if let Some(token) = decision.cancel {
             self.effects.push(Effect::Cancel { run: key, token });
         }
+        self.places.look |= slot.run.is_ready();
         let has_ended = slot.run.status.has_ended() && !had_ended;
         self.writes.steps.extend(decision.step.map(|step| (key, step)));
         if has_ended {

@@ -108,6 +108,11 @@ impl Book for Memory {
         Ok(all.map(|run| run.key).take(limit).collect())
     }
 
+    fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Infallible> {
+        let ready = self.runs.values().filter(|run| run.is_ready());
+        Ok(ready.map(|run| run.key).take(limit).collect())
+    }
+
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Infallible> {
         let active = |run: &&Run| {
             run.workflow == id && !run.status.has_ended() && run.status != RunStatus::Pending

@@ -39,6 +39,7 @@ impl Model {
         refused: Option<usize>,
         changes: Changes,
     ) -> Checked {
+        self.latest = self.latest.max(now);
         let paused_before: Vec<i64> = self.paused_workflows();
         for workflow in changes.workflows {
             self.workflows.insert(workflow.id, workflow);

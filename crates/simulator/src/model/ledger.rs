@@ -101,7 +101,8 @@ impl Kept {
     /// `started` when the rule says so, `moved` when at another time.
     fn check_name(&self, row: &LedgerRow) -> Checked {
         let spread = self.timing.moved_by().as_millis() as i64;
-        let is_moved = row.nominal + spread != row.effective;
+        // The spread may have been edited while the run waited for a place.
+        let is_moved = row.nominal != row.effective && row.nominal + spread != row.effective;
         match row.outcome {
             Started if is_moved && !self.made_up.contains(&row.n) => {
                 broken("ledger", format!("schedule {}: {row:?} was moved", self.row.id))

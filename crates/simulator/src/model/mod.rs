@@ -74,6 +74,8 @@ pub(crate) struct Model {
     greatest_run: i64,
     /// What was due before this instant was due while nobody was awake.
     pub(crate) awake_since: i64,
+    /// The greatest time that any commit has seen.
+    latest: i64,
     /// Ledger rows, counted with what they stand for.
     pub(crate) occurrences: u64,
     pub(crate) runs_created: u64,
@@ -92,6 +94,7 @@ impl Model {
             unsettled: BTreeSet::new(),
             greatest_run: 0,
             awake_since: now,
+            latest: now,
             occurrences: 0,
             runs_created: 0,
         }

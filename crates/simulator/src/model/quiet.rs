@@ -42,9 +42,7 @@ impl Model {
         for run in self.runs.values() {
             match run.status {
                 RunStatus::Running => self.check_running(run, awake)?,
-                RunStatus::Waiting if run.retry_at.is_none_or(|at| at <= awake.now) => {
-                    return broken("late", format!("run {} waits for too long", run.key));
-                }
+                RunStatus::Waiting => check_waiting(run, awake)?,
                 RunStatus::Pending if awake.free > 0 => self.check_pending(run)?,
                 _ => {}
             }
@@ -83,5 +81,18 @@ impl Model {
             return broken("places", format!("run {} is pending, and there is a place", run.key));
         }
         Ok(())
+    }
+}
+
+/// For a time that is to come, or for a place where none is free.
+fn check_waiting(run: &crate::watch::RunRow, awake: &Awake<'_>) -> Checked {
+    match run.retry_at {
+        Some(at) if at <= awake.now => {
+            broken("late", format!("run {} waits for too long", run.key))
+        }
+        None if awake.free > 0 => {
+            broken("places", format!("run {} could go on, and there is a place", run.key))
+        }
+        _ => Ok(()),
     }
 }

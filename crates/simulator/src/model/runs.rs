@@ -25,7 +25,7 @@ fn is_legal(from: RunStatus, to: RunStatus) -> bool {
         Pending => matches!(to, Pending | Running | Cancelled),
         Running => to != Pending,
         Waiting => matches!(to, Waiting | Running | Cancelled | TimedOut),
-        Suspended => matches!(to, Suspended | Running | Succeeded | Failed | Cancelled),
+        Suspended => to != Pending,
         Succeeded | Failed | Cancelled | TimedOut => false,
     }
 }
@@ -48,7 +48,7 @@ impl Model {
             None => {
                 self.greatest_run = key;
                 self.runs_created += 1;
-                check_new(now, &row)?;
+                check_new(now, self.latest, &row)?;
             }
         }
         let has_begun = self.count_begun(before.as_ref(), &row);
@@ -139,12 +139,18 @@ impl Model {
     }
 }
 
-fn check_new(now: i64, row: &RunRow) -> Checked {
+fn check_new(now: i64, latest: i64, row: &RunRow) -> Checked {
     if !matches!(row.status, Pending | Running) {
         return broken("states", format!("run {} is born {}", row.key, row.status.name()));
     }
     if row.created_at != now {
         let message = format!("run {} says {}, the clock {now}", row.key, row.created_at);
+        return broken("early", message);
+    }
+    // What was due and had to wait may start after the clock was set back.
+    if row.effective.is_some_and(|effective| effective > latest) {
+        let message =
+            format!("run {} is for {:?}, it was never later than {latest}", row.key, row.effective);
         return broken("early", message);
     }
     Ok(())

@@ -29,7 +29,9 @@ impl Model {
         if is_moved {
             kept.anchor_at(&rules, now)?;
             kept.count_anew(now);
-            if old.status == Active {
+            // Another rule has days off of its own.
+            kept.days_off.clear();
+            if old.status == Active && !kept.is_exhausted() {
                 kept.late_once();
             }
         }

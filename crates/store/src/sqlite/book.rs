@@ -210,6 +210,12 @@ impl Book for SqlBook<'_> {
         Ok(keys.into_iter().map(RunKey).collect())
     }
 
+    fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM runs INDEXED BY runs_ready
+                   WHERE status = 2 AND retry_at IS NULL ORDER BY key LIMIT ?1";
+        Ok(self.keys(sql, params![limit])?.into_iter().map(RunKey).collect())
+    }
+
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {
         let sql = "SELECT key FROM runs INDEXED BY runs_open
                    WHERE status < 4 AND status IN (1, 2, 3) AND workflow = ?1 LIMIT ?2";

@@ -45,15 +45,16 @@ impl Core {
         let mut turn = Turn::new(&mut book, &rules, moment, node, request.places);
         turn.expect(due.len() + request.reports.len());
         let mut refused = 0;
+        // Before everything else: what was lost has its place.
+        if let Some(performed) = &request.performed {
+            turn.perform_lost(performed)?;
+        }
         // Before what is due: a run that ends at an instant is settled before an occurrence of it.
         for report in request.reports {
             refused += usize::from(turn.report(report.run, report.token, report.end)?.is_err());
         }
         for (_, wakeup) in &due {
             turn.wake(*wakeup)?;
-        }
-        if let Some(performed) = &request.performed {
-            turn.perform_lost(performed)?;
         }
         turn.fill_places()?;
         let turned = turn.finish();

@@ -1,7 +1,7 @@
 //! One occurrence at a time, changed by hand.
 
 use engine::ScheduleId;
-use engine::schedule::OverrideAction;
+use engine::schedule::{OverrideAction, Status};
 use engine::turn::{Answer, Command};
 use store::Failure;
 
@@ -61,6 +61,19 @@ pub(crate) async fn a_withdrawn_override_leaves_nothing(world: World) {
     assert_eq!(world.turn(3).await.next_wakeup, Some(minute(10)));
     world.settle(10).await;
     assert_eq!(world.ledger(id).await, ["0 started 10"]);
+}
+
+pub(crate) async fn a_schedule_whose_last_occurrence_is_withdrawn_is_done(world: World) {
+    let workflow = world.workflow("w").await;
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "*/10 * * * *"}"#).await;
+    let over = |action| Command::Override { id, nominal: minute(10), action, by: "ada".to_owned() };
+    world.command(0, over(Some(OverrideAction::Move(minute(100))))).await;
+    let patch = r#"{"at": "2026-03-02T00:20Z"}"#.to_owned();
+    world.command(0, Command::EditSchedule { id, patch }).await;
+    world.settle(20).await;
+    assert_eq!((world.seen(id).await.status, world.next(id).await), (Status::Active, Some(100)));
+    world.command(30, over(None)).await;
+    assert_eq!((world.seen(id).await.status, world.next(id).await), (Status::Done, None));
 }
 
 pub(crate) async fn only_what_comes_can_be_overridden(world: World) {

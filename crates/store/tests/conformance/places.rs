@@ -4,7 +4,7 @@ use engine::run::RunStatus;
 use engine::turn::{Command, Places, Refused};
 use store::Failure;
 
-use crate::world::{World, begun, performs, refusal, succeeded};
+use crate::world::{World, begun, failed, minute, performs, refusal, succeeded};
 
 fn limited(name: &str, concurrency: u32) -> String {
     format!("name: {name}\nconcurrency: {concurrency}\nsteps: [{{id: a, type: noop}}]\n")
@@ -57,6 +57,26 @@ pub(crate) async fn free_places_go_round_the_workflows(world: World) {
     let run = |place: usize| format!("sched-{}-n0-rc0", ids[place]);
     let fair = [run(0), run(6), run(7), run(1), run(2), run(3), run(4), run(5)];
     assert_eq!(order, fair);
+}
+
+pub(crate) async fn what_has_begun_waits_for_a_place_and_goes_on_first(mut world: World) {
+    let steps = "steps: [{id: a, type: noop, retry: {max: 3, delay: 1m}}]\n";
+    let patient = world.publish(0, &format!("name: w\nconcurrency: 2\n{steps}")).await;
+    let run = world.start(0, patient).await.unwrap();
+    let turned = world.turn(0).await;
+    world.turn_with(0, vec![failed(&performs(&turned)[0])]).await;
+    let other = world.start(0, patient).await.unwrap();
+    // Its time has come, but there is no place.
+    let none = world.try_turn(1, Vec::new(), 1_000, Places::new(0)).await;
+    assert_eq!((begun(&none), none.places.look), (vec![], true));
+    assert_eq!(world.status(&run).await, RunStatus::Waiting);
+    assert_eq!(world.workflow_view(patient).await.workflow.active, 1);
+    assert!(none.next_wakeup.is_none_or(|at| at > minute(1)), "nothing is due any more");
+    for expected in [run, other] {
+        let turned = world.try_turn(1, Vec::new(), 0, Places { free: 1, ..none.places }).await;
+        assert_eq!(begun(&turned), [expected.to_string()]);
+    }
+    assert_eq!(world.workflow_view(patient).await.workflow.active, 2);
 }
 
 pub(crate) async fn a_start_by_hand_names_the_run_in_its_way(mut world: World) {

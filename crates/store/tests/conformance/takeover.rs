@@ -47,11 +47,10 @@ pub(crate) async fn what_must_not_be_repeated_is_suspended_and_resolved(mut worl
 
         let command = Command::ResolveRun { id: run.clone(), resolution };
         let commanded = world.commanded(2, command.clone(), None).await.unwrap();
-        let steps = commanded.effects.iter().map(|effect| match effect {
-            engine::turn::Effect::Perform(perform) => perform.step,
-            other => panic!("{other:?}"),
-        });
-        assert_eq!(steps.collect::<Vec<_>>(), Vec::from_iter(next), "{resolution:?}");
+        assert!(commanded.effects.is_empty() && commanded.look, "a place is found by the driver");
+        let turned = world.turn(2).await;
+        let steps = performs(&turned).iter().map(|perform| perform.step).collect::<Vec<_>>();
+        assert_eq!(steps, Vec::from_iter(next), "{resolution:?}");
         let detail = world.run(&run).await;
         assert_eq!(detail.view.run.status, status, "{resolution:?}");
         assert_eq!(detail.steps.first().map(|step| step.status), first, "{resolution:?}");
@@ -63,6 +62,57 @@ pub(crate) async fn what_must_not_be_repeated_is_suspended_and_resolved(mut worl
         }
         assert!(world.status(&run).await.has_ended());
     }
+}
+
+pub(crate) async fn what_is_resolved_after_its_time_is_over_at_once(mut world: World) {
+    let workflow = world.publish(0, &format!("timeout: 5m\n{ONCE}")).await;
+    for (resolution, first) in
+        [(Resolution::Applied, Some(StepStatus::Completed)), (Resolution::DidNotHappen, None)]
+    {
+        let run = world.start(0, workflow).await.unwrap();
+        world.turn(0).await;
+        world.join(1).await;
+        world.turn(1).await;
+        world.command(9, Command::ResolveRun { id: run.clone(), resolution }).await;
+        let detail = world.run(&run).await;
+        assert_eq!(detail.view.run.status, RunStatus::TimedOut, "{resolution:?}");
+        assert_eq!(detail.steps.first().map(|step| step.status), first, "{resolution:?}");
+        assert_eq!(performs(&world.turn(9).await).len(), 0, "{resolution:?}");
+    }
+}
+
+pub(crate) async fn no_more_is_taken_over_than_there_are_places(mut world: World) {
+    let mut runs = Vec::new();
+    for name in ["a", "b", "c"] {
+        let workflow = world.workflow(name).await;
+        runs.push(world.start(0, workflow).await.unwrap());
+    }
+    world.turn(0).await;
+    world.join(1).await;
+    let first = world.try_turn(1, Vec::new(), 1_000, Places::new(2)).await;
+    assert_eq!((first.taken_over, performs(&first).len()), (3, 2));
+    assert_eq!(world.status(&runs[2]).await, RunStatus::Waiting);
+    let reports = vec![succeeded(&performs(&first)[0])];
+    let second = world.try_turn(2, reports, 1_000, Places { free: 1, ..first.places }).await;
+    assert_eq!(crate::world::begun(&second), [runs[2].to_string()]);
+}
+
+pub(crate) async fn what_was_lost_has_its_place(mut world: World) {
+    let first = world.workflow("first").await;
+    let run = world.start(0, first).await.unwrap();
+    world.turn(0).await;
+    let second = world.workflow("second").await;
+    world.start(0, second).await.unwrap();
+    let request = TurnRequest {
+        moment: engine::Moment::new(crate::world::minute(1), world.awake_since),
+        node: world.node,
+        reports: Vec::new(),
+        limit: 10,
+        places: Places::new(1),
+        performed: Some(Vec::new()),
+    };
+    let turned = world.store().turn(request).await.unwrap();
+    assert_eq!(crate::world::begun(&turned), [run.to_string()]);
 }
 
 pub(crate) async fn lost_effects_are_handed_out_again(mut world: World) {

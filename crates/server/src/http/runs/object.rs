@@ -243,6 +243,7 @@ impl StepObject {
         self.started_at = position.since;
         self.reason = match (run.status, position.retry_at, &position.ending) {
             (RunStatus::Waiting, Some(at), _) => Some(format!("it is tried again at {at}")),
+            (RunStatus::Waiting, None, _) => Some("it waits for a free place".to_owned()),
             (RunStatus::Suspended, ..) => run.error.as_ref().map(|error| error.message.clone()),
             (_, _, Some(ending)) => Some(format!("told to end: {}", ending.message)),
             _ => None,
