@@ -34,23 +34,23 @@ fn main() -> ExitCode {
     let count = arguments.seeds.unwrap_or(if alone { 1 } else { u64::MAX });
     let mut total = Summary::default();
     let mut told = begin;
+    let mut lived = 0;
     for seed in first..first.saturating_add(count) {
         let options = if arguments.year { Options::year() } else { Options::small(seed) };
         match simulate(seed, options) {
             Ok(summary) => add(&mut total, &summary),
             Err(failed) => return fail(seed, arguments.year, &failed),
         }
+        lived += 1;
         if told.elapsed() > Duration::from_secs(5) {
-            tell(seed - first + 1, &total, begin);
+            tell(lived, &total, begin);
             told = now();
         }
         if limit.is_some_and(|limit| begin.elapsed() > limit) {
             break;
         }
-        if seed - first + 1 == count {
-            tell(count, &total, begin);
-        }
     }
+    tell(lived, &total, begin);
     ExitCode::SUCCESS
 }
 
