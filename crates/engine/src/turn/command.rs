@@ -9,13 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::runs::Origin;
-use super::{Book, Change, OverrideWrite, Turn, WorkflowStatus};
+use super::{Book, Change, Turn, WorkflowStatus};
 use crate::definition::Definition;
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
 use crate::run::{self, Resolution};
-use crate::schedule::{
-    self, Declared, Input, Override, OverrideAction, Schedule, Status, Upcoming, Written,
-};
+use crate::schedule::{self, Declared, Input, OverrideAction, Schedule, Written};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -384,89 +382,6 @@ impl<B: Book> Turn<'_, B> {
             }
             (other, _) => other,
         }))
-    }
-
-    fn override_occurrence(
-        &mut self,
-        id: ScheduleId,
-        nominal: Timestamp,
-        action: Option<OverrideAction>,
-        by: String,
-    ) -> Asked<B::Error> {
-        if !self.load_schedule(id)? {
-            return Ok(Err(Refused::unknown_schedule(id)));
-        }
-        if let Some(action) = &action
-            && let Some(refused) = self.check_override(id, nominal, action)
-        {
-            return Ok(Err(refused));
-        }
-        let known = self.book.overrides(id)?;
-        let over = known.iter().find(|over| over.nominal == nominal);
-        if let Some(slot) = self.schedules.get(&id)
-            && over.is_some_and(|over| over.has_been(slot.schedule.progress.mark))
-        {
-            let message = format!("The occurrence of {nominal} was moved, and has been already.");
-            return Ok(Err(Refused::Conflict(message)));
-        }
-        self.writes.overrides.push(match action.clone() {
-            Some(action) => OverrideWrite::Put(id, Override { nominal, action, by: by.clone() }),
-            None => OverrideWrite::Delete(id, nominal),
-        });
-        let mut overrides = known;
-        overrides.retain(|over| over.nominal != nominal);
-        overrides.extend(action.map(|action| Override { nominal, action, by }));
-        let Some(slot) = self.schedules.get_mut(&id) else { return Ok(Ok(Answer::Schedule(id))) };
-        let schedule = &mut slot.schedule;
-        schedule.progress.has_overrides = !overrides.is_empty();
-        slot.change = slot.change.max(Change::Progress);
-        let plan = schedule.declared.plan(self.rules, schedule.progress.anchor, &id.to_string());
-        // What counts from the end of a run has nothing that could be overridden.
-        if let Ok(plan) = plan
-            && !matches!(plan.timing.rule(), calendar::Rule::AfterCompletion(_))
-            && schedule.status == Status::Active
-            && schedule.progress.next.is_some()
-        {
-            let upcoming = Upcoming { plan: &plan, overrides: &overrides };
-            schedule.progress.next = upcoming.after(schedule.progress.mark);
-            schedule.finish_if_exhausted(self.moment.now);
-        }
-        Ok(Ok(Answer::Schedule(id)))
-    }
-
-    /// Only what is still to come can be overridden, and only into the future.
-    fn check_override(
-        &self,
-        id: ScheduleId,
-        nominal: Timestamp,
-        action: &OverrideAction,
-    ) -> Option<Refused> {
-        let schedule = &self.schedules.get(&id)?.schedule;
-        let plan = schedule.declared.plan(self.rules, schedule.progress.anchor, &id.to_string());
-        let Ok(plan) = plan else {
-            return Some(Refused::Conflict("The rule cannot be read any more.".to_owned()));
-        };
-        let mark = schedule.progress.mark;
-        // Rolling moves an occurrence by days, not by years: the search is short. Without a calendar
-        // none happens before its nominal time.
-        let earlier = match plan.timing.calendar() {
-            Some(_) => SignedDuration::from_hours(24 * 31),
-            None => SignedDuration::from_millis(1),
-        };
-        let after = nominal.checked_sub(earlier).unwrap_or(Timestamp::MIN);
-        let mut coming = plan.timing.after(after).take(100_000);
-        let found = coming.find(|due| due.nominal >= nominal);
-        let known = found.is_some_and(|due| due.nominal == nominal && due.effective > mark);
-        if !known {
-            let message = format!("Schedule {id} has no occurrence to come at {nominal}.");
-            return Some(Refused::Conflict(message));
-        }
-        match action {
-            OverrideAction::Move(to) if *to <= self.moment.now.max(mark) => {
-                Some(Refused::Conflict(format!("{to} is not in the future.")))
-            }
-            _ => None,
-        }
     }
 
     fn start_schedule(&mut self, id: ScheduleId, new: &NewRun) -> Asked<B::Error> {

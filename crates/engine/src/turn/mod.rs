@@ -3,6 +3,7 @@
 
 mod book;
 mod command;
+mod overrides;
 mod places;
 mod publish;
 mod runs;
