@@ -68,7 +68,6 @@ impl<'a> Builder<'a> {
         let usual = if rule.is_recurring() { Roll::Skip } else { Roll::Next };
         Some(Timing {
             rule,
-            follows_creation: self.spec.anchor.is_none(),
             zone,
             calendar,
             roll: self.spec.roll.unwrap_or(usual),

@@ -27,8 +27,6 @@ use crate::zone::Zone;
 #[derive(Clone, Debug)]
 pub struct Timing {
     rule: Rule,
-    /// Whether an interval counts from the schedule's creation, and not from an anchor of its own.
-    follows_creation: bool,
     zone: Zone,
     calendar: Option<Calendar>,
     roll: Roll,
@@ -75,19 +73,6 @@ impl Timing {
     pub fn for_schedule(mut self, key: &str) -> Timing {
         self.moved_by = spread(key, self.spread);
         self
-    }
-
-    /// The same with its interval counted from `anchor`; `None` if it is no interval, or one with an
-    /// anchor of its own.
-    pub fn reanchored(&self, anchor: Timestamp) -> Option<Timing> {
-        match &self.rule {
-            Rule::Interval(interval) if self.follows_creation => {
-                let interval = Interval::new(interval.every(), anchor)?.not_at_once();
-                let rule = Rule::Interval(interval);
-                Some(Timing { rule, ..self.clone() })
-            }
-            _ => None,
-        }
     }
 
     /// How far the schedule's key moves every occurrence inside the spread window.
@@ -238,17 +223,9 @@ mod tests {
         let spec: TimingSpec =
             serde_json::from_str(r#"{"interval": "1h", "spread": "10m"}"#).unwrap();
         let timing = spec.build(&TimingContext::new(&zones, created)).unwrap().for_schedule("s");
-        for (timing, created) in [
-            (timing.clone(), created),
-            (
-                timing.reanchored(created + SignedDuration::from_hours(5)).unwrap(),
-                created + SignedDuration::from_hours(5),
-            ),
-        ] {
-            let first = timing.next_after(created).unwrap();
-            assert_eq!(first.nominal, created + SignedDuration::from_hours(1));
-            assert_eq!(first.effective, first.nominal + timing.moved_by());
-        }
+        let first = timing.next_after(created).unwrap();
+        assert_eq!(first.nominal, created + SignedDuration::from_hours(1));
+        assert_eq!(first.effective, first.nominal + timing.moved_by());
         assert!(timing.moved_by().is_positive());
     }
 

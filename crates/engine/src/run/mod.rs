@@ -10,9 +10,8 @@ pub use decide::decide;
 
 use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 
-/// A running attempt that is told to end has so long before it is killed by its runner.
-pub const CANCEL_GRACE: SignedDuration = SignedDuration::from_secs(10);
-/// A runner that does not answer so long after a cancel is not waited for any more.
+/// A runner that does not answer so long after a cancel is not waited for any more: longer than the
+/// grace that it gives the attempt itself.
 pub const CANCEL_LIMIT: SignedDuration = SignedDuration::from_secs(15);
 
 /// Where a run stands.

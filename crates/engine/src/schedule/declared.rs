@@ -1,9 +1,6 @@
 //! A schedule as it is declared and stored, and what it means once checked.
 
-use calendar::{
-    CatchUp, CatchUpSpec, Mistake, Problem, Rule, Timing, TimingSpec, format_duration,
-    parse_duration,
-};
+use calendar::{CatchUp, CatchUpSpec, Mistake, Problem, Rule, Timing, TimingSpec, parse_duration};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -182,11 +179,6 @@ impl Declared {
     /// How long its history is kept, if it says so itself.
     pub fn retention(&self) -> Option<SignedDuration> {
         self.retention.as_deref().and_then(|text| parse_duration(text).ok())
-    }
-
-    /// `60 s`, for sentences.
-    pub fn timeout_in_words(&self) -> String {
-        format_duration(self.timeout())
     }
 }
 
