@@ -1,7 +1,5 @@
 //! Counters of what happens, for `/metrics`.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use engine::ledger::Outcome;
 use engine::run::RunStatus;
 use engine::turn::{Notice, Perform};
@@ -49,8 +47,6 @@ pub struct Metrics {
     attempts: Counter,
     refused: Counter,
     taken_over: Counter,
-    /// Starts so far, for those who only want to know whether something happens.
-    pub started: AtomicU64,
 }
 
 impl Default for Metrics {
@@ -63,7 +59,6 @@ impl Default for Metrics {
             attempts: Counter::default(),
             refused: Counter::default(),
             taken_over: Counter::default(),
-            started: AtomicU64::new(0),
         }
     }
 }
@@ -94,7 +89,6 @@ impl Metrics {
 
     pub(crate) fn performing(&self, perform: &Perform, now: Timestamp) {
         self.attempts.inc();
-        self.started.fetch_add(1, Ordering::Relaxed);
         if let Some(due) = perform.due {
             self.lateness.observe(now.duration_since(due).as_secs_f64().max(0.0));
         }
