@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::clock::instant;
 
 /// So many events are kept.
-const KEPT: usize = 60;
+const KEPT: usize = 600;
 
 /// The last events.
 #[derive(Debug, Default)]

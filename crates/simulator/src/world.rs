@@ -56,14 +56,14 @@ pub(crate) fn definition(random: &mut Random, name: &str, rhythm: Rhythm, now: i
 }
 
 /// A schedule as programs write it.
-pub(crate) fn schedule(random: &mut Random, name: &str, rhythm: Rhythm, now: i64) -> Declared {
+pub(crate) fn schedule(random: &mut Random, name: &str, rhythm: Rhythm, now: i64) -> Box<Declared> {
     let text = format!("{{\"name\": \"{name}\"{}}}", options(random, rhythm, now));
     match read_written(&text) {
         Ok(written) => written.declared,
         Err(mistakes) => {
             // A mistake of the generator's: told by what it cannot create.
             debug_assert!(false, "{text}: {mistakes:?}");
-            Declared::default()
+            Box::default()
         }
     }
 }

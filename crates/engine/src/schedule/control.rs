@@ -76,7 +76,7 @@ impl Decider<'_, '_> {
         next.filter(|_| self.remaining() != Some(0))
     }
 
-    pub(super) fn edit(&mut self, declared: Declared) {
+    pub(super) fn edit(&mut self, declared: Box<Declared>) {
         let now = self.now();
         let moved = declared.timing != self.schedule.declared.timing;
         let limit_changed = declared.total_repeats != self.schedule.declared.total_repeats;

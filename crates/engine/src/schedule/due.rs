@@ -482,6 +482,10 @@ impl<'b> Decider<'_, 'b> {
         let rows = timing.preview(from, if timing.roll() == Roll::Skip { 1 } else { 8 });
         for row in rows.into_iter().take(DAYS_OFF) {
             let nominal = whole_millisecond(row.nominal);
+            // It is no longer at the time that the rule gives it.
+            if self.upcoming().is_moved(nominal) {
+                continue;
+            }
             let (outcome, reason) = match row.fate {
                 Fate::Skipped { reason } if nominal < plain => {
                     (Outcome::Skipped, format!("{reason}"))

@@ -64,8 +64,8 @@ pub struct Schedule {
     pub workflow: WorkflowId,
     /// The trigger of the definition that declares it, if one does.
     pub trigger: Option<String>,
-    /// What was declared.
-    pub declared: Declared,
+    /// What was declared. In a box of its own: a turn moves schedules about, and this is most of one.
+    pub declared: Box<Declared>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When its declaration or status was last changed.
@@ -267,7 +267,7 @@ pub fn decide(
         Input::Pause => decider.pause()?,
         Input::Resume { catch_up } => decider.resume(catch_up)?,
         Input::Revive => decider.revive()?,
-        Input::Edit(declared) => decider.edit(*declared),
+        Input::Edit(declared) => decider.edit(declared),
         Input::Start => decider.start_by_hand()?,
         Input::Backfill { from, to, limit, pace } => decider.backfill(from, to, limit, pace)?,
         Input::Recompute => decider.recompute(),
@@ -288,7 +288,7 @@ impl Schedule {
         id: ScheduleId,
         workflow: WorkflowId,
         trigger: Option<String>,
-        declared: Declared,
+        declared: Box<Declared>,
         plan: &Plan,
         now: Timestamp,
     ) -> Schedule {

@@ -76,7 +76,9 @@ impl<'a> Upcoming<'a> {
             }
             _ => None,
         });
-        // Of those at one instant the rule's own stands for the others: see `landing_with`.
+        // Of those at one instant the rule's own stands for the others, or else the first by nominal
+        // time: see `landing_with`.
+        let moved = moved.min_by_key(|due| (due.effective, due.nominal));
         ruled.into_iter().chain(moved).min_by_key(|due| due.effective)
     }
 
@@ -89,7 +91,7 @@ impl<'a> Upcoming<'a> {
         Some(due)
     }
 
-    fn is_moved(&self, nominal: Timestamp) -> bool {
+    pub(super) fn is_moved(&self, nominal: Timestamp) -> bool {
         let moves = |over: &&Override| matches!(over.action, OverrideAction::Move(_));
         self.overrides.iter().filter(moves).any(|over| over.nominal == nominal)
     }

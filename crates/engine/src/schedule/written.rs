@@ -47,7 +47,7 @@ pub struct Written {
     /// The trigger it belongs to.
     pub trigger: Option<String>,
     /// Everything else.
-    pub declared: Declared,
+    pub declared: Box<Declared>,
 }
 
 /// An object's fields in their order, values as they were written.

@@ -147,7 +147,7 @@ pub struct NewSchedule {
     /// The trigger it belongs to.
     pub trigger: Option<String>,
     /// What is declared.
-    pub declared: Declared,
+    pub declared: Box<Declared>,
 }
 
 /// A run to create by hand.
@@ -350,7 +350,7 @@ impl<B: Book> Turn<'_, B> {
             let message = "A schedule stays with its workflow. Create another schedule instead.";
             return Ok(Err(Refused::Conflict(message.to_owned())));
         }
-        let input = Input::Edit(Box::new(after.declared));
+        let input = Input::Edit(after.declared);
         Ok(self.decide_schedule(id, input, None)?.map(|()| Answer::Schedule(id)))
     }
 

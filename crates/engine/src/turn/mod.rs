@@ -30,6 +30,9 @@ use crate::rules::Rules;
 use crate::run::{Run, RunStatus};
 use crate::schedule::{Schedule, Status};
 
+/// Found by an id that was given here: nobody outside chooses them to collide.
+pub type ById<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
+
 /// A turn in the making.
 pub struct Turn<'a, B: Book> {
     book: &'a mut B,
@@ -37,10 +40,10 @@ pub struct Turn<'a, B: Book> {
     moment: Moment,
     node: NodeId,
     places: Places,
-    schedules: HashMap<ScheduleId, ScheduleSlot>,
-    runs: HashMap<RunKey, RunSlot>,
-    workflows: HashMap<WorkflowId, WorkflowSlot>,
-    definitions: HashMap<(WorkflowId, u32), Arc<Definition>>,
+    schedules: ById<ScheduleId, ScheduleSlot>,
+    runs: ById<RunKey, RunSlot>,
+    workflows: ById<WorkflowId, WorkflowSlot>,
+    definitions: ById<(WorkflowId, u32), Arc<Definition>>,
     /// In the order in which they were touched, so that the same inputs give the same writes.
     schedule_order: Vec<ScheduleId>,
     run_order: Vec<RunKey>,
@@ -119,10 +122,10 @@ impl<'a, B: Book> Turn<'a, B> {
             moment,
             node,
             places,
-            schedules: HashMap::new(),
-            runs: HashMap::new(),
-            workflows: HashMap::new(),
-            definitions: HashMap::new(),
+            schedules: ById::default(),
+            runs: ById::default(),
+            workflows: ById::default(),
+            definitions: ById::default(),
             schedule_order: Vec::new(),
             run_order: Vec::new(),
             workflow_order: Vec::new(),

@@ -1,11 +1,12 @@
 //! Overrides within a turn: what someone wants of one occurrence.
 
+use calendar::{Fate, Timing};
 use jiff::{SignedDuration, Timestamp};
 
 use super::command::{Answer, Refused};
 use super::{Book, Change, OverrideWrite, Turn};
 use crate::ids::ScheduleId;
-use crate::schedule::{Override, OverrideAction, Status, Upcoming};
+use crate::schedule::{Due, Override, OverrideAction, Status, Upcoming};
 
 impl<B: Book> Turn<'_, B> {
     pub(super) fn override_occurrence(
@@ -69,16 +70,7 @@ impl<B: Book> Turn<'_, B> {
             return Some(Refused::Conflict("The rule cannot be read any more.".to_owned()));
         };
         let mark = schedule.progress.mark;
-        // Rolling moves an occurrence by days, not by years: the search is short. Without a calendar
-        // none happens before its nominal time.
-        let earlier = match plan.timing.calendar() {
-            Some(_) => SignedDuration::from_hours(24 * 31),
-            None => SignedDuration::from_millis(1),
-        };
-        let after = nominal.checked_sub(earlier).unwrap_or(Timestamp::MIN);
-        let mut coming = plan.timing.after(after).take(100_000);
-        let found = coming.find(|due| due.nominal >= nominal);
-        let known = found.is_some_and(|due| due.nominal == nominal && due.effective > mark);
+        let known = effective(&plan.timing, nominal).is_some_and(|effective| effective > mark);
         if !known {
             let message = format!("Schedule {id} has no occurrence to come at {nominal}.");
             return Some(Refused::Conflict(message));
@@ -91,3 +83,17 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 }
+
+/// When the occurrence of this nominal time happens, if the rule has one that does.
+fn effective(timing: &Timing, nominal: Timestamp) -> Option<Timestamp> {
+    let plain = match timing.fate(nominal) {
+        Fate::Kept => nominal,
+        Fate::Moved { to, .. } => to,
+        Fate::Skipped { .. } => return None,
+    };
+    let just_before = plain.checked_add(timing.moved_by()).ok()?.checked_sub(MILLISECOND).ok()?;
+    let found = timing.next_after(just_before).map(Due::from)?;
+    (found.nominal == nominal).then_some(found.effective)
+}
+
+const MILLISECOND: SignedDuration = SignedDuration::from_millis(1);

@@ -118,7 +118,7 @@ impl<B: Book> Turn<'_, B> {
     fn declared_triggers(
         &self,
         definition: &Definition,
-    ) -> Result<Vec<(Trigger, Declared)>, Refused> {
+    ) -> Result<Vec<(Trigger, Box<Declared>)>, Refused> {
         let mut declared = Vec::new();
         let mut invalid = Vec::new();
         for (index, trigger) in definition.triggers.iter().enumerate() {
@@ -135,7 +135,7 @@ impl<B: Book> Turn<'_, B> {
         &self,
         definition: &Definition,
         trigger: &Trigger,
-    ) -> Result<Declared, Vec<Mistake>> {
+    ) -> Result<Box<Declared>, Vec<Mistake>> {
         let fields = definition.declaration(trigger);
         let text = serde_json::to_string(&fields).unwrap_or_default();
         let mut declared = read_written(&text)?.declared;
@@ -154,7 +154,7 @@ impl<B: Book> Turn<'_, B> {
     fn move_schedules(
         &mut self,
         id: WorkflowId,
-        declared: Vec<(Trigger, Declared)>,
+        declared: Vec<(Trigger, Box<Declared>)>,
         before: Option<&Definition>,
     ) -> Result<(), B::Error> {
         let known = self.book.triggered_schedules(id)?;
@@ -178,7 +178,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    fn new_trigger(&mut self, workflow: WorkflowId, trigger: Trigger, declared: Declared) {
+    fn new_trigger(&mut self, workflow: WorkflowId, trigger: Trigger, declared: Box<Declared>) {
         // It was checked a moment ago, with the same rules.
         let Ok(plan) = declared.plan(self.rules, self.moment.now, "") else { return };
         let new = NewSchedule { workflow, trigger: Some(trigger.id), declared };
@@ -195,12 +195,12 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         schedule: Schedule,
         trigger: &Trigger,
-        declared: Declared,
+        declared: Box<Declared>,
         before: Option<&Definition>,
     ) -> Result<(), B::Error> {
         let id = schedule.id;
         if declared != schedule.declared {
-            let _ = self.decide_schedule(id, Input::Edit(Box::new(declared)), None)?;
+            let _ = self.decide_schedule(id, Input::Edit(declared), None)?;
         }
         // What someone paused by hand stays paused unless the definition itself has changed its mind.
         let old = before.and_then(|b| b.triggers.iter().find(|known| known.id == trigger.id));

@@ -8,7 +8,7 @@ use engine::schedule::{Schedule, Status};
 use engine::turn::{OverrideWrite, RunWrite, ScheduleWrite, Workflow, WorkflowStatus, Writes};
 use engine::{RunId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::{CachedStatement, Connection, Statement, params};
 use serde::Serialize;
 
 use super::rows::{code, ms};
@@ -27,12 +27,13 @@ pub(super) fn apply(
     now: Timestamp,
 ) -> Result<(), Failure> {
     let mut counts = Counts::default();
+    let mut pen = Pen::new(connection)?;
     for write in &writes.schedules {
-        schedule(connection, write, &mut counts)?;
+        schedule(&mut pen, write, &mut counts)?;
     }
     counts.write(connection)?;
     for write in &writes.runs {
-        run(connection, write)?;
+        run(&mut pen, write)?;
     }
     steps(connection, writes)?;
     ledger(connection, writes)?;
@@ -50,6 +51,52 @@ pub(super) fn apply(
     Ok(())
 }
 
+/// The statements of a fire, looked up once for all that is written.
+struct Pen<'c> {
+    connection: &'c Connection,
+    update_progress: CachedStatement<'c>,
+    insert_run: CachedStatement<'c>,
+    update_run: CachedStatement<'c>,
+    insert_wakeup: CachedStatement<'c>,
+    delete_wakeup: CachedStatement<'c>,
+}
+
+impl<'c> Pen<'c> {
+    fn new(connection: &'c Connection) -> Result<Pen<'c>, Failure> {
+        Ok(Pen {
+            connection,
+            update_progress: connection.prepare_cached(UPDATE_PROGRESS)?,
+            insert_run: connection.prepare_cached(INSERT_RUN)?,
+            update_run: connection.prepare_cached(UPDATE_RUN)?,
+            insert_wakeup: connection.prepare_cached(
+                "INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (?1, ?2, ?3)",
+            )?,
+            delete_wakeup: connection
+                .prepare_cached("DELETE FROM wakeups WHERE due = ?1 AND kind = ?2 AND id = ?3")?,
+        })
+    }
+
+    /// Moves a wakeup.
+    fn wake(
+        &mut self,
+        kind: i64,
+        id: i64,
+        old: Option<Timestamp>,
+        new: Option<Timestamp>,
+    ) -> Result<(), Failure> {
+        if old == new {
+            return Ok(());
+        }
+        if let Some(old) = old {
+            self.delete_wakeup.execute([ms(old), kind, id])?;
+        }
+        if let Some(new) = new {
+            self.insert_wakeup.execute([ms(new), kind, id])?;
+        }
+        Ok(())
+    }
+}
+
 fn milliseconds(duration: SignedDuration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
@@ -58,16 +105,14 @@ fn json(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(|error| Failure::Unavailable(error.to_string()))
 }
 
-fn schedule(
-    connection: &Connection,
-    write: &ScheduleWrite,
-    counts: &mut Counts,
-) -> Result<(), Failure> {
+fn schedule(pen: &mut Pen<'_>, write: &ScheduleWrite, counts: &mut Counts) -> Result<(), Failure> {
+    let connection = pen.connection;
     match write {
         ScheduleWrite::Insert(new) => {
             insert_schedule(connection, new)?;
-            put_progress(connection, new)?;
-            wake(connection, WAKE_SCHEDULE, new.id.0, None, new.wake_at())?;
+            let mut statement = connection.prepare_cached(INSERT_PROGRESS)?;
+            write_progress(&mut statement, new)?;
+            pen.wake(WAKE_SCHEDULE, new.id.0, None, new.wake_at())?;
             counts.add(new, new.status, 1);
         }
         ScheduleWrite::Update { after, old_wake, old_status, declared } => {
@@ -79,8 +124,8 @@ fn schedule(
                 counts.add(after, *old, -1);
                 counts.add(after, after.status, 1);
             }
-            update_progress(connection, after)?;
-            wake(connection, WAKE_SCHEDULE, after.id.0, *old_wake, after.wake_at())?;
+            write_progress(&mut pen.update_progress, after)?;
+            pen.wake(WAKE_SCHEDULE, after.id.0, *old_wake, after.wake_at())?;
         }
         ScheduleWrite::Delete { before } => {
             let id = before.id.0;
@@ -92,7 +137,7 @@ fn schedule(
             ] {
                 connection.prepare_cached(sql)?.execute([id])?;
             }
-            wake(connection, WAKE_SCHEDULE, id, before.wake_at(), None)?;
+            pen.wake(WAKE_SCHEDULE, id, before.wake_at(), None)?;
             remember_greatest(connection, "greatest_schedule", id)?;
             counts.add(before, before.status, -1);
         }
@@ -165,29 +210,22 @@ fn put_words(connection: &Connection, id: i64, name: &str, there: bool) -> Resul
     Ok(())
 }
 
-fn put_progress(connection: &Connection, schedule: &Schedule) -> Result<(), Failure> {
-    let sql = "INSERT INTO progress
-               (anchor, mark, next_nominal, next_effective, n, repeats, current_repeat,
-                current_retry, run_count, error_count, last_error, last_run_at, last_outcome, live,
-                has_overrides, recomputed_at, id)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
-    write_progress(connection, schedule, sql)
-}
+const INSERT_PROGRESS: &str = "INSERT INTO progress
+    (anchor, mark, next_nominal, next_effective, n, repeats, current_repeat, current_retry, run_count,
+     error_count, last_error, last_run_at, last_outcome, live, has_overrides, recomputed_at, id)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 
-fn update_progress(connection: &Connection, schedule: &Schedule) -> Result<(), Failure> {
-    let sql = "UPDATE progress SET anchor = ?1, mark = ?2, next_nominal = ?3, next_effective = ?4,
-                n = ?5, repeats = ?6, current_repeat = ?7, current_retry = ?8, run_count = ?9,
-                error_count = ?10, last_error = ?11, last_run_at = ?12, last_outcome = ?13,
-                live = ?14, has_overrides = ?15, recomputed_at = ?16
-               WHERE id = ?17";
-    write_progress(connection, schedule, sql)
-}
+const UPDATE_PROGRESS: &str = "UPDATE progress SET anchor = ?1, mark = ?2, next_nominal = ?3,
+    next_effective = ?4, n = ?5, repeats = ?6, current_repeat = ?7, current_retry = ?8,
+    run_count = ?9, error_count = ?10, last_error = ?11, last_run_at = ?12, last_outcome = ?13,
+    live = ?14, has_overrides = ?15, recomputed_at = ?16
+    WHERE id = ?17";
 
-fn write_progress(connection: &Connection, schedule: &Schedule, sql: &str) -> Result<(), Failure> {
+fn write_progress(statement: &mut Statement<'_>, schedule: &Schedule) -> Result<(), Failure> {
     let progress = &schedule.progress;
     let idle = progress.active.is_empty() && progress.queued.is_empty();
     let live = (!idle).then(|| json(&(&progress.active, &progress.queued))).transpose()?;
-    connection.prepare_cached(sql)?.execute(params![
+    statement.execute(params![
         ms(progress.anchor),
         ms(progress.mark),
         progress.next.map(|due| ms(due.nominal)),
@@ -209,54 +247,33 @@ fn write_progress(connection: &Connection, schedule: &Schedule, sql: &str) -> Re
     Ok(())
 }
 
-/// Moves a wakeup.
-fn wake(
-    connection: &Connection,
-    kind: i64,
-    id: i64,
-    old: Option<Timestamp>,
-    new: Option<Timestamp>,
-) -> Result<(), Failure> {
-    if old == new {
-        return Ok(());
-    }
-    if let Some(old) = old {
-        let sql = "DELETE FROM wakeups WHERE due = ?1 AND kind = ?2 AND id = ?3";
-        connection.prepare_cached(sql)?.execute([ms(old), kind, id])?;
-    }
-    if let Some(new) = new {
-        let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (?1, ?2, ?3)";
-        connection.prepare_cached(sql)?.execute([ms(new), kind, id])?;
-    }
-    Ok(())
-}
-
-fn run(connection: &Connection, write: &RunWrite) -> Result<(), Failure> {
+fn run(pen: &mut Pen<'_>, write: &RunWrite) -> Result<(), Failure> {
     match write {
         RunWrite::Insert(new) => {
-            insert_run(connection, new)?;
-            wake(connection, WAKE_RUN, new.key.0, None, new.wake_at())
+            insert_run(&mut pen.insert_run, new)?;
+            pen.wake(WAKE_RUN, new.key.0, None, new.wake_at())
         }
         RunWrite::Update { after, old_wake, .. } => {
-            update_run(connection, after)?;
-            wake(connection, WAKE_RUN, after.key.0, *old_wake, after.wake_at())
+            update_run(&mut pen.update_run, after)?;
+            pen.wake(WAKE_RUN, after.key.0, *old_wake, after.wake_at())
         }
     }
 }
 
-fn insert_run(connection: &Connection, run: &Run) -> Result<(), Failure> {
+const INSERT_RUN: &str = "INSERT INTO runs
+    (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal, effective,
+     created_at, timeout, input, retry_of, status, started_at, ended_at, step, attempt, token, since,
+     owner, retry_at, ending, output, error)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
+     ?21, ?22, ?23, ?24, ?25, ?26, ?27)";
+
+fn insert_run(statement: &mut Statement<'_>, run: &Run) -> Result<(), Failure> {
     let (uuid, n, retry) = match &run.id {
         RunId::Occurrence { n, retry, .. } => (None, Some(*n), *retry),
         RunId::Other(uuid) => (Some(uuid.to_be_bytes()), None, 0),
     };
-    let sql = "INSERT INTO runs
-               (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
-                effective, created_at, timeout, input, retry_of, status, started_at, ended_at, step,
-                attempt, token, since, owner, retry_at, ending, output, error)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-                ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)";
     let position = &run.position;
-    connection.prepare_cached(sql)?.execute(params![
+    statement.execute(params![
         run.key.0,
         uuid,
         run.workflow.0,
@@ -288,14 +305,14 @@ fn insert_run(connection: &Connection, run: &Run) -> Result<(), Failure> {
     Ok(())
 }
 
-fn update_run(connection: &Connection, run: &Run) -> Result<(), Failure> {
-    let sql =
-        "UPDATE runs SET status = ?2, started_at = ?3, ended_at = ?4, step = ?5, attempt = ?6,
-                token = ?7, since = ?8, owner = ?9, retry_at = ?10, ending = ?11, output = ?12,
-                error = ?13
-               WHERE key = ?1";
+const UPDATE_RUN: &str = "UPDATE runs SET status = ?2, started_at = ?3, ended_at = ?4, step = ?5,
+    attempt = ?6, token = ?7, since = ?8, owner = ?9, retry_at = ?10, ending = ?11, output = ?12,
+    error = ?13
+    WHERE key = ?1";
+
+fn update_run(statement: &mut Statement<'_>, run: &Run) -> Result<(), Failure> {
     let position = &run.position;
-    connection.prepare_cached(sql)?.execute(params![
+    statement.execute(params![
         run.key.0,
         code(&RunStatus::ALL, run.status),
         run.started_at.map(ms),
@@ -317,8 +334,9 @@ fn steps(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
     let sql = "INSERT OR REPLACE INTO steps
                (run, step, status, attempts, started_at, ended_at, output, error)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let mut statement = connection.prepare_cached(sql)?;
     for (run, step) in &writes.steps {
-        connection.prepare_cached(sql)?.execute(params![
+        statement.execute(params![
             run.0,
             step.step,
             code(&StepStatus::ALL, step.status),
@@ -340,8 +358,9 @@ fn ledger(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
                ON CONFLICT DO UPDATE SET decided_at = excluded.decided_at,
                 outcome = excluded.outcome, reason = excluded.reason,
                 run = coalesce(run, excluded.run)";
+    let mut statement = connection.prepare_cached(sql)?;
     for entry in &writes.ledger {
-        connection.prepare_cached(sql)?.execute(params![
+        statement.execute(params![
             entry.schedule.0,
             entry.n,
             entry.count,

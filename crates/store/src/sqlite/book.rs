@@ -8,7 +8,7 @@ use engine::run::Run;
 use engine::schedule::{Override, Schedule};
 use engine::turn::{Book, Workflow};
 use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
-use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row, params};
 
 use super::recent::Recent;
 use super::rows;
@@ -61,9 +61,19 @@ pub(super) struct SqlBook<'a> {
     pub(super) connection: &'a Connection,
     pub(super) ids: &'a mut Ids,
     pub(super) memory: &'a mut Memory,
+    /// Looked up once for all that are due.
+    schedule_by_id: Option<CachedStatement<'a>>,
 }
 
-impl SqlBook<'_> {
+impl<'a> SqlBook<'a> {
+    pub(super) fn new(
+        connection: &'a Connection,
+        ids: &'a mut Ids,
+        memory: &'a mut Memory,
+    ) -> SqlBook<'a> {
+        SqlBook { connection, ids, memory, schedule_by_id: None }
+    }
+
     fn one<T>(
         &self,
         sql: &str,
@@ -108,10 +118,14 @@ impl Book for SqlBook<'_> {
     type Error = Failure;
 
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Schedule>, Failure> {
-        match self.memory.recent.take_schedule(id) {
-            Some(schedule) => Ok(Some(schedule)),
-            None => self.one(&self.memory.schedule_by_id, [id.0], rows::schedule),
+        if let Some(schedule) = self.memory.recent.take_schedule(id) {
+            return Ok(Some(schedule));
         }
+        let statement = match &mut self.schedule_by_id {
+            Some(statement) => statement,
+            none => none.insert(self.connection.prepare_cached(&self.memory.schedule_by_id)?),
+        };
+        Ok(statement.query_row([id.0], rows::schedule).optional()?)
     }
 
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Failure> {

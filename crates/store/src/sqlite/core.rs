@@ -39,8 +39,7 @@ impl Core {
     pub(super) fn turn(&mut self, request: TurnRequest) -> Result<Turned, Failure> {
         let due = self.due(request.moment.now, request.limit)?;
         let rules = self.rules();
-        let mut book =
-            SqlBook { connection: &self.connection, ids: &mut self.ids, memory: &mut self.memory };
+        let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         let (moment, node) = (request.moment, request.node);
         let mut turn = Turn::new(&mut book, &rules, moment, node, request.places);
         turn.expect(due.len() + request.reports.len());
@@ -58,6 +57,7 @@ impl Core {
         }
         turn.fill_places()?;
         let turned = turn.finish();
+        drop(book);
         apply(&self.connection, &turned.writes, moment.now)?;
         self.settle_leftovers(&due, moment.now)?;
         let taken_over = turned.writes.taken_over;
@@ -130,7 +130,7 @@ impl Core {
     }
 
     fn book(&mut self) -> SqlBook<'_> {
-        SqlBook { connection: &self.connection, ids: &mut self.ids, memory: &mut self.memory }
+        SqlBook::new(&self.connection, &mut self.ids, &mut self.memory)
     }
 
     fn next_wakeup(&self) -> Result<Option<Timestamp>, Failure> {
@@ -164,13 +164,13 @@ impl Core {
         node: NodeId,
     ) -> Result<Commanded, Failure> {
         let rules = self.rules();
-        let mut book =
-            SqlBook { connection: &self.connection, ids: &mut self.ids, memory: &mut self.memory };
+        let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         // What a command creates begins with the driver's next turn: it knows the places.
         let places = Places { look: false, ..Places::new(0) };
         let mut turn = Turn::new(&mut book, &rules, moment, node, places);
         let answer = turn.command(command)?.map_err(Failure::Refused)?;
         let turned = turn.finish();
+        drop(book);
         apply(&self.connection, &turned.writes, moment.now)?;
         Ok(Commanded {
             answer,

@@ -4,11 +4,9 @@
 //! Only the one writer changes schedules and runs, and it takes them out of here to do so. What is here
 //! is what is stored.
 
-use std::collections::HashMap;
-
 use engine::run::{Run, RunStatus};
 use engine::schedule::{Active, Schedule};
-use engine::turn::{RunWrite, ScheduleWrite, Writes};
+use engine::turn::{ById, RunWrite, ScheduleWrite, Writes};
 use engine::{RunKey, ScheduleId};
 
 /// More are not kept: what goes on for long is read again when it ends.
@@ -19,8 +17,8 @@ const LARGEST: usize = 4 * 1024;
 /// Schedules and runs as they are stored.
 #[derive(Default)]
 pub(super) struct Recent {
-    schedules: HashMap<ScheduleId, Box<Schedule>>,
-    runs: HashMap<RunKey, Box<Run>>,
+    schedules: ById<ScheduleId, Box<Schedule>>,
+    runs: ById<RunKey, Box<Run>>,
 }
 
 impl Recent {

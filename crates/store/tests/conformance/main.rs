@@ -39,6 +39,8 @@ macro_rules! suite {
             commands: a_schedule_is_started_by_hand_beside_its_occurrences,
             commands: past_occurrences_run_after_all,
             overrides: one_occurrence_is_skipped_moved_or_given_a_payload,
+            overrides: those_moved_onto_one_time_have_one_run_and_a_row_each,
+            overrides: a_rolled_occurrence_stands_before_one_that_is_not,
             overrides: a_withdrawn_override_leaves_nothing,
             overrides: a_schedule_whose_last_occurrence_is_withdrawn_is_done,
             overrides: only_what_comes_can_be_overridden,

@@ -49,6 +49,39 @@ pub(crate) async fn one_occurrence_is_skipped_moved_or_given_a_payload(world: Wo
     assert_eq!(moved.created_at, minute(25));
 }
 
+pub(crate) async fn those_moved_onto_one_time_have_one_run_and_a_row_each(world: World) {
+    let workflow = world.workflow("w").await;
+    let fields = r#"{"name": "s", "cron": "*/10 * * * *", "calendar": "DE-BY",
+                     "roll": "skip"}"#;
+    for order in [[30, 20], [20, 30]] {
+        let id = world.schedule(workflow, fields).await;
+        for nominal in order {
+            let action = OverrideAction::Move(minute(20));
+            put(&world, 1, id, nominal, Some(action)).await.unwrap();
+        }
+        world.settle_each(1, 45).await;
+        let ledger = world.ledger(id).await;
+        assert_eq!(ledger[1..4], ["1 moved 20", "2 coalesced 30", "3 started 40"], "{order:?}");
+    }
+}
+
+/// Saturday's occurrence happens on Friday, before Friday's own.
+pub(crate) async fn a_rolled_occurrence_stands_before_one_that_is_not(world: World) {
+    let workflow = world.workflow("w").await;
+    let rule = r#"{"name": "s", "rules": [{"cron": "0 10 * * FRI"}, {"cron": "0 9 * * SAT"}],
+                   "calendar": "DE-BY", "roll": "previous"}"#;
+    let id = world.schedule(workflow, rule).await;
+    let day = 24 * 60;
+    let (friday, saturday) = (4 * day + 10 * 60, 5 * day + 9 * 60);
+    assert_eq!(world.next(id).await, Some(friday - 60));
+    for nominal in [friday, saturday] {
+        put(&world, 1, id, nominal, Some(OverrideAction::Skip)).await.unwrap();
+    }
+    assert!(
+        !refusal(put(&world, 1, id, saturday - day, Some(OverrideAction::Skip)).await).is_empty()
+    );
+}
+
 pub(crate) async fn a_withdrawn_override_leaves_nothing(world: World) {
     let workflow = world.workflow("w").await;
     let id = world.schedule(workflow, r#"{"name": "s", "cron": "*/10 * * * *"}"#).await;

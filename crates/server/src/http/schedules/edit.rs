@@ -88,7 +88,7 @@ pub(super) async fn edit(
 }
 
 /// The declaration with these changes. What a schedule belongs to does not change.
-fn after_patch(found: &ScheduleView, text: &str) -> Result<Declared, Problem> {
+fn after_patch(found: &ScheduleView, text: &str) -> Result<Box<Declared>, Problem> {
     let schedule = &found.schedule;
     if let Some(trigger) = &schedule.trigger {
         let id = schedule.id;
@@ -113,7 +113,7 @@ fn after_patch(found: &ScheduleView, text: &str) -> Result<Declared, Problem> {
 fn difference(
     app: &App,
     before: ScheduleView,
-    declared: Declared,
+    declared: Box<Declared>,
     overrides: &[Override],
 ) -> Result<Difference, Problem> {
     let (rules, now) = (app.rules(), app.now());
@@ -133,7 +133,7 @@ fn difference(
 /// The schedule after the edit, as the engine would decide it now.
 fn edited(
     before: &Schedule,
-    declared: Declared,
+    declared: Box<Declared>,
     overrides: &[Override],
     rules: &Rules,
     now: Timestamp,
@@ -150,7 +150,7 @@ fn edited(
         moment: Moment::new(now, now),
         new_key: &mut || RunKey(0),
     };
-    decide(&mut after, Input::Edit(Box::new(declared)), &mut situation)
+    decide(&mut after, Input::Edit(declared), &mut situation)
         .map_err(|refusal| Problem::from(Refused::Schedule(refusal)))?;
     Ok((after, plan))
 }
