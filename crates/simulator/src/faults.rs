@@ -9,8 +9,8 @@ use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
 use jiff::Timestamp;
 use store::{
     Answered, CalendarView, CommandRequest, Commanded, Failure, Finding, Joined, LedgerQuery,
-    LedgerRow, Page, Report, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats,
-    Store, TurnRequest, Turned, WorkflowQuery, WorkflowView,
+    LedgerRow, NodeView, Page, RenewRequest, Renewed, Report, RunDetail, RunQuery, RunView,
+    ScheduleQuery, ScheduleView, Stats, Store, TurnRequest, Turned, WorkflowQuery, WorkflowView,
 };
 
 use crate::clock::Time;
@@ -183,8 +183,8 @@ impl Store for FaultyStore {
         ready(self.desk.commit(Asked::Join, || answer(self.real.join(name, moment)), |_| 0))
     }
 
-    fn renew(&self, node: NodeId, until: Timestamp) -> Answered<'_, ()> {
-        self.real.renew(node, until)
+    fn renew(&self, request: RenewRequest) -> Answered<'_, Renewed> {
+        self.real.renew(request)
     }
 
     fn leave(&self, node: NodeId) -> Answered<'_, ()> {
@@ -283,6 +283,10 @@ impl Store for FaultyStore {
 
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>> {
         self.real.calendars()
+    }
+
+    fn nodes(&self) -> Answered<'_, Vec<NodeView>> {
+        self.real.nodes()
     }
 
     fn rules(&self) -> Arc<Rules> {

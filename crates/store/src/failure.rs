@@ -20,6 +20,9 @@ pub enum Failure {
     /// What is stored cannot be read.
     #[error("the store is damaged: {0}")]
     Damaged(String),
+    /// The node was taken for dead: what it was doing is others' by now. It has to join again.
+    #[error("this node was taken for dead, and what it was doing is done by others")]
+    Fenced,
     /// Another process uses it.
     #[error("{0}")]
     InUse(String),

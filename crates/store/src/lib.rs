@@ -1,27 +1,33 @@
 //! **The truth.** What is stored, and the transactions that change it.
 //!
 //! [`Store`] is the interface: claim what is due, load it, let the engine decide, commit; and views.
-//! [`Sqlite`] is the embedded store. The conformance suite in `tests/` holds for every store.
+//! [`Sqlite`] is the embedded store, [`Postgres`] the one that many nodes share. The conformance suite in `tests/` holds for every store.
 //!
 //! Acknowledged means committed and synced: a method that returns `Ok` has done so.
 #![forbid(unsafe_code)]
 
 mod failure;
 mod migrations;
+mod postgres;
 mod request;
+mod rules;
 mod sqlite;
+mod stored;
 mod view;
+mod words;
 
 use futures_util::future::BoxFuture;
 
 pub use failure::Failure;
+pub use postgres::{Postgres, PostgresClock, PostgresOptions};
 pub use request::{
-    CommandRequest, Commanded, Expired, Idempotency, Joined, Report, TurnRequest, Turned,
+    Call, CommandRequest, Commanded, Expired, Idempotency, Joined, RenewRequest, Renewed, Report,
+    TurnRequest, Turned,
 };
 pub use sqlite::{Sqlite, SqliteOptions, backup_file};
 pub use view::{
-    CalendarView, Cursor, Finding, LedgerQuery, LedgerRow, Page, RunDetail, RunQuery, RunView,
-    ScheduleQuery, ScheduleView, Stats, StepView, Total, WorkflowQuery, WorkflowView,
+    CalendarView, Cursor, Finding, LedgerQuery, LedgerRow, NodeView, Page, RunDetail, RunQuery,
+    RunView, ScheduleQuery, ScheduleView, Stats, StepView, Total, WorkflowQuery, WorkflowView,
 };
 
 use engine::{Moment, NodeId, RunId, ScheduleId};
@@ -36,8 +42,26 @@ pub trait Store: Send + Sync + 'static {
     /// be over, and what it was doing will be taken over with the next turn.
     fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined>;
 
-    /// The node's lease lasts until then. Nothing to do on an embedded store.
-    fn renew(&self, node: NodeId, until: Timestamp) -> Answered<'_, ()>;
+    /// How long a node's lease lasts. None on an embedded store: nobody else could take anything over.
+    fn lease(&self) -> Option<SignedDuration> {
+        None
+    }
+
+    /// The node lives: its lease begins anew, and it learns what others have done to its attempts and
+    /// what there is to do. [`Failure::Fenced`] if it has been taken for dead.
+    fn renew(&self, request: RenewRequest) -> Answered<'_, Renewed>;
+
+    /// How far the store's clock is ahead of this machine's: the store's decides. Nothing on an embedded
+    /// store.
+    fn skew(&self) -> SignedDuration {
+        SignedDuration::ZERO
+    }
+
+    /// Other nodes may call, through the store: `call` is called then. Nothing depends on it, it is only
+    /// sooner than the next renewal.
+    fn on_call(&self, call: Box<dyn Fn(Call) + Send + Sync>) {
+        drop(call);
+    }
 
     /// The node has handed back everything and is gone.
     fn leave(&self, node: NodeId) -> Answered<'_, ()>;
@@ -98,6 +122,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> Answered<'_, Option<WorkflowView>>;
     /// Calendars that were declared.
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>>;
+    /// Lives of nodes that are not over, by id.
+    fn nodes(&self) -> Answered<'_, Vec<NodeView>>;
     /// What declarations are read with: the zone database, and the calendars as of now.
     fn rules(&self) -> std::sync::Arc<engine::Rules>;
     /// Figures for people and metrics. `now` tells what is late.

@@ -103,6 +103,39 @@ pub struct Joined {
     pub gone: usize,
 }
 
+/// A node lives.
+#[derive(Clone, Debug)]
+pub struct RenewRequest {
+    /// Which node.
+    pub node: NodeId,
+    /// Now.
+    pub moment: Moment,
+    /// Attempts at a time.
+    pub capacity: usize,
+    /// The attempts it is performing.
+    pub performed: Vec<(RunKey, u32)>,
+}
+
+/// What a node learns when it renews its lease.
+#[derive(Clone, Debug, Default)]
+pub struct Renewed {
+    /// Attempts that are to end: cancelled through another node, or taken over by one.
+    pub effects: Vec<Effect>,
+    /// The earliest wakeup.
+    pub next_wakeup: Option<Timestamp>,
+    /// Whether runs may be waiting for a place.
+    pub look: bool,
+}
+
+/// What a node calls out to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// Runs are waiting for a place, and it has none.
+    Look,
+    /// An attempt of another node is to end: it finds out by renewing its lease.
+    Renew,
+}
+
 /// What was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired {

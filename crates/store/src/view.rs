@@ -7,7 +7,7 @@ use engine::ledger::{Entry, Outcome};
 use engine::run::{Run, RunStatus, StepRecord, TriggeredBy};
 use engine::schedule::{Schedule, Status};
 use engine::turn::Workflow;
-use engine::{RunId, RunKey, ScheduleId, WorkflowId};
+use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::Timestamp;
 
 /// A part of a list.
@@ -166,6 +166,25 @@ pub struct CalendarView {
     pub id: String,
     /// As it was written, JSON.
     pub spec: String,
+}
+
+/// A life of a node.
+#[derive(Clone, Debug)]
+pub struct NodeView {
+    /// Its id, another one for each life.
+    pub id: NodeId,
+    /// What the node is called.
+    pub name: String,
+    /// When this life began.
+    pub started_at: Timestamp,
+    /// When it was last heard of; nothing where there is no lease.
+    pub seen_at: Option<Timestamp>,
+    /// Until when others leave its attempts alone; nothing where there is no lease.
+    pub lease_until: Option<Timestamp>,
+    /// Attempts at a time, as it last said.
+    pub capacity: Option<u64>,
+    /// Attempts that are its own.
+    pub attempts: u64,
 }
 
 /// Figures.

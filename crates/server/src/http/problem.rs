@@ -279,6 +279,9 @@ impl From<Failure> for Problem {
                     "Whether this was done is not known. Ask again with the same Idempotency-Key.",
                 )
             }
+            Failure::Fenced => {
+                Problem::unavailable("This node was cut off, and is joining again. Try again.")
+            }
             Failure::Unavailable(why) | Failure::InUse(why) => {
                 tracing::error!(why, "the store does not answer");
                 Problem::unavailable("The store does not answer. Try again.")

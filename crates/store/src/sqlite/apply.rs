@@ -7,13 +7,13 @@ use engine::run::{Ending, Run, RunStatus, StepStatus, TriggeredBy};
 use engine::schedule::{Schedule, Status};
 use engine::turn::{OverrideWrite, RunWrite, ScheduleWrite, Workflow, WorkflowStatus, Writes};
 use engine::{RunId, WorkflowId};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, Statement, params};
-use serde::Serialize;
 
 use super::rows::{code, ms};
-use super::words::words;
 use crate::failure::Failure;
+use crate::stored::{block, json, milliseconds};
+use crate::words::words;
 
 /// The kinds of wakeups, in the order in which those of one instant are claimed.
 pub(super) const WAKE_RUN: i64 = 0;
@@ -95,14 +95,6 @@ impl<'c> Pen<'c> {
         }
         Ok(())
     }
-}
-
-fn milliseconds(duration: SignedDuration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
-}
-
-fn json(value: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(value).map_err(|error| Failure::Unavailable(error.to_string()))
 }
 
 fn schedule(pen: &mut Pen<'_>, write: &ScheduleWrite, counts: &mut Counts) -> Result<(), Failure> {
@@ -469,11 +461,4 @@ fn put_count(connection: &Connection, sql: &str, row: [i64; 3]) -> Result<(), Fa
         connection.prepare_cached(sql)?.execute(row)?;
     }
     Ok(())
-}
-
-/// Schedules are counted by blocks of so many ids.
-pub(super) const BLOCK: i64 = 1_024;
-
-fn block(id: i64) -> i64 {
-    id / BLOCK
 }

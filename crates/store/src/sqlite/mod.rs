@@ -13,7 +13,6 @@ mod run_views;
 mod schedule_views;
 mod search;
 mod upkeep;
-mod words;
 mod workflow_views;
 mod writer;
 
@@ -36,9 +35,11 @@ use self::core::Core;
 use self::reader::Readers;
 use self::writer::{Writer, commit_group};
 use crate::failure::Failure;
-use crate::request::{CommandRequest, Commanded, Expired, Joined, TurnRequest, Turned};
+use crate::request::{
+    CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
+};
 use crate::view::{
-    CalendarView, Finding, LedgerQuery, LedgerRow, Page, RunDetail, RunQuery, RunView,
+    CalendarView, Finding, LedgerQuery, LedgerRow, NodeView, Page, RunDetail, RunQuery, RunView,
     ScheduleQuery, ScheduleView, Stats, WorkflowQuery, WorkflowView,
 };
 use crate::{Answered, Store};
@@ -87,7 +88,8 @@ impl Sqlite {
         let lock = lock(path)?;
         let mut connection = connect(path, options)?;
         crate::migrations::migrate(&mut connection)?;
-        let rules = Arc::new(RwLock::new(Arc::new(upkeep::load_rules(&connection, zones.into())?)));
+        let rules = crate::rules::load(&upkeep::calendars(&connection)?, zones.into())?;
+        let rules = Arc::new(RwLock::new(Arc::new(rules)));
         let core = Core::new(connection, rules.clone())?;
         let access = if options.inline {
             Access::Inline(Box::new(Mutex::new(core)))
@@ -211,8 +213,8 @@ impl Store for Sqlite {
         self.write(move |core| core.join(&name, moment))
     }
 
-    fn renew(&self, _: NodeId, _: Timestamp) -> Answered<'_, ()> {
-        Box::pin(std::future::ready(Ok(())))
+    fn renew(&self, _: RenewRequest) -> Answered<'_, Renewed> {
+        Box::pin(std::future::ready(Ok(Renewed::default())))
     }
 
     fn leave(&self, node: NodeId) -> Answered<'_, ()> {
@@ -298,6 +300,10 @@ impl Store for Sqlite {
 
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>> {
         self.read(|connection| upkeep::calendars(connection))
+    }
+
+    fn nodes(&self) -> Answered<'_, Vec<NodeView>> {
+        self.read(|connection| workflow_views::nodes(connection))
     }
 
     fn rules(&self) -> Arc<Rules> {

@@ -4,7 +4,7 @@ use engine::ledger::{Entry, Outcome};
 use engine::run::{
     BeingEnded, Ending, Position, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy,
 };
-use engine::schedule::{Active, Due, Progress, Queued, Schedule, Status};
+use engine::schedule::{Due, Progress, Schedule, Status};
 use engine::turn::{Workflow, WorkflowStatus};
 use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
@@ -13,16 +13,10 @@ use rusqlite::types::Type;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::stored::Live;
+pub(super) use crate::stored::{code, ms};
+
 type Read<T> = Result<T, rusqlite::Error>;
-
-/// The number that is stored for one of a fixed set.
-pub(super) fn code<T: PartialEq + Copy>(all: &[T], value: T) -> i64 {
-    all.iter().position(|known| *known == value).map_or(-1, |place| place as i64)
-}
-
-pub(super) fn ms(at: Timestamp) -> i64 {
-    at.as_millisecond()
-}
 
 fn damaged(column: usize, kind: Type, what: impl ToString) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, kind, what.to_string().into())
@@ -61,9 +55,6 @@ fn raw(row: &Row<'_>, column: usize) -> Read<Option<Box<RawValue>>> {
     let raw = text.map(RawValue::from_string).transpose();
     raw.map_err(|error| damaged(column, Type::Text, error))
 }
-
-/// What is active and what waits, as it is stored.
-pub(super) type Live = (Vec<Active>, Vec<Queued>);
 
 pub(super) const SCHEDULE: &str = "s.id, s.workflow, s.trigger, s.status, s.declared, s.created_at, \
      s.updated_at, p.anchor, p.mark, p.next_nominal, p.next_effective, p.n, p.repeats, \

@@ -6,12 +6,12 @@ use engine::schedule::Status;
 use engine::{RunId, ScheduleId, WorkflowId};
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
-use super::apply::BLOCK;
 use super::rows::{self, code, ms};
 use super::search;
-use super::words::words;
 use crate::failure::Failure;
+use crate::stored::BLOCK;
 use crate::view::{self, Cursor, LedgerQuery, LedgerRow, Page, ScheduleQuery, ScheduleView, Total};
+use crate::words::words;
 
 fn select(rest: &str) -> String {
     format!(

@@ -6,9 +6,9 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::rows::code;
 use super::schedule_views::schedule;
-use super::words::words;
 use crate::failure::Failure;
 use crate::view::{self, Cursor, Page, ScheduleQuery, ScheduleView, Total};
+use crate::words::words;
 
 /// So many are looked at for one page; a page of rare ones among many is short, and says where to go
 /// on.

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use calendar::{CalendarSpec, Zones};
 use engine::turn::Refused;
-use engine::{Moment, Rules, ScheduleId};
+use engine::{Moment, ScheduleId};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 use super::core::Core;
 use crate::failure::Failure;
+use crate::rules::{self, Change};
 use crate::view::CalendarView;
 
 /// Pages copied between two looks at the clock of others.
@@ -21,43 +21,6 @@ pub(super) fn calendars(connection: &Connection) -> Result<Vec<CalendarView>, Fa
     Ok(statement.query_map([], read)?.collect::<Result<_, _>>()?)
 }
 
-/// The rules that the stored calendars make. A calendar may be composed of others, in any order.
-pub(super) fn load_rules(connection: &Connection, zones: Arc<Zones>) -> Result<Rules, Failure> {
-    let (rules, broken) = build_rules(connection, zones)?;
-    if !broken.is_empty() {
-        let names: Vec<&str> = broken.iter().map(|spec| spec.id.as_str()).collect();
-        tracing::error!(calendars = names.join(", "), "calendars cannot be built any more");
-    }
-    Ok(rules)
-}
-
-/// The rules, and the calendars that cannot be built.
-fn build_rules(
-    connection: &Connection,
-    zones: Arc<Zones>,
-) -> Result<(Rules, Vec<CalendarSpec>), Failure> {
-    let mut rules = Rules::new(zones);
-    let mut left = Vec::new();
-    for view in calendars(connection)? {
-        let spec: CalendarSpec = serde_json::from_str(&view.spec)
-            .map_err(|error| Failure::Damaged(format!("calendar {}: {error}", view.id)))?;
-        left.push(CalendarSpec { id: view.id, ..spec });
-    }
-    loop {
-        let before = left.len();
-        left.retain(|spec| match rules.build_calendar(spec) {
-            Ok(calendar) => {
-                rules.declare(calendar);
-                false
-            }
-            Err(_) => true,
-        });
-        if left.len() == before {
-            return Ok((rules, left));
-        }
-    }
-}
-
 impl Core {
     pub(super) fn put_calendar(
         &mut self,
@@ -67,16 +30,7 @@ impl Core {
     ) -> Result<Vec<ScheduleId>, Failure> {
         let sql = "INSERT OR REPLACE INTO calendars (id, spec) VALUES (?1, ?2)";
         self.connection.prepare_cached(sql)?.execute([id, spec])?;
-        self.reload_rules(Some(id), |broken| match broken.id == id {
-            true => match self.rules().build_calendar(broken) {
-                Err(mistakes) => Refused::Invalid(vec![(0, mistakes)]),
-                Ok(_) => Refused::Conflict(format!("Calendar {id} would be made of itself.")),
-            },
-            false => Refused::Conflict(format!(
-                "Calendar {} could not be made any more with this calendar {id}.",
-                broken.id
-            )),
-        })?;
+        self.reload_rules(&Change::Put(id))?;
         // Composed calendars change with their parts: all schedules with a calendar are looked at.
         let sql = "SELECT id FROM schedules WHERE calendar IS NOT NULL";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -95,27 +49,12 @@ impl Core {
         drop(statement);
         let sql = "DELETE FROM calendars WHERE id = ?1";
         let deleted = self.connection.prepare_cached(sql)?.execute([id])? > 0;
-        self.reload_rules(None, |broken| {
-            Refused::Conflict(format!("Calendar {id} is used by calendar {}.", broken.id))
-        })?;
+        self.reload_rules(&Change::Deleted(id))?;
         Ok(deleted)
     }
 
-    /// Calendars that were known stay known, or it is refused with the first that would not.
-    fn reload_rules(
-        &self,
-        changed: Option<&str>,
-        refused: impl Fn(&CalendarSpec) -> Refused,
-    ) -> Result<(), Failure> {
-        let before = self.rules();
-        let (rules, broken) = build_rules(&self.connection, before.zones().clone())?;
-        // Others have been broken for long, by a new program or zone database.
-        let is_lost = |spec: &&CalendarSpec| {
-            Some(&*spec.id) == changed || before.calendar(&spec.id).is_some()
-        };
-        if let Some(lost) = broken.iter().find(is_lost) {
-            return Err(Failure::Refused(refused(lost)));
-        }
+    fn reload_rules(&self, change: &Change<'_>) -> Result<(), Failure> {
+        let rules = rules::changed(&self.rules(), &calendars(&self.connection)?, change)?;
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
         Ok(())
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use engine::WorkflowId;
 use engine::run::RunStatus;
 use engine::schedule::Status;
 use engine::turn::Workflow;
+use engine::{NodeId, WorkflowId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -13,7 +13,7 @@ use super::core::next_wakeup;
 use super::rows::{self, code, ms};
 use super::schedule_views::count_of;
 use crate::failure::Failure;
-use crate::view::{self, Cursor, Page, Stats, Total, WorkflowQuery, WorkflowView};
+use crate::view::{self, Cursor, NodeView, Page, Stats, Total, WorkflowQuery, WorkflowView};
 
 /// Due wakeups are counted up to here: beyond it, "many" is enough.
 const DUE_COUNTED: u64 = 100_000;
@@ -109,4 +109,24 @@ pub(super) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats, Fa
         next_wakeup: next_wakeup(connection)?,
         bytes: pages * page,
     })
+}
+
+/// The one that is alive: it has joined last, and holds the lock of the file.
+pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeView>, Failure> {
+    let sql = "SELECT id, name, started_at,
+                 (SELECT count(*) FROM runs INDEXED BY runs_open
+                  WHERE status < 4 AND status = 1 AND owner = nodes.id)
+               FROM nodes ORDER BY id DESC LIMIT 1";
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(NodeView {
+            id: NodeId(row.get(0)?),
+            name: row.get(1)?,
+            started_at: rows::instant(row, 2)?,
+            seen_at: None,
+            lease_until: None,
+            capacity: None,
+            attempts: row.get(3)?,
+        })
+    };
+    Ok(connection.prepare_cached(sql)?.query_map([], read)?.collect::<Result<_, _>>()?)
 }

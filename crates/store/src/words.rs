@@ -6,7 +6,7 @@ const MOST: usize = 12;
 const LONGEST: usize = 40;
 
 /// Lower-case runs of letters and digits.
-pub(super) fn words(name: &str) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn words(name: &str) -> impl Iterator<Item = String> + '_ {
     name.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .take(MOST)

@@ -1,0 +1,518 @@
+//! What a turn decided, as statements over arrays: one for each table, however many rows.
+
+use std::collections::BTreeMap;
+
+use engine::ledger::Outcome;
+use engine::run::{Ending, Run, RunStatus, StepStatus, TriggeredBy};
+use engine::schedule::{Schedule, Status};
+use engine::turn::{OverrideWrite, RunWrite, ScheduleWrite, WorkflowStatus, Writes};
+use engine::{NodeId, RunId};
+use tokio_postgres::types::ToSql;
+
+use super::link::{Asked, Param, param};
+use crate::failure::Failure;
+use crate::stored::{block, code, json, milliseconds, ms};
+use crate::words::words;
+
+/// Slots that schedules are counted in, so that nodes do not wait for each other.
+const SLOTS: i64 = 16;
+
+/// Everything that is written.
+pub(super) fn statements(writes: &Writes, node: NodeId) -> Result<Vec<Asked>, Failure> {
+    let mut all = Vec::new();
+    schedules(writes, node, &mut all)?;
+    runs(writes, &mut all)?;
+    steps(writes, &mut all)?;
+    ledger(writes, &mut all);
+    workflows(writes, &mut all)?;
+    overrides(writes, &mut all)?;
+    if !writes.nodes_gone.is_empty() {
+        let ids: Vec<i64> = writes.nodes_gone.iter().map(|node| node.0).collect();
+        all.push(Asked::new("DELETE FROM nodes WHERE id = ANY($1)", vec![param(ids)]));
+    }
+    Ok(all)
+}
+
+/// One column of many rows.
+fn column<T, R>(rows: &[R], value: impl Fn(&R) -> T) -> Param
+where
+    T: 'static,
+    Vec<T>: ToSql + Sync + Send,
+{
+    param(rows.iter().map(value).collect::<Vec<T>>())
+}
+
+/// The same where a value may not be writable.
+fn try_column<T, R>(rows: &[R], value: impl Fn(&R) -> Result<T, Failure>) -> Result<Param, Failure>
+where
+    T: 'static,
+    Vec<T>: ToSql + Sync + Send,
+{
+    Ok(param(rows.iter().map(value).collect::<Result<Vec<T>, Failure>>()?))
+}
+
+fn narrow<T: PartialEq + Copy>(all: &[T], value: T) -> i16 {
+    i16::try_from(code(all, value)).unwrap_or(-1)
+}
+
+fn schedules(writes: &Writes, node: NodeId, all: &mut Vec<Asked>) -> Result<(), Failure> {
+    let mut counts = Counts::default();
+    let (mut new, mut changed, mut moved, mut gone) = (vec![], vec![], vec![], vec![]);
+    for write in &writes.schedules {
+        match write {
+            ScheduleWrite::Insert(schedule) => {
+                counts.add(schedule, schedule.status, 1);
+                new.push(&**schedule);
+            }
+            ScheduleWrite::Update { after, old_status, declared, .. } => {
+                if let Some(old) = old_status {
+                    counts.add(after, *old, -1);
+                    counts.add(after, after.status, 1);
+                }
+                let bump = i32::from(old_status.is_some() || *declared);
+                if bump > 0 {
+                    changed.push(&**after);
+                }
+                moved.push((&**after, bump));
+            }
+            ScheduleWrite::Delete { before } => {
+                counts.add(before, before.status, -1);
+                gone.push(before.id.0);
+            }
+        }
+    }
+    insert_schedules(&new, all)?;
+    update_schedules(&changed, all)?;
+    update_progress(&moved, all)?;
+    if !gone.is_empty() {
+        for sql in [
+            "DELETE FROM progress WHERE id = ANY($1)",
+            "DELETE FROM schedules WHERE id = ANY($1)",
+            "DELETE FROM overrides WHERE schedule = ANY($1)",
+            "DELETE FROM words WHERE schedule = ANY($1)",
+        ] {
+            all.push(Asked::new(sql, vec![param(gone.clone())]));
+        }
+    }
+    counts.write(node, all);
+    Ok(())
+}
+
+fn insert_schedules(new: &[&Schedule], all: &mut Vec<Asked>) -> Result<(), Failure> {
+    if new.is_empty() {
+        return Ok(());
+    }
+    let sql = "INSERT INTO schedules (id, workflow, trigger, status, calendar, retention, declared,
+                 created_at, updated_at, version)
+               SELECT *, 0 FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::smallint[],
+                 $5::text[], $6::bigint[], $7::text[], $8::bigint[], $9::bigint[])";
+    all.push(Asked::new(
+        sql,
+        vec![
+            column(new, |s| s.id.0),
+            column(new, |s| s.workflow.0),
+            column(new, |s| s.trigger.clone()),
+            column(new, |s| narrow(&Status::ALL, s.status)),
+            column(new, |s| s.declared.timing.calendar.clone()),
+            column(new, |s| s.declared.retention().map(milliseconds)),
+            try_column(new, |s| json(&s.declared))?,
+            column(new, |s| ms(s.created_at)),
+            column(new, |s| ms(s.updated_at)),
+        ],
+    ));
+    let mut columns = progress_columns(new)?;
+    columns.push(column(new, |_| 0_i32));
+    let sql = "INSERT INTO progress (id, wake_at, anchor, mark, next_nominal, next_effective, n,
+                 repeats, current_repeat, current_retry, run_count, error_count, last_error,
+                 last_run_at, last_outcome, live, has_overrides, recomputed_at, version)
+               SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
+                 $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
+                 $10::integer[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[],
+                 $15::smallint[], $16::text[], $17::boolean[], $18::bigint[], $19::integer[])";
+    all.push(Asked::new(sql, columns));
+    put_words(new, all);
+    Ok(())
+}
+
+fn put_words(schedules: &[&Schedule], all: &mut Vec<Asked>) {
+    let mut found = Vec::new();
+    for schedule in schedules {
+        found.extend(words(&schedule.declared.name).map(|word| (word, schedule.id.0)));
+    }
+    let sql = "INSERT INTO words (word, schedule) SELECT * FROM unnest($1::text[], $2::bigint[])
+               ON CONFLICT DO NOTHING";
+    let params = vec![column(&found, |(word, _)| word.clone()), column(&found, |(_, id)| *id)];
+    all.push(Asked::new(sql, params));
+}
+
+fn update_schedules(changed: &[&Schedule], all: &mut Vec<Asked>) -> Result<(), Failure> {
+    if changed.is_empty() {
+        return Ok(());
+    }
+    // The name may be another one.
+    let sql = "DELETE FROM words WHERE schedule = ANY($1)";
+    all.push(Asked::new(sql, vec![column(changed, |s| s.id.0)]));
+    put_words(changed, all);
+    let sql = "UPDATE schedules s SET status = u.status, calendar = u.calendar,
+                 retention = u.retention, declared = u.declared, updated_at = u.updated_at,
+                 version = s.version + 1
+               FROM unnest($1::bigint[], $2::smallint[], $3::text[], $4::bigint[], $5::text[],
+                 $6::bigint[]) AS u (id, status, calendar, retention, declared, updated_at)
+               WHERE s.id = u.id";
+    all.push(Asked::new(
+        sql,
+        vec![
+            column(changed, |s| s.id.0),
+            column(changed, |s| narrow(&Status::ALL, s.status)),
+            column(changed, |s| s.declared.timing.calendar.clone()),
+            column(changed, |s| s.declared.retention().map(milliseconds)),
+            try_column(changed, |s| json(&s.declared))?,
+            column(changed, |s| ms(s.updated_at)),
+        ],
+    ));
+    Ok(())
+}
+
+fn update_progress(moved: &[(&Schedule, i32)], all: &mut Vec<Asked>) -> Result<(), Failure> {
+    if moved.is_empty() {
+        return Ok(());
+    }
+    let schedules: Vec<&Schedule> = moved.iter().map(|(schedule, _)| *schedule).collect();
+    let mut columns = progress_columns(&schedules)?;
+    columns.push(column(moved, |(_, bump)| *bump));
+    let sql = "UPDATE progress p SET wake_at = u.wake_at, anchor = u.anchor, mark = u.mark,
+                 next_nominal = u.next_nominal, next_effective = u.next_effective, n = u.n,
+                 repeats = u.repeats, current_repeat = u.current_repeat,
+                 current_retry = u.current_retry, run_count = u.run_count,
+                 error_count = u.error_count, last_error = u.last_error,
+                 last_run_at = u.last_run_at, last_outcome = u.last_outcome, live = u.live,
+                 has_overrides = u.has_overrides, recomputed_at = u.recomputed_at,
+                 version = p.version + u.bump
+               FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+                 $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::integer[],
+                 $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::smallint[],
+                 $16::text[], $17::boolean[], $18::bigint[], $19::integer[])
+                 AS u (id, wake_at, anchor, mark, next_nominal, next_effective, n, repeats,
+                   current_repeat, current_retry, run_count, error_count, last_error, last_run_at,
+                   last_outcome, live, has_overrides, recomputed_at, bump)
+               WHERE p.id = u.id";
+    all.push(Asked::new(sql, columns));
+    Ok(())
+}
+
+fn progress_columns(schedules: &[&Schedule]) -> Result<Vec<Param>, Failure> {
+    Ok(vec![
+        column(schedules, |s| s.id.0),
+        column(schedules, |s| s.wake_at().map(ms)),
+        column(schedules, |s| ms(s.progress.anchor)),
+        column(schedules, |s| ms(s.progress.mark)),
+        column(schedules, |s| s.progress.next.map(|due| ms(due.nominal))),
+        column(schedules, |s| s.progress.next.map(|due| ms(due.effective))),
+        column(schedules, |s| s.progress.n.cast_signed()),
+        column(schedules, |s| s.progress.repeats.cast_signed()),
+        column(schedules, |s| s.progress.current_repeat.cast_signed()),
+        column(schedules, |s| s.progress.current_retry.cast_signed()),
+        column(schedules, |s| s.progress.run_count.cast_signed()),
+        column(schedules, |s| s.progress.error_count.cast_signed()),
+        column(schedules, |s| s.progress.last_error.clone()),
+        column(schedules, |s| s.progress.last_run_at.map(ms)),
+        column(schedules, |s| s.progress.last_outcome.map(|ending| narrow(&Ending::ALL, ending))),
+        try_column(schedules, |s| {
+            let progress = &s.progress;
+            let idle = progress.active.is_empty() && progress.queued.is_empty();
+            (!idle).then(|| json(&(&progress.active, &progress.queued))).transpose()
+        })?,
+        column(schedules, |s| s.progress.has_overrides),
+        column(schedules, |s| s.progress.recomputed_at.map(ms)),
+    ])
+}
+
+fn runs(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+    let (mut new, mut changed, mut ended, mut left) = (vec![], vec![], vec![], vec![]);
+    for write in &writes.runs {
+        match write {
+            RunWrite::Insert(run) if run.status.has_ended() => ended.push(&**run),
+            RunWrite::Insert(run) => new.push(&**run),
+            RunWrite::Update { after, .. } if after.status.has_ended() => {
+                left.push(after.key.0);
+                ended.push(&**after);
+            }
+            RunWrite::Update { after, .. } => changed.push(&**after),
+        }
+    }
+    if !left.is_empty() {
+        all.push(Asked::new("DELETE FROM open_runs WHERE key = ANY($1)", vec![param(left)]));
+    }
+    insert_runs(OPEN, &new, all)?;
+    insert_runs(ENDED, &ended, all)?;
+    update_runs(&changed, all)
+}
+
+macro_rules! insert_into {
+    ($table:literal) => {
+        concat!(
+            "INSERT INTO ",
+            $table,
+            " (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
+               effective, created_at, timeout, input, retry_of, status, started_at, ended_at, step,
+               attempt, token, since, owner, retry_at, ending, output, error, wake_at)
+             SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[],
+               $6::bigint[], $7::integer[], $8::smallint[], $9::text[], $10::bigint[],
+               $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::text[],
+               $16::smallint[], $17::bigint[], $18::bigint[], $19::integer[], $20::integer[],
+               $21::integer[], $22::bigint[], $23::bigint[], $24::bigint[], $25::text[], $26::text[],
+               $27::text[], $28::bigint[])"
+        )
+    };
+}
+
+const OPEN: &str = insert_into!("open_runs");
+const ENDED: &str = insert_into!("ended_runs");
+
+fn insert_runs(sql: &'static str, runs: &[&Run], all: &mut Vec<Asked>) -> Result<(), Failure> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let occurrence = |run: &Run| match run.id {
+        RunId::Occurrence { n, retry, .. } => (None, Some(n.cast_signed()), retry.cast_signed()),
+        RunId::Other(uuid) => (Some(uuid::Uuid::from_u128(uuid)), None, 0),
+    };
+    let mut params = vec![
+        column(runs, |r| r.key.0),
+        column(runs, |r| occurrence(r).0),
+        column(runs, |r| r.workflow.0),
+        column(runs, |r| r.version.cast_signed()),
+        column(runs, |r| r.schedule.map(|id| id.0)),
+        column(runs, |r| occurrence(r).1),
+        column(runs, |r| occurrence(r).2),
+        column(runs, |r| narrow(&TriggeredBy::ALL, r.triggered_by)),
+        column(runs, |r| r.by.clone()),
+        column(runs, |r| r.nominal.map(ms)),
+        column(runs, |r| r.effective.map(ms)),
+        column(runs, |r| ms(r.created_at)),
+        column(runs, |r| milliseconds(r.timeout)),
+        column(runs, |r| r.input.get().to_owned()),
+        column(runs, |r| r.retry_of.as_ref().map(ToString::to_string)),
+    ];
+    params.extend(position_columns(runs)?);
+    all.push(Asked::new(sql, params));
+    Ok(())
+}
+
+fn update_runs(runs: &[&Run], all: &mut Vec<Asked>) -> Result<(), Failure> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let sql = "UPDATE open_runs r SET status = u.status, started_at = u.started_at,
+                 ended_at = u.ended_at, step = u.step, attempt = u.attempt, token = u.token,
+                 since = u.since, owner = u.owner, retry_at = u.retry_at, ending = u.ending,
+                 output = u.output, error = u.error, wake_at = u.wake_at
+               FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[],
+                 $6::integer[], $7::integer[], $8::bigint[], $9::bigint[], $10::bigint[],
+                 $11::text[], $12::text[], $13::text[], $14::bigint[])
+                 AS u (key, status, started_at, ended_at, step, attempt, token, since, owner,
+                   retry_at, ending, output, error, wake_at)
+               WHERE r.key = u.key";
+    let mut params = vec![column(runs, |r| r.key.0)];
+    params.extend(position_columns(runs)?);
+    all.push(Asked::new(sql, params));
+    Ok(())
+}
+
+/// What changes of a run.
+fn position_columns(runs: &[&Run]) -> Result<Vec<Param>, Failure> {
+    Ok(vec![
+        column(runs, |r| narrow(&RunStatus::ALL, r.status)),
+        column(runs, |r| r.started_at.map(ms)),
+        column(runs, |r| r.ended_at.map(ms)),
+        column(runs, |r| r.position.step.cast_signed()),
+        column(runs, |r| r.position.attempt.cast_signed()),
+        column(runs, |r| r.position.token.cast_signed()),
+        column(runs, |r| r.position.since.map(ms)),
+        column(runs, |r| r.position.owner.map(|node| node.0)),
+        column(runs, |r| r.position.retry_at.map(ms)),
+        try_column(runs, |r| r.position.ending.as_ref().map(json).transpose())?,
+        column(runs, |r| r.output.as_ref().map(|output| output.get().to_owned())),
+        try_column(runs, |r| r.error.as_ref().map(json).transpose())?,
+        column(runs, |r| r.wake_at().map(ms)),
+    ])
+}
+
+fn steps(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+    // A step that is written twice in one turn counts as it was last.
+    let latest: BTreeMap<_, _> =
+        writes.steps.iter().map(|(run, step)| ((run.0, step.step), step)).collect();
+    if latest.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = latest.into_iter().collect();
+    let sql = "INSERT INTO steps (run, step, status, attempts, started_at, ended_at, output, error)
+               SELECT * FROM unnest($1::bigint[], $2::integer[], $3::smallint[], $4::integer[],
+                 $5::bigint[], $6::bigint[], $7::text[], $8::text[])
+               ON CONFLICT (run, step) DO UPDATE SET status = excluded.status,
+                 attempts = excluded.attempts, started_at = excluded.started_at,
+                 ended_at = excluded.ended_at, output = excluded.output, error = excluded.error";
+    let params = vec![
+        column(&rows, |((run, _), _)| *run),
+        column(&rows, |((_, step), _)| step.cast_signed()),
+        column(&rows, |(_, s)| narrow(&StepStatus::ALL, s.status)),
+        column(&rows, |(_, s)| s.attempts.cast_signed()),
+        column(&rows, |(_, s)| ms(s.started_at)),
+        column(&rows, |(_, s)| ms(s.ended_at)),
+        column(&rows, |(_, s)| s.output.as_ref().map(|output| output.get().to_owned())),
+        try_column(&rows, |(_, s)| s.error.as_ref().map(json).transpose())?,
+    ];
+    all.push(Asked::new(sql, params));
+    Ok(())
+}
+
+fn ledger(writes: &Writes, all: &mut Vec<Asked>) {
+    // A row that is written twice in one turn counts as it was last.
+    let latest: BTreeMap<_, _> =
+        writes.ledger.iter().map(|entry| ((entry.schedule.0, entry.n), entry)).collect();
+    if latest.is_empty() {
+        return;
+    }
+    let rows: Vec<_> = latest.into_values().collect();
+    let sql = "INSERT INTO ledger (schedule, n, count, nominal, last_nominal, effective, decided_at,
+                 outcome, reason, run)
+               SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
+                 $5::bigint[], $6::bigint[], $7::bigint[], $8::smallint[], $9::text[], $10::bigint[])
+               ON CONFLICT (schedule, n) DO UPDATE SET count = excluded.count,
+                 nominal = excluded.nominal, last_nominal = excluded.last_nominal,
+                 effective = excluded.effective, decided_at = excluded.decided_at,
+                 outcome = excluded.outcome, reason = excluded.reason, run = excluded.run";
+    let params = vec![
+        column(&rows, |e| e.schedule.0),
+        column(&rows, |e| e.n.cast_signed()),
+        column(&rows, |e| e.count.cast_signed()),
+        column(&rows, |e| ms(e.nominal)),
+        column(&rows, |e| ms(e.last_nominal)),
+        column(&rows, |e| ms(e.effective)),
+        column(&rows, |e| ms(e.decided_at)),
+        column(&rows, |e| narrow(&Outcome::ALL, e.outcome)),
+        column(&rows, |e| e.reason.to_string()),
+        column(&rows, |e| e.run.map(|run| run.0)),
+    ];
+    all.push(Asked::new(sql, params));
+}
+
+fn workflows(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+    for w in &writes.workflows {
+        let sql =
+            "INSERT INTO workflows (id, name, status, paused, newest, live, concurrency, active,
+                     by_hand, retention, created_at, updated_at)
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                   ON CONFLICT (id) DO UPDATE SET name = excluded.name, status = excluded.status,
+                     paused = excluded.paused, newest = excluded.newest, live = excluded.live,
+                     concurrency = excluded.concurrency, active = excluded.active,
+                     by_hand = excluded.by_hand, retention = excluded.retention,
+                     updated_at = excluded.updated_at";
+        let params = vec![
+            param(w.id.0),
+            param(w.name.clone()),
+            param(narrow(&WorkflowStatus::ALL, w.status)),
+            param(w.paused),
+            param(w.newest.cast_signed()),
+            param(w.live.map(u32::cast_signed)),
+            param(w.concurrency.map(u32::cast_signed)),
+            param(w.active.cast_signed()),
+            param(w.by_hand.map(|run| run.0)),
+            param(w.retention.map(milliseconds)),
+            param(ms(w.created_at)),
+            param(ms(w.updated_at)),
+        ];
+        all.push(Asked::new(sql, params));
+    }
+    for revision in &writes.revisions {
+        let sql = "INSERT INTO revisions (workflow, revision, source, definition, created_at)
+                   VALUES ($1, $2, $3, $4, $5)";
+        let params = vec![
+            param(revision.workflow.0),
+            param(revision.revision.cast_signed()),
+            param(revision.source.clone()),
+            param(json(&*revision.definition)?),
+            param(ms(revision.created_at)),
+        ];
+        all.push(Asked::new(sql, params));
+    }
+    Ok(())
+}
+
+fn overrides(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+    for write in &writes.overrides {
+        all.push(match write {
+            OverrideWrite::Put(id, over) => Asked::new(
+                "INSERT INTO overrides (schedule, nominal, action, by) VALUES ($1, $2, $3, $4)
+                 ON CONFLICT (schedule, nominal) DO UPDATE
+                 SET action = excluded.action, by = excluded.by",
+                vec![
+                    param(id.0),
+                    param(ms(over.nominal)),
+                    param(json(&over.action)?),
+                    param(over.by.clone()),
+                ],
+            ),
+            OverrideWrite::Delete(id, nominal) => Asked::new(
+                "DELETE FROM overrides WHERE schedule = $1 AND nominal = $2",
+                vec![param(id.0), param(ms(*nominal))],
+            ),
+        });
+    }
+    Ok(())
+}
+
+/// Changes of how many schedules there are, in the order in which their rows are locked.
+#[derive(Default)]
+struct Counts {
+    by_workflow: BTreeMap<(i64, i16), i64>,
+    by_block: BTreeMap<(i16, i64), i64>,
+}
+
+impl Counts {
+    fn add(&mut self, schedule: &Schedule, status: Status, change: i64) {
+        let status = narrow(&Status::ALL, status);
+        // Workflow 0 stands for all of them.
+        for workflow in [schedule.workflow.0, 0] {
+            *self.by_workflow.entry((workflow, status)).or_default() += change;
+        }
+        *self.by_block.entry((status, block(schedule.id.0))).or_default() += change;
+    }
+
+    fn write(self, node: NodeId, all: &mut Vec<Asked>) {
+        let slot = i16::try_from(node.0 % SLOTS).unwrap_or(0);
+        let rows: Vec<_> =
+            self.by_workflow.into_iter().filter(|(_, change)| *change != 0).collect();
+        if !rows.is_empty() {
+            let sql = "INSERT INTO schedule_counts AS c (workflow, status, slot, count)
+                       SELECT workflow, status, $3, count
+                       FROM unnest($1::bigint[], $2::smallint[], $4::bigint[])
+                         AS u (workflow, status, count)
+                       ON CONFLICT (workflow, status, slot) DO UPDATE
+                       SET count = c.count + excluded.count";
+            let params = vec![
+                column(&rows, |((workflow, _), _)| *workflow),
+                column(&rows, |((_, status), _)| *status),
+                param(slot),
+                column(&rows, |(_, change)| *change),
+            ];
+            all.push(Asked::new(sql, params));
+        }
+        let rows: Vec<_> = self.by_block.into_iter().filter(|(_, change)| *change != 0).collect();
+        if !rows.is_empty() {
+            let sql = "INSERT INTO schedule_blocks AS c (status, block, slot, count)
+                       SELECT status, block, $3, count
+                       FROM unnest($1::smallint[], $2::bigint[], $4::bigint[])
+                         AS u (status, block, count)
+                       ON CONFLICT (status, block, slot) DO UPDATE
+                       SET count = c.count + excluded.count";
+            let params = vec![
+                column(&rows, |((status, _), _)| *status),
+                column(&rows, |((_, block), _)| *block),
+                param(slot),
+                column(&rows, |(_, change)| *change),
+            ];
+            all.push(Asked::new(sql, params));
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The engine reads inside of the transaction: what was loaded for it beforehand, all of it locked, and
+//! the rest on demand.
+//!
+//! Locks are taken in one order, so that nodes do not wait for each other in a circle: schedules, then runs,
+//! then workflows, each by id; what is only taken if it is free may come at any time. A run's lock is taken
+//! after that of its schedule. Commands that need another order collide at times, and are tried again.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use engine::definition::Definition;
+use engine::run::Run;
+use engine::schedule::{Override, Schedule};
+use engine::turn::{Book, ById, Workflow};
+use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use tokio_postgres::Row;
+
+use super::Shared;
+use super::link::{Asked, Link, param};
+use super::load;
+use super::rows;
+use crate::failure::Failure;
+
+/// Keys of runs that are taken from the sequence at a time.
+const KEYS: i64 = 4_096;
+
+/// What has been loaded.
+#[derive(Default)]
+pub(super) struct Loaded {
+    pub(super) schedules: ById<ScheduleId, Schedule>,
+    pub(super) runs: ById<RunKey, Run>,
+    pub(super) workflows: ById<WorkflowId, Workflow>,
+    pub(super) overrides: ById<ScheduleId, Vec<Override>>,
+    /// Workflows whose row is ours to change.
+    pub(super) owned_workflows: HashSet<WorkflowId>,
+    /// Schedules whose lock is ours.
+    pub(super) locked: HashSet<ScheduleId>,
+    /// Runs whose lock is ours.
+    pub(super) locked_runs: HashSet<RunKey>,
+    /// Pending runs that are ours to begin, by workflow and oldest first; and whether there may be more.
+    pub(super) pending: ById<WorkflowId, (VecDeque<RunKey>, bool)>,
+    /// Something was locked by another node, and left to it.
+    pub(super) passed_over: bool,
+}
+
+/// The book of one transaction.
+pub(super) struct PgBook<'a> {
+    pub(super) link: &'a mut Link,
+    pub(super) shared: &'a Shared,
+    pub(super) loaded: Loaded,
+    /// How many pending runs are worth loading.
+    pub(super) places: usize,
+    run_keys: std::ops::Range<i64>,
+    schedule_ids: Vec<i64>,
+    workflow_ids: Vec<i64>,
+    /// An id could not be had. Nothing may be written.
+    pub(super) failed: Option<Failure>,
+}
+
+impl<'a> PgBook<'a> {
+    pub(super) fn new(link: &'a mut Link, shared: &'a Shared, places: usize) -> PgBook<'a> {
+        PgBook {
+            link,
+            shared,
+            loaded: Loaded::default(),
+            places,
+            run_keys: 0..0,
+            schedule_ids: Vec::new(),
+            workflow_ids: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// The next block of keys, as it came from the sequence.
+    pub(super) fn take_block(&mut self, block: i64) {
+        self.run_keys = block * KEYS..(block + 1) * KEYS;
+    }
+
+    /// So many schedules will be created.
+    pub(super) fn expect_schedules(&mut self, count: usize) -> Result<(), Failure> {
+        self.schedule_ids = self.ids(SCHEDULE_IDS, count)?;
+        Ok(())
+    }
+
+    fn ids(&mut self, sql: &'static str, count: usize) -> Result<Vec<i64>, Failure> {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let rows = self.link.one(sql, vec![param(count)])?;
+        let mut ids: Vec<i64> =
+            rows.iter().map(|row| rows::get(row, 0)).collect::<Result<_, _>>()?;
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(ids)
+    }
+
+    fn id(&mut self, sql: &'static str) -> i64 {
+        match self.ids(sql, 1) {
+            Ok(ids) => ids.first().copied().unwrap_or(0),
+            Err(failure) => {
+                self.failed = Some(failure);
+                0
+            }
+        }
+    }
+
+    fn keys(
+        &mut self,
+        sql: &'static str,
+        params: Vec<super::link::Param>,
+    ) -> Result<Vec<i64>, Failure> {
+        self.link.one(sql, params)?.iter().map(|row| rows::get(row, 0)).collect()
+    }
+}
+
+const SCHEDULE_IDS: &str = "SELECT nextval('schedule_ids') FROM generate_series(1, $1::bigint)";
+const WORKFLOW_IDS: &str = "SELECT nextval('workflow_ids') FROM generate_series(1, $1::bigint)";
+const RUN_BLOCK: &str = "SELECT nextval('run_blocks') FROM generate_series(1, $1::bigint)";
+
+impl Book for PgBook<'_> {
+    type Error = Failure;
+
+    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Schedule>, Failure> {
+        if !self.loaded.schedules.contains_key(&id) {
+            load::schedules(self.link, &mut self.loaded, vec![id.0])?;
+        }
+        Ok(self.loaded.schedules.remove(&id))
+    }
+
+    fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Failure> {
+        if !self.loaded.overrides.contains_key(&id) {
+            load::overrides(self.link, &mut self.loaded, vec![id.0])?;
+        }
+        Ok(self.loaded.overrides.get(&id).cloned().unwrap_or_default())
+    }
+
+    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Schedule>, Failure> {
+        let sql =
+            "SELECT id FROM schedules WHERE workflow = $1 AND trigger IS NOT NULL ORDER BY id";
+        let ids = self.keys(sql, vec![param(id.0)])?;
+        load::schedules(self.link, &mut self.loaded, ids.clone())?;
+        let found = |id: i64| self.loaded.schedules.remove(&ScheduleId(id));
+        Ok(ids.into_iter().filter_map(found).filter(|found| found.trigger.is_some()).collect())
+    }
+
+    fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Failure> {
+        let sql = "SELECT id FROM schedules WHERE workflow = $1 ORDER BY id";
+        let ids = self.keys(sql, vec![param(id.0)])?;
+        load::schedules(self.link, &mut self.loaded, ids.clone())?;
+        Ok(ids.into_iter().map(ScheduleId).collect())
+    }
+
+    fn workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Failure> {
+        if !self.loaded.workflows.contains_key(&id) {
+            load::workflows(self.link, &mut self.loaded, vec![id.0])?;
+        }
+        Ok(self.loaded.workflows.get(&id).cloned())
+    }
+
+    fn workflow_named(&mut self, name: &str) -> Result<Option<WorkflowId>, Failure> {
+        let sql = "SELECT id FROM workflows WHERE name = $1";
+        let ids = self.keys(sql, vec![param(name.to_owned())])?;
+        Ok(ids.first().copied().map(WorkflowId))
+    }
+
+    fn definition(
+        &mut self,
+        id: WorkflowId,
+        revision: u32,
+    ) -> Result<Option<Arc<Definition>>, Failure> {
+        if let Some(known) = self.shared.definition(id, revision) {
+            return Ok(Some(known));
+        }
+        let sql = "SELECT definition FROM revisions WHERE workflow = $1 AND revision = $2";
+        let rows = self.link.one(sql, vec![param(id.0), param(revision.cast_signed())])?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let definition = Arc::new(rows::json::<Definition>(row, 0)?);
+        self.shared.remember_definition(id, revision, definition.clone());
+        Ok(Some(definition))
+    }
+
+    fn run(&mut self, key: RunKey) -> Result<Option<Run>, Failure> {
+        if !self.loaded.runs.contains_key(&key) {
+            load::runs(self.link, &mut self.loaded, vec![key.0])?;
+        }
+        Ok(self.loaded.runs.remove(&key))
+    }
+
+    fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Failure> {
+        let keys = match id {
+            RunId::Occurrence { schedule, n, retry } => {
+                let sql = "SELECT key FROM runs WHERE schedule = $1 AND n = $2 AND retry = $3";
+                let params =
+                    vec![param(schedule.0), param(n.cast_signed()), param(retry.cast_signed())];
+                self.keys(sql, params)?
+            }
+            RunId::Other(uuid) => {
+                let sql = "SELECT key FROM runs WHERE uuid = $1";
+                self.keys(sql, vec![param(uuid::Uuid::from_u128(*uuid))])?
+            }
+        };
+        Ok(keys.first().copied().map(RunKey))
+    }
+
+    fn pending(
+        &mut self,
+        after: Option<WorkflowId>,
+        limit: usize,
+    ) -> Result<Vec<(WorkflowId, RunKey)>, Failure> {
+        let after = after.map_or(i64::MIN, |workflow| workflow.0);
+        let limit_of = i64::try_from(limit).unwrap_or(i64::MAX);
+        let workflows = self.keys(load::WITH_PENDING, vec![param(after), param(limit_of)])?;
+        let unknown: Vec<i64> = workflows
+            .iter()
+            .copied()
+            .filter(|id| !self.loaded.pending.contains_key(&WorkflowId(*id)))
+            .collect();
+        if !unknown.is_empty() {
+            let each = (self.places / unknown.len()).clamp(1, 1_000);
+            load::pending(self.link, &mut self.loaded, unknown, i64::MIN, each)?;
+        }
+        let oldest = |id: i64| {
+            let (keys, _) = self.loaded.pending.get(&WorkflowId(id))?;
+            keys.front().map(|key| (WorkflowId(id), *key))
+        };
+        Ok(workflows.into_iter().filter_map(oldest).collect())
+    }
+
+    fn pending_after(
+        &mut self,
+        workflow: WorkflowId,
+        after: RunKey,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Failure> {
+        let found = |loaded: &Loaded| -> (Vec<RunKey>, bool) {
+            let Some((keys, more)) = loaded.pending.get(&workflow) else { return (vec![], true) };
+            let later = keys.iter().copied().filter(|key| *key > after).take(limit).collect();
+            (later, *more)
+        };
+        let (keys, more) = found(&self.loaded);
+        if keys.len() >= limit || !more {
+            return Ok(keys);
+        }
+        let each = limit.max(self.places.min(100));
+        load::pending(self.link, &mut self.loaded, vec![workflow.0], after.0, each)?;
+        Ok(found(&self.loaded).0)
+    }
+
+    fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM open_runs WHERE status = 2 AND retry_at IS NULL
+                   ORDER BY key LIMIT $1";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let keys = self.keys(sql, vec![param(limit)])?;
+        Ok(load::free_runs(self.link, &mut self.loaded, keys)?)
+    }
+
+    fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM open_runs WHERE status IN (1, 2, 3) AND workflow = $1
+                   ORDER BY key LIMIT $2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let keys = self.keys(sql, vec![param(id.0), param(limit)])?;
+        load::runs(self.link, &mut self.loaded, keys.clone())?;
+        Ok(keys.into_iter().map(RunKey).collect())
+    }
+
+    fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM open_runs WHERE status = 1 AND owner = $1 ORDER BY key LIMIT $2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let keys = self.keys(sql, vec![param(node.0), param(limit)])?;
+        load::runs(self.link, &mut self.loaded, keys.clone())?;
+        Ok(keys.into_iter().map(RunKey).collect())
+    }
+
+    fn new_run_key(&mut self) -> RunKey {
+        if self.run_keys.is_empty() {
+            let block = self.id(RUN_BLOCK);
+            self.take_block(block);
+        }
+        RunKey(self.run_keys.next().unwrap_or(0))
+    }
+
+    fn new_schedule_id(&mut self) -> ScheduleId {
+        match self.schedule_ids.pop() {
+            Some(id) => ScheduleId(id),
+            None => ScheduleId(self.id(SCHEDULE_IDS)),
+        }
+    }
+
+    fn new_workflow_id(&mut self) -> WorkflowId {
+        match self.workflow_ids.pop() {
+            Some(id) => WorkflowId(id),
+            None => WorkflowId(self.id(WORKFLOW_IDS)),
+        }
+    }
+}
+
+/// The first column of the first row.
+pub(super) fn first(rows: &[Row]) -> Result<Option<i64>, Failure> {
+    rows.first().map(|row| rows::get(row, 0)).transpose()
+}
+
+/// A block of keys, to be asked for with other things.
+pub(super) fn ask_block() -> Asked {
+    Asked::new(RUN_BLOCK, vec![param(1_i64)])
+}

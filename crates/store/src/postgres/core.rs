@@ -1,0 +1,413 @@
+//! What a transaction does: claim, load, decide, write, commit.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use engine::turn::{Answer, Command, Effect, Places, RunWrite, Turn, Wakeup, Writes};
+use engine::{Moment, NodeId, Rules, ScheduleId};
+use jiff::{SignedDuration, Timestamp};
+
+use super::apply;
+use super::book::{PgBook, ask_block, first};
+use super::link::{Asked, Link, param};
+use super::load;
+use super::rows::{self, get};
+use super::{PostgresClock, Shared};
+use crate::failure::Failure;
+use crate::request::{Call, CommandRequest, Commanded, Idempotency, TurnRequest, Turned};
+use crate::stored::{json, ms};
+
+/// What is due and locked by another node is looked at again after this.
+const PAUSE: SignedDuration = SignedDuration::from_millis(5);
+
+/// A connection for transactions, and what all of them share.
+pub(super) struct Core {
+    pub(super) link: Link,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What holds at the beginning of a transaction.
+pub(super) struct Opened {
+    pub(super) moment: Moment,
+    pub(super) rules: Arc<Rules>,
+}
+
+/// Begins a transaction: calendars do not change while it lasts, and the node is not taken for dead.
+pub(super) fn open(
+    link: &mut Link,
+    shared: &Shared,
+    node: NodeId,
+    moment: Moment,
+) -> Result<Opened, Failure> {
+    let hold = "SELECT pg_advisory_xact_lock_shared($1, hashtext(current_schema()))";
+    let state = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+                   (SELECT value FROM meta WHERE key = 'rules'),
+                   (SELECT id FROM nodes WHERE id = $1 FOR KEY SHARE)";
+    let asked = vec![
+        Asked::new(hold, vec![param(super::LOCK_RULES)]),
+        Asked::new(state, vec![param(node.0)]),
+    ];
+    let found = link.begin(asked)?;
+    let Some(row) = found.get(1).and_then(|rows| rows.first()) else {
+        return Err(Failure::Damaged("the database does not know its own time".to_owned()));
+    };
+    let (version, alive): (String, Option<i64>) = (get(row, 1)?, get(row, 2)?);
+    // A store that nobody has joined yet is asked by tools.
+    if alive.is_none() && node.0 != 0 {
+        return Err(Failure::Fenced);
+    }
+    let rules = match shared.rules_of(&version) {
+        Some(rules) => rules,
+        None => {
+            let found = link.one("SELECT id, spec FROM calendars ORDER BY id", vec![])?;
+            shared.reload(version, &found)?
+        }
+    };
+    let moment = match shared.clock {
+        PostgresClock::Caller => moment,
+        PostgresClock::Database => {
+            let now = rows::instant(row, 0)?;
+            shared.seen_clock(moment.now, now);
+            Moment::new(now, moment.awake_since.min(now))
+        }
+    };
+    Ok(Opened { moment, rules })
+}
+
+impl Core {
+    pub(super) fn turn(&mut self, request: &TurnRequest) -> Result<Turned, Failure> {
+        let Core { link, shared } = self;
+        // Workflows that turned out to be changed, and whose rows are locked for that from the beginning.
+        let mut own = BTreeSet::new();
+        let turned = link.transact(|link| take_turn(link, shared, request, &mut own))?;
+        shared.remember_attempts(&turned.effects, &request.reports);
+        Ok(turned)
+    }
+
+    pub(super) fn command(&mut self, request: &CommandRequest) -> Result<Commanded, Failure> {
+        let Core { link, shared } = self;
+        let mut own = BTreeSet::new();
+        link.transact(|link| carry_out(link, shared, request, &mut own))
+    }
+}
+
+fn take_turn(
+    link: &mut Link,
+    shared: &Shared,
+    request: &TurnRequest,
+    own: &mut BTreeSet<i64>,
+) -> Result<Turned, Failure> {
+    let Opened { moment, rules } = open(link, shared, request.node, request.moment)?;
+    let mut book = PgBook::new(link, shared, request.places.free);
+    let due = prefetch(&mut book, request, moment.now, own)?;
+    let mut turn = Turn::new(&mut book, &rules, moment, request.node, request.places);
+    turn.expect(due.len() + request.reports.len());
+    let mut refused = 0;
+    // Before everything else: what was lost has its place.
+    if let Some(performed) = &request.performed {
+        turn.perform_lost(performed)?;
+    }
+    // Before what is due: a run that ends at an instant is settled before an occurrence of it.
+    for report in &request.reports {
+        let settled = turn.report(report.run, report.token, report.end.clone())?;
+        refused += usize::from(settled.is_err());
+    }
+    for (_, wakeup) in &due {
+        turn.wake(*wakeup)?;
+    }
+    turn.fill_places()?;
+    let turned = turn.finish();
+    check_book(&mut book, &turned.writes, own)?;
+    let passed_over = book.loaded.passed_over;
+    let mut calls = calls(&turned.writes, &turned.effects, request.node);
+    if turned.places.look && turned.places.free == 0 && shared.may_call_look(moment.now) {
+        calls.insert(Call::Look);
+    }
+    let next = end(book.link, shared, &turned.writes, request.node, &calls, Vec::new())?;
+    // What others are deciding is due and not ours: it is looked at again when they are done.
+    let is_others = due.is_empty() && next.is_some_and(|next| next <= moment.now);
+    let later = moment.now.checked_add(PAUSE).ok();
+    let next_wakeup = match is_others || passed_over {
+        true => next
+            .filter(|next| *next > moment.now)
+            .map_or(later, |next| later.map(|at| at.min(next))),
+        false => next,
+    };
+    Ok(Turned {
+        effects: turned.effects,
+        notices: turned.notices,
+        claimed: due.len(),
+        refused,
+        taken_over: turned.writes.taken_over,
+        next_wakeup,
+        places: Places { look: turned.places.look || passed_over, ..turned.places },
+    })
+}
+
+/// Loads and locks what the turn will ask for: three times to the database and back, however much it is.
+fn prefetch(
+    book: &mut PgBook<'_>,
+    request: &TurnRequest,
+    now: Timestamp,
+    own: &BTreeSet<i64>,
+) -> Result<Vec<(i64, Wakeup)>, Failure> {
+    let mut reported: Vec<i64> = request.reports.iter().map(|report| report.run.0).collect();
+    reported.sort_unstable();
+    reported.dedup();
+    let schedules = schedules_of(book, &reported)?;
+    let mut asked = vec![load::ask_schedules(schedules), load::ask_runs(reported), ask_block()];
+    if request.limit > 0 {
+        let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
+        asked.extend(load::ask_due(ms(now), limit));
+        let gone = "SELECT id FROM nodes WHERE lease_until < $1 AND id <> $2
+                    ORDER BY id FOR UPDATE SKIP LOCKED";
+        asked.push(Asked::new(gone, vec![param(ms(now)), param(request.node.0)]));
+    }
+    let found = book.link.ask(asked)?;
+    load::keep_schedules(book.link, &mut book.loaded, &found[0])?;
+    load::keep_runs(&mut book.loaded, &found[1])?;
+    let block = first(&found[2])?.unwrap_or_default();
+    book.take_block(block);
+    let mut due = Vec::new();
+    if request.limit > 0 {
+        due = claimed(book, &found[3], &found[4], request.limit)?;
+        for row in &found[5] {
+            due.push((ms(now), Wakeup::Node(NodeId(get(row, 0)?))));
+        }
+    }
+    prefetch_around(book, own)?;
+    Ok(due)
+}
+
+/// The schedules of these runs: those of attempts that this node was given are known.
+fn schedules_of(book: &mut PgBook<'_>, runs: &[i64]) -> Result<Vec<i64>, Failure> {
+    let (mut schedules, unknown) = book.shared.schedules_of(runs);
+    if !unknown.is_empty() {
+        let found = book.link.ask(vec![load::ask_schedules_of_runs(unknown)])?;
+        for row in found.iter().flatten() {
+            schedules.push(get(row, 0)?);
+        }
+    }
+    schedules.sort_unstable();
+    schedules.dedup();
+    Ok(schedules)
+}
+
+/// What is due and free, in order of its time.
+fn claimed(
+    book: &mut PgBook<'_>,
+    schedules: &[tokio_postgres::Row],
+    runs: &[tokio_postgres::Row],
+    limit: usize,
+) -> Result<Vec<(i64, Wakeup)>, Failure> {
+    let ids = load::keep_schedules(book.link, &mut book.loaded, schedules)?;
+    let keys = load::keep_runs(&mut book.loaded, runs)?;
+    let keys = load::with_free_schedules(book.link, &mut book.loaded, keys)?;
+    let loaded = &book.loaded;
+    let wakes = |id: &ScheduleId| loaded.schedules.get(id).and_then(|schedule| schedule.wake_at());
+    let run_wakes = keys
+        .iter()
+        .filter_map(|key| Some((ms(loaded.runs.get(key)?.wake_at()?), Wakeup::Run(*key))));
+    let schedule_wakes = ids.iter().filter_map(|id| Some((ms(wakes(id)?), Wakeup::Schedule(*id))));
+    let mut due: Vec<(i64, Wakeup)> = run_wakes.chain(schedule_wakes).collect();
+    // A run before a schedule at one instant: that is the order of their kinds.
+    due.sort_unstable();
+    due.truncate(limit);
+    Ok(due)
+}
+
+/// The workflows and overrides of what was loaded.
+fn prefetch_around(book: &mut PgBook<'_>, own: &BTreeSet<i64>) -> Result<(), Failure> {
+    let loaded = &book.loaded;
+    let mut workflows: BTreeSet<i64> = loaded.schedules.values().map(|s| s.workflow.0).collect();
+    workflows.extend(loaded.runs.values().map(|run| run.workflow.0));
+    let mut overridden: Vec<i64> = loaded
+        .schedules
+        .values()
+        .filter(|schedule| schedule.progress.has_overrides)
+        .map(|schedule| schedule.id.0)
+        .collect();
+    overridden.sort_unstable();
+    if workflows.is_empty() && own.is_empty() {
+        return Ok(());
+    }
+    if !own.is_empty() {
+        load::own_workflows(book.link, &mut book.loaded, own.iter().copied().collect())?;
+    }
+    let shared: Vec<i64> = workflows.difference(own).copied().collect();
+    let mut asked: Vec<Asked> = load::ask_workflows(shared).into();
+    asked.push(load::ask_overrides(overridden.clone()));
+    let found = book.link.ask(asked)?;
+    load::keep_workflows(&mut book.loaded, &found[0], &found[1])?;
+    load::keep_overrides(&mut book.loaded, &overridden, &found[2])
+}
+
+/// Whether everything could be read, and everything that is written was locked for it.
+fn check_book(
+    book: &mut PgBook<'_>,
+    writes: &Writes,
+    own: &mut BTreeSet<i64>,
+) -> Result<(), Failure> {
+    if let Some(failure) = book.failed.take() {
+        return Err(failure);
+    }
+    let loaded = &book.loaded;
+    let is_borrowed = |id: &i64| {
+        let id = engine::WorkflowId(*id);
+        loaded.workflows.contains_key(&id) && !loaded.owned_workflows.contains(&id)
+    };
+    let borrowed: Vec<i64> =
+        writes.workflows.iter().map(|workflow| workflow.id.0).filter(is_borrowed).collect();
+    if borrowed.is_empty() {
+        return Ok(());
+    }
+    own.extend(borrowed);
+    Err(book.link.again("a workflow is changed"))
+}
+
+/// What the other nodes have to know.
+fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSet<Call> {
+    let mut calls = HashSet::new();
+    let cancelled: HashSet<_> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Cancel { run, .. } => Some(*run),
+            Effect::Perform(_) => None,
+        })
+        .collect();
+    let is_others = |write: &RunWrite| {
+        let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
+        cancelled.contains(&run.key) && run.position.owner.is_some_and(|owner| owner != node)
+    };
+    if !cancelled.is_empty() && writes.runs.iter().any(is_others) {
+        calls.insert(Call::Renew);
+    }
+    calls
+}
+
+/// The earliest wakeup of everything that waits, as of the end of the transaction.
+const NEXT_WAKEUP: &str = "SELECT least(
+    (SELECT wake_at FROM progress WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
+    (SELECT wake_at FROM open_runs WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
+    (SELECT min(lease_until) + 1 FROM nodes WHERE id <> $1))";
+
+pub(super) fn ask_next_wakeup(node: NodeId) -> Asked {
+    Asked::new(NEXT_WAKEUP, vec![param(node.0)])
+}
+
+/// Writes everything and commits; the earliest wakeup that is left.
+fn end(
+    link: &mut Link,
+    shared: &Shared,
+    writes: &Writes,
+    node: NodeId,
+    calls: &HashSet<Call>,
+    besides: Vec<Asked>,
+) -> Result<Option<Timestamp>, Failure> {
+    let mut asked = apply::statements(writes, node)?;
+    asked.extend(besides);
+    for call in calls {
+        asked.push(shared.ask_call(*call, node));
+    }
+    asked.push(ask_next_wakeup(node));
+    let found = link.commit(asked)?;
+    match found.last().and_then(|rows| rows.first()) {
+        Some(row) => rows::maybe_instant(row, 0),
+        None => Ok(None),
+    }
+}
+
+fn carry_out(
+    link: &mut Link,
+    shared: &Shared,
+    request: &CommandRequest,
+    own: &mut BTreeSet<i64>,
+) -> Result<Commanded, Failure> {
+    let Opened { moment, rules } = open(link, shared, request.node, request.moment)?;
+    if let Some(idempotency) = &request.idempotency
+        && let Some(answer) = remembered(link, idempotency)?
+    {
+        let found = link.commit(vec![ask_next_wakeup(request.node)])?;
+        let next_wakeup = match found.last().and_then(|rows| rows.first()) {
+            Some(row) => rows::maybe_instant(row, 0)?,
+            None => None,
+        };
+        let (effects, notices) = (Vec::new(), Vec::new());
+        return Ok(Commanded {
+            answer,
+            replayed: true,
+            effects,
+            notices,
+            next_wakeup,
+            look: false,
+        });
+    }
+    let mut book = PgBook::new(link, shared, 0);
+    expect(&mut book, &request.command, own)?;
+    // What a command creates begins with the driver's next turn: it knows the places.
+    let places = Places { look: false, ..Places::new(0) };
+    let mut turn = Turn::new(&mut book, &rules, moment, request.node, places);
+    let answer = turn.command(request.command.clone())?.map_err(Failure::Refused)?;
+    let turned = turn.finish();
+    check_book(&mut book, &turned.writes, own)?;
+    let calls = calls(&turned.writes, &turned.effects, request.node);
+    let mut besides = Vec::new();
+    if let Some(idempotency) = &request.idempotency {
+        besides.push(ask_remember(idempotency, &answer, moment)?);
+    }
+    let next_wakeup = end(book.link, shared, &turned.writes, request.node, &calls, besides)?;
+    Ok(Commanded {
+        answer,
+        replayed: false,
+        effects: turned.effects,
+        notices: turned.notices,
+        next_wakeup,
+        look: turned.places.look,
+    })
+}
+
+/// What a command will ask for, as far as it is many.
+fn expect(book: &mut PgBook<'_>, command: &Command, own: &BTreeSet<i64>) -> Result<(), Failure> {
+    match command {
+        Command::CreateSchedules(new) => {
+            book.expect_schedules(new.len())?;
+            let workflows: BTreeSet<i64> = new.iter().map(|new| new.workflow.0).collect();
+            load::workflows(book.link, &mut book.loaded, workflows.into_iter().collect())?;
+        }
+        Command::DeleteSchedules(ids) | Command::Recompute(ids) => {
+            let mut ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            load::schedules(book.link, &mut book.loaded, ids)?;
+        }
+        _ => {}
+    }
+    prefetch_around(book, own)
+}
+
+fn remembered(link: &mut Link, idempotency: &Idempotency) -> Result<Option<Answer>, Failure> {
+    let sql = "SELECT fingerprint, answer FROM idempotency WHERE key = $1";
+    let found = link.one(sql, vec![param(idempotency.key.clone())])?;
+    let Some(row) = found.first() else { return Ok(None) };
+    if get::<&[u8]>(row, 0)? != idempotency.fingerprint {
+        return Err(Failure::KeyReused);
+    }
+    rows::json(row, 1).map(Some)
+}
+
+/// Two requests with one key at the same time: the second fails, is tried again, and finds the answer.
+fn ask_remember(
+    idempotency: &Idempotency,
+    answer: &Answer,
+    moment: Moment,
+) -> Result<Asked, Failure> {
+    let sql = "INSERT INTO idempotency (key, fingerprint, answer, created_at)
+               VALUES ($1, $2, $3, $4)";
+    let params = vec![
+        param(idempotency.key.clone()),
+        param(idempotency.fingerprint.to_vec()),
+        param(json(answer)?),
+        param(ms(moment.now)),
+    ];
+    Ok(Asked::new(sql, params))
+}

@@ -1,0 +1,243 @@
+//! One connection that transactions are made on, by a thread of its own: between two questions to the
+//! database the engine decides, and nothing else could be done with the connection meanwhile.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use futures_executor::block_on;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row, Statement};
+
+use super::connect::{Target, described, is_passing};
+use crate::failure::Failure;
+
+/// A transaction that collided with another is tried so many times.
+const TRIES: usize = 5;
+
+/// A parameter that can wait to be sent.
+pub(super) type Param = Box<dyn ToSql + Sync + Send>;
+
+/// A statement with its parameters.
+pub(super) struct Asked {
+    sql: &'static str,
+    params: Vec<Param>,
+}
+
+impl Asked {
+    pub(super) fn new(sql: &'static str, params: Vec<Param>) -> Asked {
+        Asked { sql, params }
+    }
+}
+
+/// Shorter to write.
+pub(super) fn param(value: impl ToSql + Sync + Send + 'static) -> Param {
+    Box::new(value)
+}
+
+/// A connection that is made anew when it is lost.
+pub(super) struct Link {
+    target: Arc<Target>,
+    runtime: tokio::runtime::Handle,
+    client: Option<Client>,
+    statements: HashMap<&'static str, Statement>,
+    /// The last failure may pass.
+    is_passing: bool,
+    /// The commit was sent, and no answer came.
+    in_doubt: bool,
+}
+
+impl Link {
+    pub(super) fn new(target: Arc<Target>, runtime: tokio::runtime::Handle) -> Link {
+        Link {
+            target,
+            runtime,
+            client: None,
+            statements: HashMap::new(),
+            is_passing: false,
+            in_doubt: false,
+        }
+    }
+
+    /// Does `work` in a transaction. It has to end with [`Link::commit`]; what it leaves open is undone.
+    /// Work that collided with another transaction is done again from its beginning.
+    pub(super) fn transact<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Link) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        for _ in 1..TRIES {
+            match self.attempt(&mut work) {
+                Err(failure) if self.is_passing => {
+                    tracing::debug!(%failure, "collided with another transaction, trying again");
+                }
+                ended => return ended,
+            }
+        }
+        self.attempt(&mut work)
+    }
+
+    fn attempt<T>(
+        &mut self,
+        work: &mut impl FnMut(&mut Link) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        (self.is_passing, self.in_doubt) = (false, false);
+        self.connected()?;
+        let ended = work(self);
+        match ended {
+            Ok(done) => Ok(done),
+            Err(Failure::Unavailable(why)) if self.in_doubt => {
+                self.client = None;
+                Err(Failure::Unknown(why))
+            }
+            Err(failure) => {
+                self.undo();
+                Err(failure)
+            }
+        }
+    }
+
+    fn undo(&mut self) {
+        let Some(client) = &self.client else { return };
+        if client.is_closed() || block_on(client.batch_execute("ROLLBACK")).is_err() {
+            self.client = None;
+        }
+    }
+
+    fn connected(&mut self) -> Result<(), Failure> {
+        if self.client.as_ref().is_some_and(|client| !client.is_closed()) {
+            return Ok(());
+        }
+        self.statements.clear();
+        let target = self.target.clone();
+        self.client = None;
+        self.client = Some(self.runtime.block_on(async move { target.connect().await })?);
+        Ok(())
+    }
+
+    /// Sends them all at once; the rows of each. The first failure counts.
+    pub(super) fn ask(&mut self, asked: Vec<Asked>) -> Result<Vec<Vec<Row>>, Failure> {
+        self.send(None, asked, None)
+    }
+
+    /// The same, as the beginning of a transaction.
+    pub(super) fn begin(&mut self, asked: Vec<Asked>) -> Result<Vec<Vec<Row>>, Failure> {
+        self.send(Some("BEGIN"), asked, None)
+    }
+
+    /// The same, as its end: what was asked for is committed when this has returned.
+    pub(super) fn commit(&mut self, asked: Vec<Asked>) -> Result<Vec<Vec<Row>>, Failure> {
+        self.send(None, asked, Some("COMMIT"))
+    }
+
+    /// One question.
+    pub(super) fn one(
+        &mut self,
+        sql: &'static str,
+        params: Vec<Param>,
+    ) -> Result<Vec<Row>, Failure> {
+        Ok(self.ask(vec![Asked::new(sql, params)])?.pop().unwrap_or_default())
+    }
+
+    fn send(
+        &mut self,
+        before: Option<&'static str>,
+        asked: Vec<Asked>,
+        after: Option<&'static str>,
+    ) -> Result<Vec<Vec<Row>>, Failure> {
+        for asked in &asked {
+            self.prepare(asked.sql)?;
+        }
+        let Some(client) = &self.client else { return Err(closed()) };
+        let mut sent: Vec<Answer<'_>> = Vec::with_capacity(asked.len() + 2);
+        sent.extend(before.map(|sql| plain(client, sql)));
+        for asked in &asked {
+            let statement = &self.statements[asked.sql];
+            sent.push(Box::pin(async move {
+                let params: Vec<&(dyn ToSql + Sync)> =
+                    asked.params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
+                client.query(statement, &params).await
+            }));
+        }
+        sent.extend(after.map(|sql| plain(client, sql)));
+        let mut answers = block_on(in_order(sent));
+        let ended = if after.is_some() { answers.pop() } else { None };
+        let mut rows = Vec::with_capacity(answers.len());
+        let mut failed = None;
+        for answer in answers {
+            match answer {
+                Ok(answer) => rows.push(answer),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        if before.is_some() && failed.is_none() {
+            rows.remove(0);
+        }
+        if let Some(error) = failed {
+            // If a statement is answered with an error, the commit behind it undoes everything. If it is
+            // not answered at all, nobody knows.
+            self.in_doubt = after.is_some() && error.as_db_error().is_none();
+            return Err(self.failed(&error));
+        }
+        if let Some(Err(error)) = ended {
+            self.in_doubt = error.as_db_error().is_none_or(|db| db.code().code().starts_with("57"));
+            return Err(self.failed(&error));
+        }
+        Ok(rows)
+    }
+
+    /// A failure that lets the transaction be tried again.
+    pub(super) fn again(&mut self, why: &str) -> Failure {
+        self.is_passing = true;
+        Failure::Unavailable(why.to_owned())
+    }
+
+    fn failed(&mut self, error: &tokio_postgres::Error) -> Failure {
+        self.is_passing = is_passing(error);
+        Failure::Unavailable(described(error))
+    }
+
+    fn prepare(&mut self, sql: &'static str) -> Result<(), Failure> {
+        if self.statements.contains_key(sql) {
+            return Ok(());
+        }
+        let Some(client) = &self.client else { return Err(closed()) };
+        let prepared = block_on(client.prepare(sql));
+        let statement = match prepared {
+            Ok(statement) => statement,
+            Err(error) => return Err(self.failed(&error)),
+        };
+        self.statements.insert(sql, statement);
+        Ok(())
+    }
+}
+
+type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + 'a>>;
+
+fn plain<'a>(client: &'a Client, sql: &'static str) -> Answer<'a> {
+    Box::pin(async move { client.batch_execute(sql).await.map(|()| Vec::new()) })
+}
+
+/// Each is sent when it is first polled: so in this order, all of them before the first answer.
+async fn in_order(mut sent: Vec<Answer<'_>>) -> Vec<Result<Vec<Row>, tokio_postgres::Error>> {
+    let mut answers: Vec<Option<_>> = sent.iter().map(|_| None).collect();
+    poll_fn(move |context| {
+        for (answer, place) in sent.iter_mut().zip(&mut answers) {
+            if place.is_none()
+                && let Poll::Ready(done) = answer.as_mut().poll(context)
+            {
+                *place = Some(done);
+            }
+        }
+        match answers.iter().all(Option::is_some) {
+            true => Poll::Ready(answers.iter_mut().filter_map(Option::take).collect()),
+            false => Poll::Pending,
+        }
+    })
+    .await
+}
+
+fn closed() -> Failure {
+    Failure::Unavailable("the connection is lost".to_owned())
+}

@@ -1,0 +1,89 @@
+//! Other nodes call through the database. Calls may be lost: nothing depends on them.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::NodeId;
+use futures_util::stream::{StreamExt as _, poll_fn};
+use tokio::task::JoinHandle;
+use tokio_postgres::AsyncMessage;
+
+use super::connect::Target;
+use super::shared::Shared;
+use crate::failure::Failure;
+use crate::request::Call;
+
+/// A connection that is lost is made again after this.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Listens on a connection of its own, once somebody wants to know.
+pub(super) struct Listener {
+    target: Arc<Target>,
+    shared: Arc<Shared>,
+    node: Arc<AtomicI64>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Listener {
+    pub(super) fn new(target: Arc<Target>, shared: Arc<Shared>, node: Arc<AtomicI64>) -> Listener {
+        Listener { target, shared, node, task: Mutex::default() }
+    }
+
+    pub(super) fn start(&self, call: Box<dyn Fn(Call) + Send + Sync>) {
+        let (target, shared, node) = (self.target.clone(), self.shared.clone(), self.node.clone());
+        let task = tokio::spawn(async move {
+            loop {
+                if let Err(failure) = listen(&target, &shared, &node, &*call).await {
+                    tracing::debug!(%failure, "other nodes are not heard for now");
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        });
+        let before = self.task.lock().unwrap_or_else(PoisonError::into_inner).replace(task);
+        if let Some(before) = before {
+            before.abort();
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let task = self.task.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(task) = task.take() {
+            task.abort();
+        }
+    }
+}
+
+async fn listen(
+    target: &Target,
+    shared: &Shared,
+    node: &AtomicI64,
+    call: &(dyn Fn(Call) + Send + Sync),
+) -> Result<(), Failure> {
+    let (client, mut connection) = target.open().await?;
+    let mut messages = poll_fn(move |context| connection.poll_message(context));
+    let asked = client.batch_execute("LISTEN punctual");
+    tokio::pin!(asked);
+    let mut is_heard = false;
+    loop {
+        tokio::select! {
+            answer = &mut asked, if !is_heard => {
+                answer.map_err(super::connect::unavailable)?;
+                is_heard = true;
+            }
+            message = messages.next() => match message {
+                None => return Ok(()),
+                Some(Err(error)) => return Err(super::connect::unavailable(error)),
+                Some(Ok(AsyncMessage::Notification(heard))) => {
+                    let node = NodeId(node.load(Ordering::Relaxed));
+                    if let Some(heard) = shared.heard(heard.payload(), node) {
+                        call(heard);
+                    }
+                }
+                Some(Ok(_)) => {}
+            },
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! What a transaction loads and locks, in bulk.
+
+use engine::schedule::Override;
+use engine::{RunKey, ScheduleId, WorkflowId};
+use tokio_postgres::Row;
+
+use super::book::Loaded;
+use super::link::{Asked, Link, param};
+use super::rows::{self, get};
+use crate::failure::Failure;
+
+/// The columns of a schedule, and whether its two rows belong together.
+macro_rules! schedule_columns {
+    () => {
+        "SELECT s.id, s.workflow, s.trigger, s.status, s.declared, s.created_at, s.updated_at,
+                p.anchor, p.mark, p.next_nominal, p.next_effective, p.n, p.repeats, p.current_repeat,
+                p.current_retry, p.run_count, p.error_count, p.last_error, p.last_run_at,
+                p.last_outcome, p.live, p.has_overrides, p.recomputed_at, s.version = p.version
+         FROM progress p JOIN schedules s ON s.id = p.id "
+    };
+}
+
+macro_rules! run_columns {
+    () => {
+        "SELECT r.key, r.uuid, r.workflow, r.version, r.schedule, r.n, r.retry, r.triggered_by, r.by,
+                r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, r.timeout,
+                r.step, r.attempt, r.token, r.since, r.owner, r.retry_at, r.ending, r.input, r.output,
+                r.error, r.retry_of "
+    };
+}
+
+macro_rules! workflow_columns {
+    () => {
+        "SELECT w.id, w.name, w.status, w.paused, w.newest, w.live, w.concurrency, w.active, w.by_hand,
+                w.retention, w.created_at, w.updated_at FROM workflows w "
+    };
+}
+
+const SCHEDULES: &str =
+    concat!(schedule_columns!(), "WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE OF p");
+/// In a statement of its own, which sees what was committed while the lock was waited for.
+const SCHEDULES_AGAIN: &str = concat!(schedule_columns!(), "WHERE p.id = ANY($1)");
+const DUE_SCHEDULES: &str = concat!(
+    schedule_columns!(),
+    "WHERE p.wake_at <= $1 ORDER BY p.wake_at, p.id LIMIT $2 FOR UPDATE OF p SKIP LOCKED"
+);
+const FREE_SCHEDULES: &str =
+    concat!(schedule_columns!(), "WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE OF p SKIP LOCKED");
+const RUNS: &str =
+    concat!(run_columns!(), "FROM open_runs r WHERE r.key = ANY($1) ORDER BY r.key FOR UPDATE");
+const DUE_RUNS: &str = concat!(
+    run_columns!(),
+    "FROM open_runs r WHERE r.wake_at <= $1 ORDER BY r.wake_at, r.key LIMIT $2
+     FOR UPDATE SKIP LOCKED"
+);
+const FREE_RUNS: &str = concat!(
+    run_columns!(),
+    "FROM open_runs r WHERE r.key = ANY($1) ORDER BY r.key FOR UPDATE SKIP LOCKED"
+);
+const ENDED_RUNS: &str = concat!(run_columns!(), "FROM ended_runs r WHERE r.key = ANY($1)");
+const SCHEDULES_OF_RUNS: &str =
+    "SELECT DISTINCT schedule FROM open_runs WHERE key = ANY($1) AND schedule IS NOT NULL";
+/// Several nodes may decide over an unlimited workflow at the same time; nobody changes it meanwhile.
+const UNLIMITED: &str = concat!(
+    workflow_columns!(),
+    "WHERE w.id = ANY($1) AND w.concurrency IS NULL ORDER BY w.id FOR SHARE"
+);
+/// One after the other where active runs are counted.
+const LIMITED: &str = concat!(
+    workflow_columns!(),
+    "WHERE w.id = ANY($1) AND w.concurrency IS NOT NULL ORDER BY w.id FOR UPDATE"
+);
+const OWN_WORKFLOWS: &str =
+    concat!(workflow_columns!(), "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE");
+const OVERRIDES: &str = "SELECT schedule, nominal, action, by FROM overrides
+     WHERE schedule = ANY($1) ORDER BY schedule, nominal";
+/// Workflows with pending runs, from one to the next by the index: many runs cost no more.
+pub(super) const WITH_PENDING: &str = "WITH RECURSIVE w AS (
+       (SELECT workflow FROM open_runs WHERE status = 0 AND workflow > $1
+        ORDER BY workflow LIMIT 1)
+       UNION ALL
+       SELECT (SELECT o.workflow FROM open_runs o WHERE o.status = 0 AND o.workflow > w.workflow
+               ORDER BY o.workflow LIMIT 1)
+       FROM w WHERE w.workflow IS NOT NULL)
+     SELECT workflow FROM w WHERE workflow IS NOT NULL LIMIT $2";
+const PENDING: &str = "SELECT c.workflow, c.key FROM unnest($1::bigint[]) AS w (id)
+     CROSS JOIN LATERAL (SELECT o.workflow, o.key FROM open_runs o
+       WHERE o.status = 0 AND o.workflow = w.id AND o.key > $2 ORDER BY o.key LIMIT $3) c
+     ORDER BY c.workflow, c.key";
+
+/// What is due is asked for, to be taken only if it is free.
+pub(super) fn ask_due(now: i64, limit: i64) -> [Asked; 2] {
+    [
+        Asked::new(DUE_SCHEDULES, vec![param(now), param(limit)]),
+        Asked::new(DUE_RUNS, vec![param(now), param(limit)]),
+    ]
+}
+
+pub(super) fn ask_schedules(ids: Vec<i64>) -> Asked {
+    Asked::new(SCHEDULES, vec![param(ids)])
+}
+
+pub(super) fn ask_runs(keys: Vec<i64>) -> Asked {
+    Asked::new(RUNS, vec![param(keys)])
+}
+
+pub(super) fn ask_schedules_of_runs(keys: Vec<i64>) -> Asked {
+    Asked::new(SCHEDULES_OF_RUNS, vec![param(keys)])
+}
+
+/// Keeps schedules that were read with their lock; those whose declaration was read too early are read
+/// again. Returns their ids in the order of the rows.
+pub(super) fn keep_schedules(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    found: &[Row],
+) -> Result<Vec<ScheduleId>, Failure> {
+    let mut ids = Vec::with_capacity(found.len());
+    let mut again = Vec::new();
+    for row in found {
+        let id = ScheduleId(get(row, 0)?);
+        ids.push(id);
+        loaded.locked.insert(id);
+        match get(row, rows::SCHEDULE_COLUMNS)? {
+            true => drop(loaded.schedules.insert(id, rows::schedule(row)?)),
+            false => again.push(id.0),
+        }
+    }
+    if !again.is_empty() {
+        for row in &link.one(SCHEDULES_AGAIN, vec![param(again)])? {
+            let schedule = rows::schedule(row)?;
+            loaded.schedules.insert(schedule.id, schedule);
+        }
+    }
+    Ok(ids)
+}
+
+pub(super) fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<Vec<RunKey>, Failure> {
+    found
+        .iter()
+        .map(|row| {
+            let run = rows::run(row)?;
+            let key = run.key;
+            loaded.locked_runs.insert(key);
+            loaded.runs.insert(key, run);
+            Ok(key)
+        })
+        .collect()
+}
+
+/// Schedules with their locks, waited for.
+pub(super) fn schedules(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<(), Failure> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let found = link.ask(vec![ask_schedules(ids)])?.pop().unwrap_or_default();
+    keep_schedules(link, loaded, &found).map(drop)
+}
+
+/// Runs with their locks, and before them their schedules', waited for. Those that have ended need none.
+pub(super) fn runs(link: &mut Link, loaded: &mut Loaded, keys: Vec<i64>) -> Result<(), Failure> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let of = link.ask(vec![ask_schedules_of_runs(keys.clone())])?.pop().unwrap_or_default();
+    let of: Vec<i64> = of.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+    let unlocked: Vec<i64> =
+        of.into_iter().filter(|id| !loaded.locked.contains(&ScheduleId(*id))).collect();
+    schedules(link, loaded, unlocked)?;
+    let found = link.ask(vec![ask_runs(keys.clone())])?.pop().unwrap_or_default();
+    keep_runs(loaded, &found)?;
+    let ended: Vec<i64> =
+        keys.into_iter().filter(|key| !loaded.runs.contains_key(&RunKey(*key))).collect();
+    if !ended.is_empty() {
+        for row in &link.one(ENDED_RUNS, vec![param(ended)])? {
+            let run = rows::run(row)?;
+            loaded.runs.insert(run.key, run);
+        }
+    }
+    Ok(())
+}
+
+/// Of these runs, those that no other node is working on, with their locks and their schedules'.
+pub(super) fn free_runs(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    keys: Vec<i64>,
+) -> Result<Vec<RunKey>, Failure> {
+    let (ours, others): (Vec<i64>, Vec<i64>) =
+        keys.iter().partition(|key| loaded.locked_runs.contains(&RunKey(**key)));
+    let mut free: Vec<RunKey> = ours.into_iter().map(RunKey).collect();
+    if !others.is_empty() {
+        let found = link.one(FREE_RUNS, vec![param(others.clone())])?;
+        loaded.passed_over |= found.len() < others.len();
+        let found = keep_runs(loaded, &found)?;
+        free.extend(with_free_schedules(link, loaded, found)?);
+    }
+    free.sort_unstable();
+    Ok(free)
+}
+
+/// Of these locked runs, those whose schedules are free as well. The others are left alone.
+pub(super) fn with_free_schedules(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    keys: Vec<RunKey>,
+) -> Result<Vec<RunKey>, Failure> {
+    let schedule_of =
+        |loaded: &Loaded, key: &RunKey| loaded.runs.get(key).and_then(|run| run.schedule);
+    let mut wanted: Vec<i64> = keys
+        .iter()
+        .filter_map(|key| schedule_of(loaded, key))
+        .filter(|id| !loaded.locked.contains(id))
+        .map(|id| id.0)
+        .collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    if wanted.is_empty() {
+        return Ok(keys);
+    }
+    let found = link.one(FREE_SCHEDULES, vec![param(wanted.clone())])?;
+    keep_schedules(link, loaded, &found)?;
+    let taken: Vec<i64> =
+        wanted.into_iter().filter(|id| !loaded.locked.contains(&ScheduleId(*id))).collect();
+    if taken.is_empty() {
+        return Ok(keys);
+    }
+    // A schedule that is gone has no lock that somebody else could hold.
+    let sql = "SELECT id FROM progress WHERE id = ANY($1)";
+    let there = link.one(sql, vec![param(taken)])?;
+    let there: Vec<i64> = there.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+    loaded.passed_over |= !there.is_empty();
+    let is_free = |key: &RunKey| schedule_of(loaded, key).is_none_or(|id| !there.contains(&id.0));
+    Ok(keys.into_iter().filter(is_free).collect())
+}
+
+/// The oldest pending runs of each workflow that no other node is working on.
+pub(super) fn pending(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    workflows: Vec<i64>,
+    after: i64,
+    each: usize,
+) -> Result<(), Failure> {
+    let limit = i64::try_from(each).unwrap_or(i64::MAX);
+    let params = vec![param(workflows.clone()), param(after), param(limit)];
+    let found = link.one(PENDING, params)?;
+    let mut of = std::collections::HashMap::new();
+    let mut counts = std::collections::HashMap::new();
+    for row in &found {
+        let (workflow, key) = (WorkflowId(get(row, 0)?), RunKey(get(row, 1)?));
+        of.insert(key, workflow);
+        *counts.entry(workflow).or_insert(0_usize) += 1;
+    }
+    for workflow in workflows.into_iter().map(WorkflowId) {
+        let more = counts.get(&workflow).copied().unwrap_or(0) >= each;
+        loaded.pending.entry(workflow).or_default().1 = more;
+    }
+    let free = free_runs(link, loaded, of.keys().map(|key| key.0).collect())?;
+    for key in free {
+        if let Some(workflow) = of.get(&key) {
+            loaded.pending.entry(*workflow).or_default().0.push_back(key);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn ask_workflows(ids: Vec<i64>) -> [Asked; 2] {
+    [Asked::new(UNLIMITED, vec![param(ids.clone())]), Asked::new(LIMITED, vec![param(ids)])]
+}
+
+pub(super) fn keep_workflows(
+    loaded: &mut Loaded,
+    unlimited: &[Row],
+    owned: &[Row],
+) -> Result<(), Failure> {
+    for row in unlimited {
+        let workflow = rows::workflow(row)?;
+        loaded.workflows.insert(workflow.id, workflow);
+    }
+    for row in owned {
+        let workflow = rows::workflow(row)?;
+        loaded.owned_workflows.insert(workflow.id);
+        loaded.workflows.insert(workflow.id, workflow);
+    }
+    Ok(())
+}
+
+pub(super) fn workflows(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<(), Failure> {
+    let wanted = ids.len();
+    let mut found = link.ask(ask_workflows(ids.clone()).into())?;
+    let (limited, unlimited) = (found.pop().unwrap_or_default(), found.pop().unwrap_or_default());
+    keep_workflows(loaded, &unlimited, &limited)?;
+    if unlimited.len() + limited.len() < wanted {
+        // One that got a limit, or lost it, between the two questions.
+        own_workflows(link, loaded, ids)?;
+    }
+    Ok(())
+}
+
+/// Workflows whose rows are going to be changed.
+pub(super) fn own_workflows(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<(), Failure> {
+    let found = link.one(OWN_WORKFLOWS, vec![param(ids)])?;
+    keep_workflows(loaded, &[], &found)
+}
+
+pub(super) fn ask_overrides(ids: Vec<i64>) -> Asked {
+    Asked::new(OVERRIDES, vec![param(ids)])
+}
+
+pub(super) fn keep_overrides(
+    loaded: &mut Loaded,
+    ids: &[i64],
+    found: &[Row],
+) -> Result<(), Failure> {
+    for id in ids {
+        loaded.overrides.entry(ScheduleId(*id)).or_default().clear();
+    }
+    for row in found {
+        let over = Override {
+            nominal: rows::instant(row, 1)?,
+            action: rows::json(row, 2)?,
+            by: get(row, 3)?,
+        };
+        loaded.overrides.entry(ScheduleId(get(row, 0)?)).or_default().push(over);
+    }
+    Ok(())
+}
+
+pub(super) fn overrides(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<(), Failure> {
+    let found = link.ask(vec![ask_overrides(ids.clone())])?.pop().unwrap_or_default();
+    keep_overrides(loaded, &ids, &found)
+}

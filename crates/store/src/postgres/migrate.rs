@@ -1,0 +1,58 @@
+//! The schema, version by version, brought up to date by whichever node comes first.
+//!
+//! Nodes of the version before go on beside a newer one: a migration only adds, unless it says that older
+//! programs must not run any more.
+
+use super::LOCK_SCHEMA;
+use super::connect::{Target, unavailable};
+use super::rows::get;
+use crate::failure::Failure;
+
+/// One step of the schema.
+struct Migration {
+    sql: &'static str,
+    /// Programs that know at least so many steps go on working after it.
+    since: i32,
+}
+
+/// Each is run once, in order, in one transaction with the note that it was.
+const MIGRATIONS: [Migration; 1] = [Migration { sql: include_str!("schema/0001.sql"), since: 1 }];
+
+/// Brings the schema up to date.
+pub(super) async fn migrate(target: &Target) -> Result<(), Failure> {
+    let mut client = target.connect().await?;
+    let transaction = client.transaction().await.map_err(unavailable)?;
+    let schema = &target.schema;
+    let hold = format!(
+        "SELECT pg_advisory_xact_lock({LOCK_SCHEMA}, hashtext('{}'))",
+        schema.replace('\'', "''")
+    );
+    transaction.batch_execute(&hold).await.map_err(unavailable)?;
+    let known = "SELECT to_regclass('schema_versions') IS NOT NULL";
+    let known: bool = get(&transaction.query_one(known, &[]).await.map_err(unavailable)?, 0)?;
+    if !known {
+        let make = format!(
+            "CREATE SCHEMA IF NOT EXISTS {schema};
+             CREATE TABLE schema_versions (version integer PRIMARY KEY, since integer NOT NULL)"
+        );
+        transaction.batch_execute(&make).await.map_err(unavailable)?;
+    }
+    let latest = "SELECT coalesce(max(version), 0), coalesce(max(since), 0) FROM schema_versions";
+    let row = transaction.query_one(latest, &[]).await.map_err(unavailable)?;
+    let (version, since): (i32, i32) = (get(&row, 0)?, get(&row, 1)?);
+    let ours = MIGRATIONS.len() as i32;
+    if since > ours {
+        return Err(Failure::Unavailable(format!(
+            "the store has schema version {version}, which needs a program that knows {since}, and \
+             this one knows {ours}: use the newer program"
+        )));
+    }
+    for (place, migration) in MIGRATIONS.iter().enumerate().skip(version.max(0) as usize) {
+        transaction.batch_execute(migration.sql).await.map_err(unavailable)?;
+        let note = "INSERT INTO schema_versions (version, since) VALUES ($1, $2)";
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 2] =
+            [&(place as i32 + 1), &migration.since];
+        transaction.execute(note, &params).await.map_err(unavailable)?;
+    }
+    transaction.commit().await.map_err(unavailable)
+}

@@ -1,0 +1,317 @@
+//! The store that many nodes share: one PostgreSQL. Its row locks decide who decides, and its clock when.
+
+mod apply;
+mod book;
+mod check;
+mod connect;
+mod core;
+mod expiry;
+mod link;
+mod listen;
+mod load;
+mod migrate;
+mod nodes;
+mod rows;
+mod run_views;
+mod schedule_views;
+mod search;
+mod shared;
+mod upkeep;
+mod worker;
+mod workflow_views;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use calendar::Zones;
+use deadpool_postgres::{Client, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod};
+use engine::schedule::Override;
+use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
+use futures_util::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use tokio_postgres::NoTls;
+
+use self::connect::Target;
+use self::core::Core;
+use self::link::Link;
+use self::listen::Listener;
+use self::shared::Shared;
+use self::worker::Workers;
+use crate::failure::Failure;
+use crate::request::{
+    Call, CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
+};
+use crate::view::{
+    CalendarView, Finding, LedgerQuery, LedgerRow, NodeView, Page, RunDetail, RunQuery, RunView,
+    ScheduleQuery, ScheduleView, Stats, WorkflowQuery, WorkflowView,
+};
+use crate::{Answered, Store};
+
+/// Whoever decides holds this advisory lock together with others; whoever changes a calendar holds it alone.
+const LOCK_RULES: i32 = 0x7075_6e63;
+/// Whoever changes the schema holds this one.
+const LOCK_SCHEMA: i32 = 0x7075_6e64;
+
+/// Who says what time it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostgresClock {
+    /// The database: nodes may differ.
+    Database,
+    /// The caller, with each request: for tests, whose time is their own.
+    Caller,
+}
+
+/// How a store is reached.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// `postgres://user:password@host:port/database`.
+    pub url: String,
+    /// The schema that holds the tables. It is made if it is not there.
+    pub schema: String,
+    /// Who says what time it is.
+    pub clock: PostgresClock,
+    /// How long a node's lease lasts.
+    pub lease: SignedDuration,
+    /// Connections for commands.
+    pub commands: usize,
+    /// Connections for questions.
+    pub readers: usize,
+    /// How long a connection may take to be made.
+    pub connect_timeout: Duration,
+    /// How long a statement may take.
+    pub statement_timeout: Duration,
+    /// A transaction whose node does not go on is undone after so long, and its locks are free.
+    pub idle_timeout: Duration,
+}
+
+impl PostgresOptions {
+    /// As usual.
+    pub fn new(url: impl Into<String>) -> PostgresOptions {
+        PostgresOptions {
+            url: url.into(),
+            schema: "punctual".to_owned(),
+            clock: PostgresClock::Database,
+            lease: SignedDuration::from_secs(15),
+            commands: 4,
+            readers: 4,
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A store in a PostgreSQL.
+pub struct Postgres {
+    shared: Arc<Shared>,
+    turns: Workers,
+    commands: Workers,
+    /// Leases are renewed beside everything else: a node that works hard is not dead.
+    renewals: Workers,
+    readers: Pool,
+    node: Arc<AtomicI64>,
+    listener: Listener,
+}
+
+impl Postgres {
+    /// Reaches the store and brings its schema up to date.
+    pub async fn open(
+        zones: impl Into<Arc<Zones>>,
+        options: PostgresOptions,
+    ) -> Result<Postgres, Failure> {
+        let target = Arc::new(Target::new(&options)?);
+        migrate::migrate(&target).await?;
+        let shared =
+            Shared::new(options.clock, options.lease, zones.into(), options.schema.clone());
+        let shared = Arc::new(shared);
+        let runtime = tokio::runtime::Handle::current();
+        let core =
+            || Core { link: Link::new(target.clone(), runtime.clone()), shared: shared.clone() };
+        let readers = pool(&target, options.readers)?;
+        let client =
+            readers.get().await.map_err(|error| Failure::Unavailable(error.to_string()))?;
+        let version = client.query_one("SELECT value FROM meta WHERE key = 'rules'", &[]);
+        let version: String = rows::get(&version.await.map_err(connect::unavailable)?, 0)?;
+        let calendars = client.query("SELECT id, spec FROM calendars ORDER BY id", &[]);
+        shared.reload(version, &calendars.await.map_err(connect::unavailable)?)?;
+        drop(client);
+        let node = Arc::new(AtomicI64::new(0));
+        Ok(Postgres {
+            turns: Workers::start("store-turns", vec![core()])?,
+            renewals: Workers::start("store-renewals", vec![core()])?,
+            commands: Workers::start(
+                "store-commands",
+                (0..options.commands.max(1)).map(|_| core()).collect(),
+            )?,
+            listener: Listener::new(target, shared.clone(), node.clone()),
+            shared,
+            readers,
+            node,
+        })
+    }
+
+    /// One question, on a connection of its own.
+    fn read<T: Send + 'static>(
+        &self,
+        question: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Failure>> + Send + 'static,
+    ) -> Answered<'_, T> {
+        Box::pin(async move {
+            let client = self.readers.get().await;
+            let client = client.map_err(|error| Failure::Unavailable(error.to_string()))?;
+            question(&client).await
+        })
+    }
+}
+
+fn pool(target: &Target, size: usize) -> Result<Pool, Failure> {
+    let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = Manager::from_config(target.config().clone(), NoTls, config);
+    let setup = target.setup().to_owned();
+    let setup = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
+        let setup = setup.clone();
+        Box::pin(async move { client.batch_execute(&setup).await.map_err(HookError::Backend) })
+    });
+    Pool::builder(manager)
+        .max_size(size.max(1))
+        .runtime(deadpool_postgres::Runtime::Tokio1)
+        .wait_timeout(Some(target.patience()))
+        .create_timeout(Some(target.patience()))
+        .post_create(setup)
+        .build()
+        .map_err(|error| Failure::Unavailable(error.to_string()))
+}
+
+impl Store for Postgres {
+    fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined> {
+        let name = name.to_owned();
+        let joined = self.renewals.ask(move |core| core.join(&name, moment));
+        Box::pin(async move {
+            let joined = joined.await?;
+            self.node.store(joined.node.0, Ordering::Relaxed);
+            Ok(joined)
+        })
+    }
+
+    fn lease(&self) -> Option<SignedDuration> {
+        Some(self.shared.lease)
+    }
+
+    fn renew(&self, request: RenewRequest) -> Answered<'_, Renewed> {
+        self.renewals.ask(move |core| core.renew(&request))
+    }
+
+    fn skew(&self) -> SignedDuration {
+        self.shared.skew()
+    }
+
+    fn on_call(&self, call: Box<dyn Fn(Call) + Send + Sync>) {
+        self.listener.start(call);
+    }
+
+    fn leave(&self, node: NodeId) -> Answered<'_, ()> {
+        self.renewals.ask(move |core| core.leave(node))
+    }
+
+    fn turn(&self, request: TurnRequest) -> Answered<'_, Turned> {
+        self.turns.ask(move |core| core.turn(&request))
+    }
+
+    fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {
+        self.commands.ask(move |core| core.command(&request))
+    }
+
+    fn put_calendar(&self, id: &str, spec: &str, moment: Moment) -> Answered<'_, Vec<ScheduleId>> {
+        let (id, spec) = (id.to_owned(), spec.to_owned());
+        self.commands.ask(move |core| core.put_calendar(&id, &spec, moment))
+    }
+
+    fn delete_calendar(&self, id: &str) -> Answered<'_, bool> {
+        let id = id.to_owned();
+        self.commands.ask(move |core| core.delete_calendar(&id))
+    }
+
+    fn outdated(
+        &self,
+        zones: &str,
+        after: ScheduleId,
+        limit: usize,
+    ) -> Answered<'_, Vec<ScheduleId>> {
+        let zones = zones.to_owned();
+        self.commands.ask(move |core| core.outdated(&zones, after, limit))
+    }
+
+    fn expire(&self, now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired> {
+        self.commands.ask(move |core| core.expire(now, keep, limit))
+    }
+
+    fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>> {
+        self.read(move |client| Box::pin(schedule_views::schedules(client, query)))
+    }
+
+    fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>> {
+        self.read(move |client| Box::pin(schedule_views::schedule(client, id)))
+    }
+
+    fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>> {
+        self.read(move |client| Box::pin(schedule_views::by_id(client, ids)))
+    }
+
+    fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>> {
+        self.read(move |client| Box::pin(schedule_views::coming(client, limit)))
+    }
+
+    fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>> {
+        self.read(move |client| Box::pin(schedule_views::ledger(client, query)))
+    }
+
+    fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
+        self.read(move |client| Box::pin(schedule_views::overrides(client, id)))
+    }
+
+    fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
+        self.read(move |client| Box::pin(run_views::runs(client, query)))
+    }
+
+    fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
+        self.read(move |client| Box::pin(run_views::run(client, id)))
+    }
+
+    fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {
+        self.read(move |client| Box::pin(workflow_views::workflows(client, query)))
+    }
+
+    fn workflow(
+        &self,
+        id_or_name: &str,
+        revision: Option<u32>,
+    ) -> Answered<'_, Option<WorkflowView>> {
+        let id_or_name = id_or_name.to_owned();
+        self.read(move |client| Box::pin(workflow_views::workflow(client, id_or_name, revision)))
+    }
+
+    fn calendars(&self) -> Answered<'_, Vec<CalendarView>> {
+        self.read(|client| Box::pin(upkeep::calendars(client)))
+    }
+
+    fn nodes(&self) -> Answered<'_, Vec<NodeView>> {
+        self.read(|client| Box::pin(workflow_views::nodes(client)))
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        self.shared.rules()
+    }
+
+    fn stats(&self, now: Timestamp) -> Answered<'_, Stats> {
+        self.read(move |client| Box::pin(workflow_views::stats(client, now)))
+    }
+
+    fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
+        self.commands.ask(move |core| core.check(now, repair))
+    }
+
+    fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
+        Box::pin(upkeep::backup(to))
+    }
+}

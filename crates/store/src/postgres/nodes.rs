@@ -1,0 +1,124 @@
+//! Lives of nodes: they join, renew their lease, and leave. One whose lease has run out is taken for dead.
+
+use engine::turn::Effect;
+use engine::{Moment, NodeId, RunKey};
+use jiff::{SignedDuration, Timestamp};
+
+use super::core::{Core, ask_next_wakeup};
+use super::link::{Asked, Link, param};
+use super::rows::{self, get};
+use super::{PostgresClock, Shared};
+use crate::failure::Failure;
+use crate::request::{Joined, RenewRequest, Renewed};
+use crate::stored::{milliseconds, ms};
+
+/// Of the database, unless tests give their own.
+fn now(link: &mut Link, shared: &Shared, moment: Moment) -> Result<Timestamp, Failure> {
+    let sql = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    let found = link.begin(vec![Asked::new(sql, vec![])])?;
+    match (shared.clock, found.first().and_then(|rows| rows.first())) {
+        (PostgresClock::Database, Some(row)) => {
+            let now = rows::instant(row, 0)?;
+            shared.seen_clock(moment.now, now);
+            Ok(now)
+        }
+        _ => Ok(moment.now),
+    }
+}
+
+fn until(now: Timestamp, lease: SignedDuration) -> i64 {
+    ms(now).saturating_add(milliseconds(lease))
+}
+
+impl Core {
+    /// A new life of the node. What others were doing is taken over when their leases have run out.
+    pub(super) fn join(&mut self, name: &str, moment: Moment) -> Result<Joined, Failure> {
+        let Core { link, shared } = self;
+        link.transact(|link| {
+            let now = now(link, shared, moment)?;
+            let sql =
+                "INSERT INTO nodes (name, started_at, seen_at, lease_until, capacity, attempts)
+                       VALUES ($1, $2, $2, $3, 0, 0) RETURNING id";
+            let lease = until(now, shared.lease);
+            let found =
+                link.one(sql, vec![param(name.to_owned()), param(ms(now)), param(lease)])?;
+            let id = found.first().map(|row| get(row, 0)).transpose()?;
+            let node = NodeId(id.unwrap_or_default());
+            let gone = "SELECT count(*) FROM nodes WHERE lease_until < $1";
+            let asked = vec![Asked::new(gone, vec![param(ms(now))]), ask_next_wakeup(node)];
+            let found = link.commit(asked)?;
+            let (gone, next) = (found[0].first(), found[1].first());
+            let gone: i64 = gone.map(|row| get(row, 0)).transpose()?.unwrap_or(0);
+            let next_wakeup = next.map(|row| rows::maybe_instant(row, 0)).transpose()?.flatten();
+            Ok(Joined { node, next_wakeup, gone: usize::try_from(gone).unwrap_or(0) })
+        })
+    }
+
+    pub(super) fn renew(&mut self, request: &RenewRequest) -> Result<Renewed, Failure> {
+        let Core { link, shared } = self;
+        link.transact(|link| {
+            let now = now(link, shared, request.moment)?;
+            let renew =
+                "UPDATE nodes SET seen_at = $2, lease_until = $3, capacity = $4, attempts = $5
+                         WHERE id = $1 RETURNING id";
+            // Told to end by somebody else, or somebody else's by now.
+            let own = "SELECT key, token, ending IS NOT NULL FROM open_runs
+                       WHERE status = 1 AND owner = $1";
+            let waiting = "SELECT EXISTS (SELECT 1 FROM open_runs WHERE status = 0)
+                               OR EXISTS (SELECT 1 FROM open_runs
+                                          WHERE status = 2 AND retry_at IS NULL)";
+            let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+            let found = link.commit(vec![
+                Asked::new(
+                    renew,
+                    vec![
+                        param(request.node.0),
+                        param(ms(now)),
+                        param(until(now, shared.lease)),
+                        param(number(request.capacity)),
+                        param(number(request.performed.len())),
+                    ],
+                ),
+                Asked::new(own, vec![param(request.node.0)]),
+                Asked::new(waiting, vec![]),
+                ask_next_wakeup(request.node),
+            ])?;
+            if found[0].is_empty() {
+                return Err(Failure::Fenced);
+            }
+            let mut own = Vec::with_capacity(found[1].len());
+            for row in &found[1] {
+                let token: i32 = get(row, 1)?;
+                let ending: bool = get(row, 2)?;
+                own.push((RunKey(get(row, 0)?), token.cast_unsigned(), ending));
+            }
+            let is_going_on =
+                |attempt: &&(RunKey, u32)| own.contains(&(attempt.0, attempt.1, false));
+            let effects = request
+                .performed
+                .iter()
+                .filter(|attempt| !is_going_on(attempt))
+                .map(|(run, token)| Effect::Cancel { run: *run, token: *token })
+                .collect();
+            let look = found[2].first().map(|row| get(row, 0)).transpose()?.unwrap_or(false);
+            let next = found[3].first().map(|row| rows::maybe_instant(row, 0)).transpose()?;
+            Ok(Renewed { effects, next_wakeup: next.flatten(), look })
+        })
+    }
+
+    /// If it still owns something, its lease ends now, and others take over.
+    pub(super) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {
+        self.link.transact(|link| {
+            link.begin(vec![])?;
+            link.commit(vec![
+                Asked::new(
+                    "DELETE FROM nodes WHERE id = $1 AND NOT EXISTS
+                       (SELECT 1 FROM open_runs WHERE status = 1 AND owner = $1)",
+                    vec![param(node.0)],
+                ),
+                Asked::new("UPDATE nodes SET lease_until = 0 WHERE id = $1", vec![param(node.0)]),
+            ])?;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! Between rows and what the engine knows.
+
+use engine::ledger::{Entry, Outcome};
+use engine::run::{
+    BeingEnded, Ending, Position, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy,
+};
+use engine::schedule::{Due, Progress, Schedule, Status};
+use engine::turn::{Workflow, WorkflowStatus};
+use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use jiff::{SignedDuration, Timestamp};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use crate::failure::Failure;
+use crate::stored::Live;
+
+type Read<T> = Result<T, Failure>;
+
+fn damaged(column: usize, what: impl std::fmt::Display) -> Failure {
+    Failure::Damaged(format!("column {column}: {what}"))
+}
+
+pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Read<T> {
+    row.try_get(column).map_err(|error| damaged(column, error))
+}
+
+/// A number that is never negative.
+pub(super) fn natural<T: TryFrom<i64>>(row: &Row, column: usize) -> Read<T> {
+    let value: i64 = get(row, column)?;
+    T::try_from(value).map_err(|_| damaged(column, value))
+}
+
+/// The same in a narrow column.
+fn small<T: TryFrom<i32>>(row: &Row, column: usize) -> Read<T> {
+    let value: i32 = get(row, column)?;
+    T::try_from(value).map_err(|_| damaged(column, value))
+}
+
+pub(super) fn instant(row: &Row, column: usize) -> Read<Timestamp> {
+    Timestamp::from_millisecond(get(row, column)?).map_err(|error| damaged(column, error))
+}
+
+pub(super) fn maybe_instant(row: &Row, column: usize) -> Read<Option<Timestamp>> {
+    let value: Option<i64> = get(row, column)?;
+    let instant = value.map(Timestamp::from_millisecond).transpose();
+    instant.map_err(|error| damaged(column, error))
+}
+
+pub(super) fn coded<T: Copy>(row: &Row, column: usize, all: &[T]) -> Read<T> {
+    let value: i16 = get(row, column)?;
+    let known = usize::try_from(value).ok().and_then(|place| all.get(place));
+    known.copied().ok_or_else(|| damaged(column, "unknown code"))
+}
+
+pub(super) fn json<T: DeserializeOwned>(row: &Row, column: usize) -> Read<T> {
+    serde_json::from_str(get(row, column)?).map_err(|error| damaged(column, error))
+}
+
+fn maybe_json<T: DeserializeOwned>(row: &Row, column: usize) -> Read<Option<T>> {
+    let text: Option<&str> = get(row, column)?;
+    text.map(serde_json::from_str).transpose().map_err(|error| damaged(column, error))
+}
+
+fn raw(row: &Row, column: usize) -> Read<Option<Box<RawValue>>> {
+    let text: Option<String> = get(row, column)?;
+    text.map(RawValue::from_string).transpose().map_err(|error| damaged(column, error))
+}
+
+pub(super) const SCHEDULE: &str = "s.id, s.workflow, s.trigger, s.status, s.declared, s.created_at, \
+     s.updated_at, p.anchor, p.mark, p.next_nominal, p.next_effective, p.n, p.repeats, \
+     p.current_repeat, p.current_retry, p.run_count, p.error_count, p.last_error, p.last_run_at, \
+     p.last_outcome, p.live, p.has_overrides, p.recomputed_at";
+/// How many columns that is.
+pub(super) const SCHEDULE_COLUMNS: usize = 23;
+
+pub(super) fn schedule(row: &Row) -> Read<Schedule> {
+    Ok(Schedule {
+        id: ScheduleId(get(row, 0)?),
+        workflow: WorkflowId(get(row, 1)?),
+        trigger: get(row, 2)?,
+        status: coded(row, 3, &Status::ALL)?,
+        declared: json(row, 4)?,
+        created_at: instant(row, 5)?,
+        updated_at: instant(row, 6)?,
+        progress: progress(row)?,
+    })
+}
+
+fn progress(row: &Row) -> Read<Progress> {
+    let (active, queued) = maybe_json::<Live>(row, 20)?.unwrap_or_default();
+    let next = maybe_instant(row, 9)?.zip(maybe_instant(row, 10)?);
+    let last_outcome: Option<i16> = get(row, 19)?;
+    Ok(Progress {
+        anchor: instant(row, 7)?,
+        mark: instant(row, 8)?,
+        next: next.map(|(nominal, effective)| Due { nominal, effective }),
+        n: natural(row, 11)?,
+        repeats: natural(row, 12)?,
+        current_repeat: natural(row, 13)?,
+        current_retry: small(row, 14)?,
+        run_count: natural(row, 15)?,
+        error_count: natural(row, 16)?,
+        last_error: get(row, 17)?,
+        last_run_at: maybe_instant(row, 18)?,
+        last_outcome: last_outcome.and_then(|code| Ending::ALL.get(code as usize).copied()),
+        active,
+        queued,
+        has_overrides: get(row, 21)?,
+        recomputed_at: maybe_instant(row, 22)?,
+    })
+}
+
+pub(super) const RUN: &str = "r.key, r.uuid, r.workflow, r.version, r.schedule, r.n, r.retry, \
+     r.triggered_by, r.by, r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, \
+     r.timeout, r.step, r.attempt, r.token, r.since, r.owner, r.retry_at, r.ending, r.input, \
+     r.output, r.error, r.retry_of";
+/// How many columns that is.
+pub(super) const RUN_COLUMNS: usize = 27;
+
+pub(super) fn run(row: &Row) -> Read<Run> {
+    let schedule = get::<Option<i64>>(row, 4)?.map(ScheduleId);
+    let retry_of: Option<&str> = get(row, 26)?;
+    Ok(Run {
+        key: RunKey(get(row, 0)?),
+        id: run_id(row, schedule)?,
+        workflow: WorkflowId(get(row, 2)?),
+        version: small(row, 3)?,
+        schedule,
+        triggered_by: coded(row, 7, &TriggeredBy::ALL)?,
+        by: get(row, 8)?,
+        nominal: maybe_instant(row, 9)?,
+        effective: maybe_instant(row, 10)?,
+        status: coded(row, 11, &RunStatus::ALL)?,
+        created_at: instant(row, 12)?,
+        started_at: maybe_instant(row, 13)?,
+        ended_at: maybe_instant(row, 14)?,
+        timeout: SignedDuration::from_millis(get(row, 15)?),
+        position: position(row)?,
+        input: raw(row, 23)?.unwrap_or_else(|| RawValue::NULL.to_owned()),
+        output: raw(row, 24)?,
+        error: maybe_json::<RunError>(row, 25)?,
+        retry_of: retry_of.and_then(|id| id.parse().ok()),
+    })
+}
+
+fn position(row: &Row) -> Read<Position> {
+    Ok(Position {
+        step: small(row, 16)?,
+        attempt: small(row, 17)?,
+        token: small(row, 18)?,
+        since: maybe_instant(row, 19)?,
+        owner: get::<Option<i64>>(row, 20)?.map(NodeId),
+        retry_at: maybe_instant(row, 21)?,
+        ending: maybe_json::<BeingEnded>(row, 22)?,
+    })
+}
+
+/// Of the columns `uuid`, `n` and `retry`, which begin at 1, 5 and 6.
+fn run_id(row: &Row, schedule: Option<ScheduleId>) -> Read<RunId> {
+    let uuid: Option<uuid::Uuid> = get(row, 1)?;
+    match (uuid, schedule, get::<Option<i64>>(row, 5)?) {
+        (Some(uuid), _, _) => Ok(RunId::Other(uuid.as_u128())),
+        (None, Some(schedule), Some(n)) => {
+            let n = u64::try_from(n).map_err(|error| damaged(5, error))?;
+            Ok(RunId::Occurrence { schedule, n, retry: small(row, 6)? })
+        }
+        _ => Err(damaged(1, "a run without an id")),
+    }
+}
+
+pub(super) const LEDGER: &str = "l.schedule, l.n, l.count, l.nominal, l.last_nominal, l.effective, \
+     l.decided_at, l.outcome, l.reason, l.run";
+
+pub(super) fn entry(row: &Row) -> Read<Entry> {
+    Ok(Entry {
+        schedule: ScheduleId(get(row, 0)?),
+        n: natural(row, 1)?,
+        count: natural(row, 2)?,
+        nominal: instant(row, 3)?,
+        last_nominal: instant(row, 4)?,
+        effective: instant(row, 5)?,
+        decided_at: instant(row, 6)?,
+        outcome: coded(row, 7, &Outcome::ALL)?,
+        reason: get::<String>(row, 8)?.into(),
+        run: get::<Option<i64>>(row, 9)?.map(RunKey),
+    })
+}
+
+pub(super) const WORKFLOW: &str = "w.id, w.name, w.status, w.paused, w.newest, w.live, \
+     w.concurrency, w.active, w.by_hand, w.retention, w.created_at, w.updated_at";
+
+pub(super) fn workflow(row: &Row) -> Read<Workflow> {
+    let number = |column| -> Read<Option<u32>> {
+        let value: Option<i32> = get(row, column)?;
+        value.map(u32::try_from).transpose().map_err(|error| damaged(column, error))
+    };
+    Ok(Workflow {
+        id: WorkflowId(get(row, 0)?),
+        name: get(row, 1)?,
+        status: coded(row, 2, &WorkflowStatus::ALL)?,
+        paused: get(row, 3)?,
+        newest: small(row, 4)?,
+        live: number(5)?,
+        concurrency: number(6)?,
+        active: small(row, 7)?,
+        by_hand: get::<Option<i64>>(row, 8)?.map(RunKey),
+        retention: get::<Option<i64>>(row, 9)?.map(SignedDuration::from_millis),
+        created_at: instant(row, 10)?,
+        updated_at: instant(row, 11)?,
+    })
+}
+
+pub(super) fn step(row: &Row) -> Read<StepRecord> {
+    Ok(StepRecord {
+        step: small(row, 0)?,
+        status: coded(row, 1, &StepStatus::ALL)?,
+        attempts: small(row, 2)?,
+        started_at: instant(row, 3)?,
+        ended_at: instant(row, 4)?,
+        output: raw(row, 5)?,
+        error: maybe_json(row, 6)?,
+    })
+}

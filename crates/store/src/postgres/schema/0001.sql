@@ -1,0 +1,216 @@
+-- Instants are milliseconds since 1970. Statuses and outcomes are numbers: the order of `ALL` in the engine.
+-- Declarations, payloads and outputs are text: numbers in them stay exactly as they were written.
+
+-- What was declared: read at a fire, not written.
+CREATE TABLE schedules (
+  id bigint PRIMARY KEY,
+  workflow bigint NOT NULL,
+  trigger text,
+  status smallint NOT NULL,
+  calendar text,
+  -- How long its history is kept, in milliseconds, if it says so itself.
+  retention bigint,
+  declared text NOT NULL,
+  created_at bigint NOT NULL,
+  updated_at bigint NOT NULL,
+  -- Goes up with each change of this row, here and in `progress`: whoever has waited for the lock of the one
+  -- sees whether the other was read too early.
+  version integer NOT NULL
+);
+CREATE INDEX schedules_by_workflow ON schedules (workflow, status, id);
+CREATE INDEX schedules_by_status ON schedules (status, id);
+CREATE UNIQUE INDEX schedules_by_trigger ON schedules (workflow, trigger) WHERE trigger IS NOT NULL;
+CREATE INDEX schedules_by_retention ON schedules (retention) WHERE retention IS NOT NULL;
+CREATE INDEX schedules_by_calendar ON schedules (calendar) WHERE calendar IS NOT NULL;
+
+-- How far a schedule has come: the narrow row that a fire writes, and whose lock is the schedule's lock.
+-- Its wakeup is part of it, so that claiming it, locking it and moving it on are one and the same.
+CREATE TABLE progress (
+  id bigint PRIMARY KEY,
+  wake_at bigint,
+  anchor bigint NOT NULL,
+  mark bigint NOT NULL,
+  next_nominal bigint,
+  next_effective bigint,
+  n bigint NOT NULL,
+  repeats bigint NOT NULL,
+  current_repeat bigint NOT NULL,
+  current_retry integer NOT NULL,
+  run_count bigint NOT NULL,
+  error_count bigint NOT NULL,
+  last_error text,
+  last_run_at bigint,
+  last_outcome smallint,
+  live text,
+  has_overrides boolean NOT NULL,
+  recomputed_at bigint,
+  version integer NOT NULL
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
+CREATE INDEX progress_by_wakeup ON progress (wake_at, id) WHERE wake_at IS NOT NULL;
+
+-- The words of schedules' names, for search by their beginnings.
+CREATE TABLE words (
+  word text COLLATE "C" NOT NULL,
+  schedule bigint NOT NULL,
+  PRIMARY KEY (word, schedule)
+);
+
+-- How many schedules there are: by workflow, and with workflow 0 in all. Each node counts in a slot of its
+-- own, so that nodes do not wait for each other; the sum counts.
+CREATE TABLE schedule_counts (
+  workflow bigint NOT NULL,
+  status smallint NOT NULL,
+  slot smallint NOT NULL,
+  count bigint NOT NULL,
+  PRIMARY KEY (workflow, status, slot)
+) WITH (fillfactor = 50);
+
+-- The same by blocks of 1,024 ids: a deep page is reached by adding up blocks.
+CREATE TABLE schedule_blocks (
+  status smallint NOT NULL,
+  block bigint NOT NULL,
+  slot smallint NOT NULL,
+  count bigint NOT NULL,
+  PRIMARY KEY (status, block, slot)
+) WITH (fillfactor = 50);
+
+CREATE TABLE overrides (
+  schedule bigint NOT NULL,
+  nominal bigint NOT NULL,
+  action text NOT NULL,
+  by text NOT NULL,
+  PRIMARY KEY (schedule, nominal)
+);
+
+CREATE TABLE ledger (
+  schedule bigint NOT NULL,
+  n bigint NOT NULL,
+  count bigint NOT NULL,
+  nominal bigint NOT NULL,
+  last_nominal bigint NOT NULL,
+  effective bigint NOT NULL,
+  decided_at bigint NOT NULL,
+  outcome smallint NOT NULL,
+  reason text NOT NULL,
+  run bigint,
+  PRIMARY KEY (schedule, n)
+);
+
+CREATE TABLE workflows (
+  id bigint PRIMARY KEY,
+  name text COLLATE "C" NOT NULL UNIQUE,
+  status smallint NOT NULL,
+  paused boolean NOT NULL,
+  newest integer NOT NULL,
+  live integer,
+  concurrency integer,
+  active integer NOT NULL,
+  by_hand bigint,
+  retention bigint,
+  created_at bigint NOT NULL,
+  updated_at bigint NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE TABLE revisions (
+  workflow bigint NOT NULL,
+  revision integer NOT NULL,
+  source text NOT NULL,
+  definition text NOT NULL,
+  created_at bigint NOT NULL,
+  PRIMARY KEY (workflow, revision)
+);
+
+-- Runs that have not ended. Small and hot: what has ended moves to `ended_runs`, which is only added to.
+-- Keys are given in blocks, in the order of time.
+CREATE TABLE open_runs (
+  key bigint PRIMARY KEY,
+  uuid uuid,
+  workflow bigint NOT NULL,
+  version integer NOT NULL,
+  schedule bigint,
+  n bigint,
+  retry integer NOT NULL,
+  triggered_by smallint NOT NULL,
+  by text,
+  nominal bigint,
+  effective bigint,
+  status smallint NOT NULL,
+  created_at bigint NOT NULL,
+  started_at bigint,
+  ended_at bigint,
+  timeout bigint NOT NULL,
+  step integer NOT NULL,
+  attempt integer NOT NULL,
+  token integer NOT NULL,
+  since bigint,
+  owner bigint,
+  retry_at bigint,
+  ending text,
+  input text NOT NULL,
+  output text,
+  error text,
+  retry_of text,
+  wake_at bigint
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
+-- One run per occurrence and retry, whatever happens: here, and after its end there.
+CREATE UNIQUE INDEX open_runs_by_occurrence ON open_runs (schedule, n, retry);
+CREATE UNIQUE INDEX open_runs_by_uuid ON open_runs (uuid) WHERE uuid IS NOT NULL;
+CREATE INDEX open_runs_by_status ON open_runs (status, workflow, key);
+CREATE INDEX open_runs_by_wakeup ON open_runs (wake_at, key) WHERE wake_at IS NOT NULL;
+
+CREATE TABLE ended_runs (LIKE open_runs INCLUDING DEFAULTS);
+ALTER TABLE ended_runs ADD PRIMARY KEY (key);
+CREATE UNIQUE INDEX ended_runs_by_occurrence ON ended_runs (schedule, n, retry);
+CREATE UNIQUE INDEX ended_runs_by_uuid ON ended_runs (uuid) WHERE uuid IS NOT NULL;
+CREATE INDEX ended_runs_by_workflow ON ended_runs (workflow, key);
+-- What has ended, but not well: statuses 5 to 7.
+CREATE INDEX ended_runs_not_well ON ended_runs (status, key) WHERE status > 4;
+
+CREATE VIEW runs AS SELECT * FROM open_runs UNION ALL SELECT * FROM ended_runs;
+
+CREATE TABLE steps (
+  run bigint NOT NULL,
+  step integer NOT NULL,
+  status smallint NOT NULL,
+  attempts integer NOT NULL,
+  started_at bigint NOT NULL,
+  ended_at bigint NOT NULL,
+  output text,
+  error text,
+  PRIMARY KEY (run, step)
+);
+
+CREATE TABLE idempotency (
+  key text PRIMARY KEY,
+  fingerprint bytea NOT NULL,
+  answer text NOT NULL,
+  created_at bigint NOT NULL
+);
+CREATE INDEX idempotency_by_age ON idempotency (created_at);
+
+CREATE TABLE calendars (
+  id text COLLATE "C" PRIMARY KEY,
+  spec text NOT NULL
+);
+
+-- Lives of nodes. One whose lease has run out is over, and what it was doing is taken over.
+CREATE TABLE nodes (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  name text NOT NULL,
+  started_at bigint NOT NULL,
+  seen_at bigint NOT NULL,
+  lease_until bigint NOT NULL,
+  capacity integer NOT NULL,
+  attempts integer NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE TABLE meta (
+  key text PRIMARY KEY,
+  value text NOT NULL
+);
+-- Goes up with each change of a calendar: whoever decides with others reads them again first.
+INSERT INTO meta (key, value) VALUES ('rules', '0');
+
+CREATE SEQUENCE run_blocks;
+CREATE SEQUENCE schedule_ids;
+CREATE SEQUENCE workflow_ids;

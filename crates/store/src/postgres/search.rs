@@ -1,0 +1,1 @@
+//! Schedules by the words of their names.

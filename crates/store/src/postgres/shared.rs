@@ -1,0 +1,193 @@
+//! What the connections of one node share. Nothing of it is needed: all of it can be read again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use calendar::Zones;
+use engine::definition::Definition;
+use engine::turn::Effect;
+use engine::{NodeId, Rules, RunId, RunKey, ScheduleId, WorkflowId};
+use jiff::{SignedDuration, Timestamp};
+use tokio_postgres::Row;
+
+use super::PostgresClock;
+use super::link::{Asked, param};
+use super::rows::get;
+use crate::failure::Failure;
+use crate::request::{Call, Report};
+use crate::rules;
+use crate::view::CalendarView;
+
+/// Definitions that are kept in memory. They never change, so any number would be right.
+const DEFINITIONS: usize = 1_000;
+/// A clock that is further off than this was set; what is less may be the time of the answer's journey.
+const CLOCK_SET: i64 = 1_000;
+/// Other nodes are called at most so often, in milliseconds.
+const CALLED: i64 = 250;
+/// The channel that nodes call each other on.
+pub(super) const CHANNEL: &str = "punctual";
+
+/// See the module.
+pub(super) struct Shared {
+    pub(super) clock: PostgresClock,
+    pub(super) lease: SignedDuration,
+    zones: Arc<Zones>,
+    /// The calendars' version, and what they make.
+    rules: RwLock<(String, Arc<Rules>)>,
+    definitions: Mutex<HashMap<(WorkflowId, u32), Arc<Definition>>>,
+    /// The schedules of attempts that this node was given.
+    attempts: Mutex<HashMap<RunKey, Option<ScheduleId>>>,
+    /// How far the database's clock is ahead, in milliseconds.
+    skew: AtomicI64,
+    last_call: AtomicI64,
+    schema: String,
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(super) fn new(
+        clock: PostgresClock,
+        lease: SignedDuration,
+        zones: Arc<Zones>,
+        schema: String,
+    ) -> Shared {
+        let rules = Arc::new(Rules::new(zones.clone()));
+        Shared {
+            clock,
+            lease,
+            zones,
+            rules: RwLock::new((String::new(), rules)),
+            definitions: Mutex::default(),
+            attempts: Mutex::default(),
+            skew: AtomicI64::new(0),
+            last_call: AtomicI64::new(i64::MIN),
+            schema,
+        }
+    }
+
+    /// As they were last seen.
+    pub(super) fn rules(&self) -> Arc<Rules> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// If they are of this version.
+    pub(super) fn rules_of(&self, version: &str) -> Option<Arc<Rules>> {
+        let known = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        (known.0 == version).then(|| known.1.clone())
+    }
+
+    /// Takes over calendars of another version.
+    pub(super) fn reload(&self, version: String, found: &[Row]) -> Result<Arc<Rules>, Failure> {
+        let calendars = calendars(found)?;
+        let rules = Arc::new(rules::load(&calendars, self.zones.clone())?);
+        self.set_rules(version, rules.clone());
+        Ok(rules)
+    }
+
+    pub(super) fn set_rules(&self, version: String, rules: Arc<Rules>) {
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = (version, rules);
+    }
+
+    pub(super) fn definition(&self, id: WorkflowId, revision: u32) -> Option<Arc<Definition>> {
+        held(&self.definitions).get(&(id, revision)).cloned()
+    }
+
+    pub(super) fn remember_definition(
+        &self,
+        id: WorkflowId,
+        revision: u32,
+        definition: Arc<Definition>,
+    ) {
+        let mut known = held(&self.definitions);
+        if known.len() >= DEFINITIONS {
+            known.clear();
+        }
+        known.insert((id, revision), definition);
+    }
+
+    /// Remembers whose runs are attempted here, and forgets those that have ended.
+    pub(super) fn remember_attempts(&self, effects: &[Effect], reports: &[Report]) {
+        let mut attempts = held(&self.attempts);
+        for report in reports {
+            attempts.remove(&report.run);
+        }
+        for effect in effects {
+            if let Effect::Perform(perform) = effect
+                && let RunId::Occurrence { schedule, .. } = perform.run_id
+            {
+                attempts.insert(perform.run, Some(schedule));
+            }
+        }
+    }
+
+    /// The schedules of these runs, and the runs whose schedules are not known.
+    pub(super) fn schedules_of(&self, runs: &[i64]) -> (Vec<i64>, Vec<i64>) {
+        let attempts = held(&self.attempts);
+        let (mut schedules, mut unknown) = (Vec::new(), Vec::new());
+        for run in runs {
+            match attempts.get(&RunKey(*run)) {
+                Some(schedule) => schedules.extend(schedule.map(|id| id.0)),
+                None => unknown.push(*run),
+            }
+        }
+        (schedules, unknown)
+    }
+
+    /// The database says what time it is, when the caller thinks it is `ours`. The journey of the answer
+    /// makes it look later than it is, so the least difference is believed, and more of it only slowly.
+    pub(super) fn seen_clock(&self, ours: Timestamp, theirs: Timestamp) {
+        let known = self.skew.load(Ordering::Relaxed);
+        // `ours` has the known difference in it.
+        let more = theirs.as_millisecond() - ours.as_millisecond();
+        let step = if more > 0 && more < CLOCK_SET { more / 16 } else { more };
+        if step != 0 {
+            self.skew.store(known + step, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn skew(&self) -> SignedDuration {
+        SignedDuration::from_millis(self.skew.load(Ordering::Relaxed))
+    }
+
+    /// Not too often.
+    pub(super) fn may_call_look(&self, now: Timestamp) -> bool {
+        let (now, last) = (now.as_millisecond(), self.last_call.load(Ordering::Relaxed));
+        let may = now.saturating_sub(last) >= CALLED || now < last;
+        if may {
+            self.last_call.store(now, Ordering::Relaxed);
+        }
+        may
+    }
+
+    /// Other nodes hear of it when the transaction is committed.
+    pub(super) fn ask_call(&self, call: Call, node: NodeId) -> Asked {
+        let word = match call {
+            Call::Look => "look",
+            Call::Renew => "renew",
+        };
+        let message = format!("{word} {} {}", node.0, self.schema);
+        Asked::new("SELECT pg_notify($1, $2)", vec![param(CHANNEL.to_owned()), param(message)])
+    }
+
+    /// What another node of the same store has called.
+    pub(super) fn heard(&self, message: &str, node: NodeId) -> Option<Call> {
+        let mut parts = message.splitn(3, ' ');
+        let (word, from, schema) = (parts.next()?, parts.next()?, parts.next()?);
+        if schema != self.schema || from.parse() == Ok(node.0) {
+            return None;
+        }
+        match word {
+            "look" => Some(Call::Look),
+            "renew" => Some(Call::Renew),
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn calendars(found: &[Row]) -> Result<Vec<CalendarView>, Failure> {
+    found.iter().map(|row| Ok(CalendarView { id: get(row, 0)?, spec: get(row, 1)? })).collect()
+}

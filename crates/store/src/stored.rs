@@ -1,0 +1,35 @@
+//! How values are stored, in every store alike.
+
+use engine::schedule::{Active, Queued};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Schedules are counted by blocks of so many ids.
+pub(crate) const BLOCK: i64 = 1_024;
+
+/// What is active and what waits, as it is stored.
+pub(crate) type Live = (Vec<Active>, Vec<Queued>);
+
+/// The number that is stored for one of a fixed set.
+pub(crate) fn code<T: PartialEq + Copy>(all: &[T], value: T) -> i64 {
+    all.iter().position(|known| *known == value).map_or(-1, |place| place as i64)
+}
+
+pub(crate) fn ms(at: Timestamp) -> i64 {
+    at.as_millisecond()
+}
+
+pub(crate) fn milliseconds(duration: SignedDuration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn json(value: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(|error| Failure::Unavailable(error.to_string()))
+}
+
+/// The block that an id is counted in.
+pub(crate) fn block(id: i64) -> i64 {
+    id / BLOCK
+}
