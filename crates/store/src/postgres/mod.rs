@@ -10,6 +10,7 @@ mod link;
 mod listen;
 mod load;
 mod migrate;
+mod moving;
 mod nodes;
 mod rows;
 mod run_views;
@@ -32,6 +33,8 @@ use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::NoTls;
+
+pub use self::moving::{MovedTable, copy_to_postgres};
 
 use self::connect::Target;
 use self::core::Core;
