@@ -106,7 +106,7 @@ pub(crate) fn backup(args: &BackupArgs, out: &mut dyn Write) -> Result<(), Failu
 }
 
 /// A store that has to be there already: nothing is made by looking at it.
-fn existing(db: &str) -> Result<PathBuf, Failure> {
+pub(crate) fn existing(db: &str) -> Result<PathBuf, Failure> {
     let path = path(db)?;
     if path.is_file() {
         return Ok(path);

@@ -34,7 +34,7 @@ use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::NoTls;
 
-pub use self::moving::{MovedTable, copy_to_postgres};
+pub use self::moving::{Moved, MovedTable, copy_to_postgres};
 
 use self::connect::Target;
 use self::core::Core;
