@@ -298,7 +298,8 @@ async fn finish(source: &Connection, transaction: &Transaction<'_>) -> Result<()
     );
     transaction.batch_execute(&sql).await.map_err(unavailable)?;
     if let Some(zones) = zones {
-        let sql = "INSERT INTO meta (key, value) VALUES ('zones', $1)";
+        let sql = "INSERT INTO meta (key, value) VALUES ('zones', $1)
+                   ON CONFLICT (key) DO UPDATE SET value = excluded.value";
         transaction.execute(sql, &[&zones]).await.map_err(unavailable)?;
     }
     Ok(())
