@@ -44,14 +44,18 @@ impl Rates {
 /// What was asked of the store, as the driver and the hub meant it.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    Turn { reports: Vec<Report> },
+    Turn {
+        reports: Vec<Report>,
+    },
     Command(Box<Command>),
     Join,
     PutCalendar,
     /// What is left to be recomputed.
     Outdated,
     /// With how long history is kept.
-    Expire { keep: i64 },
+    Expire {
+        keep: i64,
+    },
 }
 
 /// What is known of a request.
@@ -112,12 +116,7 @@ enum Fault {
 }
 
 impl Desk {
-    pub(crate) fn new(
-        time: Arc<Time>,
-        random: Random,
-        watch: Watch,
-        tampering: Tampering,
-    ) -> Desk {
+    pub(crate) fn new(time: Arc<Time>, random: Random, watch: Watch, tampering: Tampering) -> Desk {
         let (rates, records, crashed) = (Rates::default(), Vec::new(), false);
         let state = Mutex::new(State { random, rates, records, crashed, watch });
         Desk { time, state, tampering }
@@ -275,7 +274,8 @@ impl Store for FaultyStore {
         after: ScheduleId,
         limit: usize,
     ) -> Answered<'_, Vec<ScheduleId>> {
-        let work = || Ok(self.desk.tampering.outdated(answer(self.real.outdated(zones, after, limit))?));
+        let work =
+            || Ok(self.desk.tampering.outdated(answer(self.real.outdated(zones, after, limit))?));
         ready(self.desk.commit(Asked::Outdated, work, nothing))
     }
 

@@ -125,7 +125,7 @@ impl Sabotage {
             Sabotage::ForgetActive => &["live", "overlap"],
             Sabotage::ForgetQueued => &["live"],
             Sabotage::LoseNode => &["store", "performed"],
-            Sabotage::IgnorePause => &["states"],
+            Sabotage::IgnorePause => &["states", "next"],
             Sabotage::ForgetLimit => &["concurrency", "store"],
             Sabotage::RetryAtOnce => &["retries"],
             Sabotage::CountTwice => &["counters"],

@@ -198,7 +198,8 @@ impl Watch {
     }
 
     fn workflow(&self, id: i64) -> Read<Option<WorkflowRow>> {
-        let sql = "SELECT id, name, paused, live, concurrency, retention FROM workflows WHERE id = ?1";
+        let sql =
+            "SELECT id, name, paused, live, concurrency, retention FROM workflows WHERE id = ?1";
         self.one(sql, id, |row| {
             Ok(WorkflowRow {
                 id: row.get(0)?,

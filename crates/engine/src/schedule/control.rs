@@ -154,6 +154,8 @@ impl Decider<'_, '_> {
             self.enqueue_paced(occurrence, place, pace);
         }
         self.start_queued();
+        // While the workflow is paused, what waited was given up: it may have been the last.
+        self.finish_if_exhausted();
         Ok(())
     }
 }

@@ -133,7 +133,11 @@ async fn next_times_follow_a_new_zone_database_once() {
     assert_eq!(NextTimes::default().run_once(&house.hub).await.unwrap(), 0);
     // More than fit into one batch.
     let ids = house.schedules(1_500).await;
-    assert_eq!(NextTimes::default().run_once(&house.hub).await.unwrap(), 0, "they are of this release");
+    assert_eq!(
+        NextTimes::default().run_once(&house.hub).await.unwrap(),
+        0,
+        "they are of this release"
+    );
     // As if an earlier program with an older database had been here.
     let after = *ids.last().unwrap();
     assert_eq!(house.store().outdated("1999a", after, 1).await.unwrap(), []);

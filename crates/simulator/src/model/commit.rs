@@ -93,7 +93,8 @@ impl Model {
             let is_old = kept.is_outdated && !kept.follows_completion();
             if is_old && !kept.is_due_next(kept.row.next) {
                 let (next, expected) = (kept.row.next, kept.expected_next());
-                let message = format!("schedule {id}: next is {next:?}, it was computed: {expected:?}");
+                let message =
+                    format!("schedule {id}: next is {next:?}, it was computed: {expected:?}");
                 return broken("calendar", message);
             }
         }

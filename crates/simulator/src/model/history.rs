@@ -74,7 +74,10 @@ impl Model {
         }
         for ((schedule, n), row) in ledger {
             if row.is_some() {
-                return broken("expiry", format!("schedule {schedule}: the row of {n} was changed"));
+                return broken(
+                    "expiry",
+                    format!("schedule {schedule}: the row of {n} was changed"),
+                );
             }
             self.row_goes(now, keep, *schedule, *n)?;
         }
@@ -85,7 +88,11 @@ impl Model {
         match (more, *walk) {
             (Some(false), began) => {
                 *walk = Walk::Over;
-                if let Walk::Since(began) = began { self.check_expired(began, keep) } else { Ok(()) }
+                if let Walk::Since(began) = began {
+                    self.check_expired(began, keep)
+                } else {
+                    Ok(())
+                }
             }
             (Some(true), _) => Ok(()),
             (None, _) => {
@@ -102,7 +109,8 @@ impl Model {
         let keep = self.kept_of_run(&run, keep);
         if run.ended_at >= now - keep {
             let ended_at = run.ended_at;
-            let message = format!("run {key} ended at {ended_at}, and was removed {keep} before {now}");
+            let message =
+                format!("run {key} ended at {ended_at}, and was removed {keep} before {now}");
             return broken("expiry", message);
         }
         self.ended.retain(|run| run.key != key);

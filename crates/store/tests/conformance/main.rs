@@ -96,6 +96,7 @@ macro_rules! suite {
             expiry: what_ended_before_is_removed_in_small_batches,
             expiry: what_has_not_ended_stays_and_stops_nobody,
             expiry: ids_are_not_given_again,
+            expiry: the_row_of_what_is_going_on_stays,
             expiry: a_schedule_says_itself_how_long_its_history_is_kept,
             keeping: everything_is_there_after_reopening,
             keeping: a_copy_opens_and_equals,
