@@ -20,6 +20,7 @@ mod commands;
 mod faults;
 mod model;
 mod node;
+mod observe;
 mod random;
 mod sabotage;
 mod simulation;

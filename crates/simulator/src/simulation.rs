@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use crate::calendars::Calendars;
 use crate::clock::{Time, instant};
 use crate::commands::People;
-use crate::faults::{Asked, Rates, Record, Told, answer};
-use crate::model::{Awake, Cause, Checked, Model, Reported, Violation, broken};
+use crate::faults::Rates;
+use crate::model::{Awake, Checked, Model, Violation, broken};
 use crate::node::{CAPACITY, Machine, Node};
 use crate::random::Random;
 use crate::sabotage::{Sabotage, Tampering};
@@ -147,7 +147,7 @@ pub fn simulate(seed: u64, options: Options) -> Result<Summary, Box<Failed>> {
     }
 }
 
-fn unexpected(error: impl std::fmt::Display) -> Violation {
+pub(crate) fn unexpected(error: impl std::fmt::Display) -> Violation {
     Violation { checker: "store", message: error.to_string() }
 }
 
@@ -403,88 +403,11 @@ impl Simulation {
         Ok(())
     }
 
-    /// Holds what was committed against the model; whether anything was.
-    pub(crate) fn observe(&mut self) -> Result<bool, Violation> {
-        let mut changed = false;
-        for record in self.machine.desk.records() {
-            changed |= self.observe_one(record)?;
-        }
-        let begun = self.machine.work.begun();
-        self.model.check_begun(&begun)?;
-        Ok(changed || !begun.is_empty())
-    }
-
-    fn observe_one(&mut self, record: Record) -> Result<bool, Violation> {
-        let Record { asked, now, reached, told: answer, changes, failure } = record;
-        let changes = changes.map_err(unexpected)?;
-        if !reached && !changes.is_empty() {
-            return broken("store", format!("nothing was committed, yet {changes:?}"));
-        }
-        let told = failure.as_deref().unwrap_or("committed");
-        let event = match &asked {
-            Asked::Turn { reports } => {
-                let reports: Vec<(i64, u32)> = reports.iter().map(|r| (r.run.0, r.token)).collect();
-                let runs = changes.runs.iter();
-                let runs: Vec<String> =
-                    runs.map(|run| format!("{} {}", run.id(), run.status.name())).collect();
-                format!("turn, reports {reports:?}: {told}; {}", runs.join(", "))
-            }
-            Asked::Command(command) => format!("{}: {told}", brief(command)),
-            Asked::Join | Asked::PutCalendar | Asked::Outdated => format!("{asked:?}: {told}"),
-            Asked::Expire { .. } => {
-                let (runs, rows) = (changes.runs_gone.len(), changes.ledger.len());
-                format!("expire: {told}, {answer:?}; {runs} runs, {rows} rows")
-            }
-        };
-        self.trace.note(self.step, now, event);
-        if reached
-            && answer.is_none()
-            && matches!(asked, Asked::Turn { .. })
-            && !told.contains("simulated")
-        {
-            return broken("store", format!("a turn failed: {told}"));
-        }
-        let changed = !changes.is_empty();
-        if !reached {
-            return Ok(changed);
-        }
-        let cause = match asked {
-            Asked::Turn { reports } => Cause::Turn(reported(&reports)),
-            Asked::Command(command) => Cause::Command(command),
-            Asked::Join | Asked::Outdated => Cause::Node,
-            Asked::PutCalendar => {
-                self.model.take_calendars(self.machine.store().map_err(unexpected)?.rules())?;
-                Cause::Node
-            }
-            Asked::Expire { keep } => {
-                let more = if let Some(Told::More(more)) = answer { Some(more) } else { None };
-                self.model.expire(now, keep, more, &changes)?;
-                return Ok(changed);
-            }
-        };
-        let refused = if let Some(Told::Refused(refused)) = answer { Some(refused) } else { None };
-        self.model.commit(&cause, now, refused, changes)?;
-        Ok(changed)
-    }
-
     fn check_quiet(&mut self, alarm: Option<i64>) -> Checked {
         let Some(node) = &self.node else { return Ok(()) };
         let free = CAPACITY.saturating_sub(node.driver.going_on());
         let (now, node) = (self.now(), self.node_id);
         self.model.check_quiet(&Awake { now, node, free, work: &self.machine.work, alarm })
-    }
-
-    fn check_store(&mut self) -> Checked {
-        let now = instant(self.now());
-        let store = self.machine.store().map_err(unexpected)?;
-        let findings = answer(store.check(now, false)).map_err(unexpected)?;
-        if let Some(finding) = findings.first() {
-            return broken("store", format!("{}: {}", finding.code, finding.message));
-        }
-        match self.machine.desk.look(|watch| watch.leftover_steps()).map_err(unexpected)? {
-            Some(run) => broken("expiry", format!("run {run} is gone, and steps of it are left")),
-            None => Ok(()),
-        }
     }
 
     pub(crate) fn join(&mut self) -> Checked {
@@ -533,20 +456,5 @@ impl Simulation {
         {
             *tokens = self.model.runs.values().map(|run| (run.key, run.token)).collect();
         }
-    }
-}
-
-fn reported(reports: &[store::Report]) -> Vec<Reported> {
-    reports.iter().map(|report| Reported { run: report.run.0, token: report.token }).collect()
-}
-
-/// Definitions are long, and not what one looks for.
-fn brief(command: &Command) -> String {
-    match command {
-        Command::SaveWorkflow { source, publish, .. } => {
-            let line = source.lines().collect::<Vec<_>>().join(" | ");
-            format!("SaveWorkflow publish: {publish} {line}")
-        }
-        other => format!("{other:?}"),
     }
 }
