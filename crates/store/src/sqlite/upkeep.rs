@@ -67,6 +67,15 @@ impl Core {
     ) -> Result<Vec<ScheduleId>, Failure> {
         let sql = "INSERT OR REPLACE INTO calendars (id, spec) VALUES (?1, ?2)";
         self.connection.prepare_cached(sql)?.execute([id, spec])?;
+        // Composed calendars change with their parts: all schedules with a calendar are looked at.
+        let sql = "INSERT OR IGNORE INTO outdated SELECT id FROM schedules
+                   WHERE calendar IS NOT NULL ORDER BY id";
+        self.connection.prepare_cached(sql)?.execute([])?;
+        let sql = "SELECT id FROM schedules WHERE calendar IS NOT NULL ORDER BY id";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let ids = statement.query_map([], |row| row.get(0).map(ScheduleId))?;
+        let ids = ids.collect::<Result<_, _>>()?;
+        // Last: what fails before leaves the calendars as they are.
         self.reload_rules(Some(id), |broken| match broken.id == id {
             true => match self.rules().build_calendar(broken) {
                 Err(mistakes) => Refused::Invalid(vec![(0, mistakes)]),
@@ -77,14 +86,7 @@ impl Core {
                 broken.id
             )),
         })?;
-        // Composed calendars change with their parts: all schedules with a calendar are looked at.
-        let sql = "INSERT OR IGNORE INTO outdated SELECT id FROM schedules
-                   WHERE calendar IS NOT NULL ORDER BY id";
-        self.connection.prepare_cached(sql)?.execute([])?;
-        let sql = "SELECT id FROM schedules WHERE calendar IS NOT NULL ORDER BY id";
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let ids = statement.query_map([], |row| row.get(0).map(ScheduleId))?;
-        Ok(ids.collect::<Result<_, _>>()?)
+        Ok(ids)
     }
 
     pub(super) fn delete_calendar(&mut self, id: &str) -> Result<bool, Failure> {
