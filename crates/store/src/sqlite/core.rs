@@ -38,6 +38,11 @@ impl Core {
 
     pub(super) fn turn(&mut self, request: TurnRequest) -> Result<Turned, Failure> {
         let due = self.due(request.moment.now, request.limit)?;
+        let woken = due.iter().filter_map(|(_, wakeup)| match wakeup {
+            Wakeup::Schedule(id) => Some(*id),
+            _ => None,
+        });
+        let outdated = self.outdated_among(woken)?;
         let rules = self.rules();
         let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         let (moment, node) = (request.moment, request.node);
@@ -52,6 +57,11 @@ impl Core {
         for report in request.reports {
             refused += usize::from(turn.report(report.run, report.token, report.end)?.is_err());
         }
+        // A calendar has changed, and whoever changed it has not come to these yet: nothing is decided
+        // by a calendar that is no more.
+        if !outdated.is_empty() {
+            turn.recompute(&outdated)?;
+        }
         for (_, wakeup) in &due {
             turn.wake(*wakeup)?;
         }
@@ -59,6 +69,7 @@ impl Core {
         let turned = turn.finish();
         drop(book);
         apply(&self.connection, &turned.writes, moment.now)?;
+        self.up_to_date(&outdated)?;
         self.settle_leftovers(&due, moment.now)?;
         let taken_over = turned.writes.taken_over;
         self.memory.recent.keep(turned.writes);
@@ -163,6 +174,10 @@ impl Core {
         moment: Moment,
         node: NodeId,
     ) -> Result<Commanded, Failure> {
+        let recomputed = match &command {
+            Command::Recompute(ids) => ids.clone(),
+            _ => Vec::new(),
+        };
         let rules = self.rules();
         let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         // What a command creates begins with the driver's next turn: it knows the places.
@@ -172,6 +187,7 @@ impl Core {
         let turned = turn.finish();
         drop(book);
         apply(&self.connection, &turned.writes, moment.now)?;
+        self.up_to_date(&recomputed)?;
         Ok(Commanded {
             answer,
             replayed: false,
