@@ -1,7 +1,7 @@
 //! What the one writer does inside of a transaction.
 
 use std::collections::HashSet;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use engine::turn::{Answer, Book as _, Command, Places, Turn, Wakeup};
 use engine::{Moment, NodeId, Rules, RunKey, ScheduleId};
@@ -19,7 +19,10 @@ pub(super) struct Core {
     pub(super) connection: Connection,
     pub(super) ids: Ids,
     pub(super) memory: Memory,
-    pub(super) rules: Arc<RwLock<Arc<Rules>>>,
+    /// As they are committed.
+    rules: Arc<RwLock<Arc<Rules>>>,
+    /// As this transaction makes them.
+    pub(super) new_rules: Option<Arc<Rules>>,
 }
 
 impl Core {
@@ -29,11 +32,19 @@ impl Core {
     ) -> Result<Core, Failure> {
         connection.set_prepared_statement_cache_capacity(256);
         let ids = ids(&connection)?;
-        Ok(Core { connection, ids, memory: Memory::default(), rules })
+        Ok(Core { connection, ids, memory: Memory::default(), rules, new_rules: None })
     }
 
     pub(super) fn rules(&self) -> Arc<Rules> {
-        self.rules.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        let committed = || self.rules.read().unwrap_or_else(PoisonError::into_inner).clone();
+        self.new_rules.clone().unwrap_or_else(committed)
+    }
+
+    /// The transaction is committed: everyone sees its calendars.
+    pub(super) fn publish_rules(&mut self) {
+        if let Some(rules) = self.new_rules.take() {
+            *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        }
     }
 
     pub(super) fn turn(&mut self, request: TurnRequest) -> Result<Turned, Failure> {

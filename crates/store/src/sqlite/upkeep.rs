@@ -1,7 +1,7 @@
 //! Calendars, the zone database's release, and copies.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use engine::turn::Refused;
 use engine::{Moment, ScheduleId};
@@ -38,7 +38,7 @@ impl Core {
         let mut statement = self.connection.prepare_cached(sql)?;
         let ids = statement.query_map([], |row| row.get(0).map(ScheduleId))?;
         let ids = ids.collect::<Result<_, _>>()?;
-        // Last: what fails before leaves the calendars as they are.
+        drop(statement);
         self.reload_rules(&Change::Put(id))?;
         Ok(ids)
     }
@@ -58,9 +58,9 @@ impl Core {
         Ok(deleted)
     }
 
-    fn reload_rules(&self, change: &Change<'_>) -> Result<(), Failure> {
+    fn reload_rules(&mut self, change: &Change<'_>) -> Result<(), Failure> {
         let rules = rules::changed(&self.rules(), &calendars(&self.connection)?, change)?;
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+        self.new_rules = Some(Arc::new(rules));
         Ok(())
     }
 
