@@ -3,6 +3,7 @@
 mod apply;
 mod book;
 mod check;
+mod columns;
 mod connect;
 mod core;
 mod expiry;
@@ -11,6 +12,7 @@ mod listen;
 mod load;
 mod migrate;
 mod nodes;
+mod reader;
 mod rows;
 mod run_views;
 mod schedule_views;
