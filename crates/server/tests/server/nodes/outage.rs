@@ -31,7 +31,7 @@ async fn a_node_says_that_its_database_is_gone_and_goes_on_when_it_is_back() {
     let said = readyz(&node, 503).await;
     let problem: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(problem["status"], 503, "{problem}");
-    assert!(problem["detail"].as_str().unwrap().contains("the store is not available"), "{said}");
+    assert!(problem["detail"].as_str().unwrap().contains("he store is not available"), "{said}");
     // Asked for something, it says the same, and nothing is done.
     let runs = format!("/api/v1/workflows/{workflow}/runs");
     node.post(&runs, serde_json::Value::Null).await.problem(503);
