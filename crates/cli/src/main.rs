@@ -11,6 +11,7 @@ mod failure;
 mod migrate;
 mod next;
 mod node;
+mod place;
 mod store_file;
 mod terminal;
 mod tour;
@@ -61,6 +62,7 @@ fn run(zones: calendar::Zones) -> Result<(), Failure> {
         Command::Schedule(args) => client::schedules(args, &mut out),
         Command::Run(args) => client::runs(args, &mut out),
         Command::Workflow(args) => client::workflows(args, &mut out),
+        Command::Node(args) => client::nodes(args, &mut out),
         Command::Explain(args) => client::explain(args, &mut out),
         Command::Validate(args) => validate::run(args, &zones, &mut out),
         Command::Apply(args) => client::apply(args, &zones, &mut out),

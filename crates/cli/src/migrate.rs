@@ -3,35 +3,33 @@
 use std::io::Write;
 
 use serde_json::json;
-use store::{MovedTable, PostgresOptions, copy_to_postgres};
+use store::{MovedTable, copy_to_postgres};
 
 use crate::args::MigrateArgs;
+use crate::args::node::DbArgs;
 use crate::failure::Failure;
+use crate::place::Place;
 use crate::store_file::{existing, failure};
 use crate::terminal::{BOLD, Cell, DIM, columns};
 
 /// Copies everything, and says what was copied.
 pub(crate) fn run(args: &MigrateArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let is_postgres =
-        |url: &str| url.starts_with("postgres://") || url.starts_with("postgresql://");
-    if is_postgres(&args.from) || !is_postgres(&args.to) {
+    let place = |db: &str| {
+        Place::read(&DbArgs { db: db.to_owned(), schema: args.schema.clone() })
+    };
+    let (Place::File(from), Place::Postgres(to)) = (place(&args.from)?, place(&args.to)?) else {
         return Err(Failure::Mistake(
             "migrate: from an embedded store to a PostgreSQL, in this direction\n  \
              try: --from sqlite:./punctual.db --to postgres://user@host/database"
                 .to_owned(),
         ));
-    }
-    let from = existing(&args.from)?;
-    let options =
-        PostgresOptions { schema: args.schema.clone(), ..PostgresOptions::new(args.to.clone()) };
+    };
+    existing(&from)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let moved = runtime.block_on(copy_to_postgres(&from, &options)).map_err(|why| match why {
-        store::Failure::Refused(_) => Failure::Mistake(why.to_string()),
+    let moved = runtime.block_on(copy_to_postgres(&from, &to.options()));
+    let moved = moved.map_err(|why| match why {
         store::Failure::Damaged(_) => failure(&from, &why),
-        _ => Failure::Environment(format!(
-            "{why}\n  try: --to with a database that exists and that you may create a schema in; \
-             nothing was copied"
-        )),
+        _ => to.failure(&why),
     })?;
     if args.json {
         let table = |table: &MovedTable| {

@@ -3,6 +3,8 @@
 mod apply;
 mod book;
 mod check;
+mod check_wakeups;
+mod columns;
 mod connect;
 mod core;
 mod expiry;
@@ -12,6 +14,7 @@ mod load;
 mod migrate;
 mod moving;
 mod nodes;
+mod reader;
 mod rows;
 mod run_views;
 mod schedule_views;
@@ -315,6 +318,6 @@ impl Store for Postgres {
     }
 
     fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
-        Box::pin(upkeep::backup(to))
+        Box::pin(upkeep::backup(self.shared.schema().to_owned(), to))
     }
 }

@@ -7,6 +7,7 @@ use engine::run::{AttemptEnd, RunStatus};
 use engine::schedule::{Schedule, read_written};
 use engine::turn::{Answer, Command, Effect, NewRun, NewSchedule, Perform, Places, Verb};
 use engine::{Moment, NodeId, RunId, ScheduleId, WorkflowId};
+use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::value::RawValue;
 use store::{
@@ -17,9 +18,11 @@ use store::{
 /// Where a store of one kind is kept.
 pub(crate) trait Place {
     /// Opens the store, or makes a new one.
-    fn open(&self) -> Result<Arc<dyn Store>, Failure>;
-    /// A path for a copy of it.
-    fn path_for_copy(&self) -> std::path::PathBuf;
+    fn open(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, Failure>>;
+    /// The leases of all nodes have run out by this instant. Nothing where there are none.
+    fn end_leases(&self, at: Timestamp) -> BoxFuture<'_, ()>;
+    /// A path for a copy of it, where a store can make one.
+    fn path_for_copy(&self) -> Option<std::path::PathBuf>;
     /// Opens a copy.
     fn open_copy(&self) -> Result<Arc<dyn Store>, Failure>;
 }
@@ -51,10 +54,25 @@ impl World {
         world
     }
 
+    /// A store with a schedule, a run that waits, one that runs, and a workflow with a limit.
+    pub(crate) async fn busy(place: Box<dyn Place>) -> World {
+        let mut world = World::new(place).await;
+        let plain = world.workflow("plain").await;
+        world.schedule(plain, r#"{"name": "every hour", "interval": "1h"}"#).await;
+        let limited = "name: limited\nconcurrency: 2\nsteps: [{id: a, type: noop}]\n";
+        let limited = world.publish(0, limited).await;
+        world.start(0, limited).await.unwrap();
+        world.start(0, plain).await.unwrap();
+        let turned = world.turn(60).await;
+        world.turn_with(60, vec![failed(&performs(&turned)[1])]).await;
+        world
+    }
+
     /// The node's life ends without a word, and another begins.
     pub(crate) async fn join(&mut self, at: i64) -> store::Joined {
         self.store = None;
-        let store = self.place.open().unwrap();
+        let store = self.place.open().await.unwrap();
+        self.place.end_leases(minute(at)).await;
         let moment = Moment::new(minute(at), minute(at));
         let joined = store.join("node", moment).await.unwrap();
         (self.node, self.awake_since) = (joined.node, minute(at));
@@ -303,6 +321,11 @@ pub(crate) fn failed(perform: &Perform) -> Report {
             output: None,
         },
     )
+}
+
+/// The kinds of what was found, and whether it was mended.
+pub(crate) fn codes(findings: Vec<store::Finding>) -> Vec<(&'static str, bool)> {
+    findings.into_iter().map(|found| (found.code, found.repaired)).collect()
 }
 
 /// What a refused command says.
