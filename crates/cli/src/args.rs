@@ -12,6 +12,7 @@ const AFTER_HELP: &str = "\
 Exit codes: 0 done; 1 what was given is wrong or was refused (the message says where and what to do);
 2 the command line itself is wrong; 3 a file, folder or pipe failed, or no node could be reached.
 Environment: PUNCTUAL_URL (http://127.0.0.1:7878) and PUNCTUAL_TOKEN say which node is asked;
+PUNCTUAL_DB names the store of serve, doctor and backup;
 PUNCTUAL_TZDIR names a folder with another zone database.";
 
 /// A durable workflow scheduler in one binary.
@@ -38,16 +39,20 @@ pub(crate) enum Command {
     Run(remote::RunArgs),
     /// Workflows of a node
     Workflow(remote::WorkflowArgs),
+    /// Nodes that share a store
+    Node(remote::NodeArgs),
     /// Why a schedule or run did what it did, in sentences
     Explain(remote::ExplainArgs),
     /// Everything that is wrong with definitions, without a node
     Validate(remote::ValidateArgs),
     /// Publish definitions; with --plan, show what would change
     Apply(remote::ApplyArgs),
-    /// Check the store of a node that is stopped, and repair it
+    /// Check a store, and repair it; a node may only go on meanwhile on PostgreSQL
     Doctor(node::DoctorArgs),
     /// An online copy of a node's store
     Backup(node::BackupArgs),
+    /// Copy an embedded store into a PostgreSQL, and check the copy
+    Migrate(MigrateArgs),
     /// The next times of any rule, in words and as a list
     Next(NextArgs),
     /// Calendar arithmetic for scripts: JSON lines in, JSON lines out
@@ -62,6 +67,29 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+/// `punctual migrate`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Everything as of one instant is copied in one transaction, read back and held against the source: row counts
+and a checksum over every value. The source may be in use; what happens there afterwards is not copied. To
+move for good: stop the node, migrate, start nodes with the new --db.
+Example:
+  punctual migrate --from sqlite:./punctual.db --to postgres://punctual@db/punctual")]
+pub(crate) struct MigrateArgs {
+    /// The embedded store
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: String,
+    /// The PostgreSQL
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: String,
+    /// The schema that will hold the tables; it must not be in use
+    #[arg(long, default_value = "punctual", value_name = "NAME")]
+    pub(crate) schema: String,
+    /// For programs
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `punctual bench`.
@@ -92,6 +120,9 @@ pub(crate) struct BenchArgs {
     /// Where the store is made, on the disk to be measured; a temporary folder if left out
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+    /// Measures a PostgreSQL instead: in a schema of its own, which is dropped afterwards
+    #[arg(long, value_name = "URL", conflicts_with = "dir")]
+    pub(crate) db: Option<String>,
     /// Opens this store and says when the first attempt began: how a restart is measured
     #[arg(long, hide = true, value_name = "FILE")]
     pub(crate) restart_of: Option<PathBuf>,

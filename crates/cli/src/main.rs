@@ -8,8 +8,10 @@ mod client;
 mod clock;
 mod document;
 mod failure;
+mod migrate;
 mod next;
 mod node;
+mod place;
 mod store_file;
 mod terminal;
 mod tour;
@@ -60,11 +62,13 @@ fn run(zones: calendar::Zones) -> Result<(), Failure> {
         Command::Schedule(args) => client::schedules(args, &mut out),
         Command::Run(args) => client::runs(args, &mut out),
         Command::Workflow(args) => client::workflows(args, &mut out),
+        Command::Node(args) => client::nodes(args, &mut out),
         Command::Explain(args) => client::explain(args, &mut out),
         Command::Validate(args) => validate::run(args, &zones, &mut out),
         Command::Apply(args) => client::apply(args, &zones, &mut out),
         Command::Doctor(args) => store_file::doctor(args, zones, &mut out),
         Command::Backup(args) => store_file::backup(args, &mut out),
+        Command::Migrate(args) => migrate::run(args, &mut out),
         Command::Bench(args) => bench::run(args, &mut out),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "punctual", &mut out);

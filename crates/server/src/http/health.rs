@@ -8,7 +8,7 @@ use engine::schedule::Status;
 use prometheus_client::encoding::text::encode;
 use std::fmt::Write as _;
 use std::time::Duration;
-use store::Stats;
+use store::{Failure, Stats};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -34,8 +34,8 @@ async fn healthz() -> &'static str {
 #[utoipa::path(get, path = "/readyz", tag = "node",
     responses((status = 200, body = String), (status = 503, body = Problem)))]
 async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
-    if !app.hub().is_ready() {
-        return Err(Problem::unavailable("The driver is not driving."));
+    if let Some(why) = app.hub().why_not_ready() {
+        return Err(Problem::unavailable(why));
     }
     stats(&app).await.map(|_| "ok")
 }
@@ -46,10 +46,11 @@ async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
         (status = 503, body = Problem)))]
 async fn metrics(State(app): State<App>) -> Answered {
     let stats = stats(&app).await?;
+    let nodes = app.store().nodes().await?.len();
     let mut text = String::new();
     let unwritten = |_| Problem::unavailable("The figures cannot be written.");
     encode(&mut text, app.registry()).map_err(unwritten)?;
-    let rest = gauges(&stats);
+    let rest = gauges(&stats, nodes as u64);
     let end = text.rfind("# EOF").unwrap_or(text.len());
     text.insert_str(end, &rest);
     Ok(with_type(OPEN_METRICS, text))
@@ -60,15 +61,22 @@ fn with_type(content_type: &'static str, text: String) -> Response {
 }
 
 async fn stats(app: &App) -> Result<Stats, Problem> {
-    let stats = app.store().stats(app.now());
-    let answered = tokio::time::timeout(QUICK, stats).await;
-    answered
-        .map_err(|_| Problem::unavailable("The store does not answer in time."))?
-        .map_err(Problem::from)
+    let answered = tokio::time::timeout(QUICK, app.store().stats(app.now())).await;
+    let slow = || Failure::Unavailable("it does not answer in time".to_owned());
+    answered.unwrap_or_else(|_| Err(slow())).map_err(|failure| Problem::unavailable(told(&failure)))
+}
+
+/// As a sentence.
+fn told(failure: &Failure) -> String {
+    let said = failure.to_string();
+    let mut letters = said.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
 /// What is read from the store, not counted.
-fn gauges(stats: &Stats) -> String {
+fn gauges(stats: &Stats, nodes: u64) -> String {
     let mut text = String::new();
     let schedules = Status::ALL.map(|status| (status.name(), of(&stats.schedules, status)));
     labelled(&mut text, "punctual_schedules", "Schedules by status", &schedules);
@@ -78,6 +86,7 @@ fn gauges(stats: &Stats) -> String {
     for (name, help, value) in [
         ("punctual_due_backlog", "Wakeups that are due and not claimed", stats.due),
         ("punctual_workflows", "Workflows", stats.workflows),
+        ("punctual_nodes", "Nodes that share the store", nodes),
         ("punctual_store_bytes", "Size of the store", stats.bytes),
     ] {
         let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}");

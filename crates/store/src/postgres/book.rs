@@ -22,7 +22,7 @@ use super::rows;
 use crate::failure::Failure;
 
 /// Keys of runs that are taken from the sequence at a time.
-const KEYS: i64 = 4_096;
+pub(super) const KEYS: i64 = 4_096;
 
 /// What has been loaded.
 #[derive(Default)]
@@ -39,6 +39,8 @@ pub(super) struct Loaded {
     pub(super) locked_runs: HashSet<RunKey>,
     /// Pending runs that are ours to begin, by workflow and oldest first; and whether there may be more.
     pub(super) pending: ById<WorkflowId, (VecDeque<RunKey>, bool)>,
+    /// Of these, those whose next time may be of an older calendar.
+    pub(super) outdated: Vec<ScheduleId>,
     /// Something was locked by another node, and left to it.
     pub(super) passed_over: bool,
 }

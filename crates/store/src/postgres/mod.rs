@@ -12,6 +12,7 @@ mod link;
 mod listen;
 mod load;
 mod migrate;
+mod moving;
 mod nodes;
 mod reader;
 mod rows;
@@ -35,6 +36,8 @@ use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::NoTls;
+
+pub use self::moving::{Moved, MovedTable, copy_to_postgres};
 
 use self::connect::Target;
 use self::core::Core;
