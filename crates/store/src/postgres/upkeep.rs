@@ -142,7 +142,9 @@ impl Core {
             let is_known = known.as_deref() == Some(zones);
             // Of a new store nothing was computed with another zone database yet.
             let sql = match is_known || known.is_none() {
-                true => "SELECT schedule FROM outdated WHERE schedule > $1 ORDER BY schedule LIMIT $2",
+                true => {
+                    "SELECT schedule FROM outdated WHERE schedule > $1 ORDER BY schedule LIMIT $2"
+                }
                 false => "SELECT id FROM progress WHERE id > $1 ORDER BY id LIMIT $2",
             };
             let found = link.one(sql, vec![param(after.0), param(many(limit))])?;
