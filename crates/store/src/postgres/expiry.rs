@@ -67,8 +67,12 @@ const WITH_LEDGER: &str = "WITH RECURSIVE l AS (
      FROM (SELECT * FROM l LIMIT $2) l
      LEFT JOIN schedules s ON s.id = l.schedule LEFT JOIN workflows w ON w.id = s.workflow
      ORDER BY l.schedule";
+/// What is going on, or waits, stays: more will be said about it.
 const OLD_ROWS: &str = "SELECT u.id, l.n FROM unnest($1::bigint[], $2::bigint[]) AS u (id, before)
+     LEFT JOIN progress p ON p.id = u.id
      CROSS JOIN LATERAL (SELECT n, decided_at FROM ledger WHERE schedule = u.id
+       AND NOT EXISTS (SELECT 1 FROM jsonb_path_query(p.live::jsonb, '$.**.n') AS live
+                       WHERE live::text::bigint = n)
        ORDER BY n LIMIT $3) l
      WHERE l.decided_at < u.before ORDER BY u.id, l.n";
 const REMOVE_ROWS: &str = "DELETE FROM ledger WHERE (schedule, n) IN
