@@ -23,7 +23,7 @@ fn what_is_refused_before_anything_starts() {
         (&["--db", "mysql://u:secret@h/x"], 1, "a store of this kind is not known"),
         (&["--db", "postgres://u:secret@127.0.0.1:1/x"], 3, "whether PostgreSQL runs there"),
         (&["--db", "postgres://u:secret@127.0.0.1:port/x"], 1, "cannot be read"),
-        (&["--db", "postgres://u:se/cret@h/x"], 1, "cannot be read"),
+        (&["--db", "postgres://u:se/cret@127.0.0.1:1/x"], 3, "whether PostgreSQL runs there"),
         (&["--db", "postgres://h/x", "--schema", ""], 1, "no schema is named"),
         (&["--lease", "0s"], 1, "allowed: 1s to 1h"),
         (&["--lease", "soon"], 1, "soon"),
