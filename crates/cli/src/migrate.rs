@@ -14,9 +14,7 @@ use crate::terminal::{BOLD, Cell, DIM, columns};
 
 /// Copies everything, and says what was copied.
 pub(crate) fn run(args: &MigrateArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let place = |db: &str| {
-        Place::read(&DbArgs { db: db.to_owned(), schema: args.schema.clone() })
-    };
+    let place = |db: &str| Place::read(&DbArgs { db: db.to_owned(), schema: args.schema.clone() });
     let (Place::File(from), Place::Postgres(to)) = (place(&args.from)?, place(&args.to)?) else {
         return Err(Failure::Mistake(
             "migrate: from an embedded store to a PostgreSQL, in this direction\n  \
