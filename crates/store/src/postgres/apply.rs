@@ -10,8 +10,9 @@ use engine::{NodeId, RunId};
 use tokio_postgres::types::ToSql;
 
 use super::link::{Asked, Param, param};
+use super::rows::narrow;
 use crate::failure::Failure;
-use crate::stored::{block, code, json, milliseconds, ms};
+use crate::stored::{block, json, milliseconds, ms};
 use crate::words::words;
 
 /// Slots that schedules are counted in, so that nodes do not wait for each other.
@@ -54,10 +55,6 @@ where
 /// PostgreSQL's texts have no NUL in them: such a text from outside must not make a turn fail for ever.
 fn plain(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
-}
-
-fn narrow<T: PartialEq + Copy>(all: &[T], value: T) -> i16 {
-    i16::try_from(code(all, value)).unwrap_or(-1)
 }
 
 fn schedules(writes: &Writes, node: NodeId, all: &mut Vec<Asked>) -> Result<(), Failure> {

@@ -250,7 +250,7 @@ impl Book for PgBook<'_> {
                    ORDER BY key LIMIT $1";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let keys = self.keys(sql, vec![param(limit)])?;
-        Ok(load::free_runs(self.link, &mut self.loaded, keys)?)
+        load::free_runs(self.link, &mut self.loaded, keys)
     }
 
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {

@@ -75,11 +75,18 @@ pub(super) fn open(
 }
 
 impl Core {
-    pub(super) fn turn(&mut self, request: &TurnRequest) -> Result<Turned, Failure> {
+    /// `locked` is called when what the reports are about is locked, at the latest.
+    pub(super) fn turn(
+        &mut self,
+        request: &TurnRequest,
+        mut locked: impl FnMut(),
+    ) -> Result<Turned, Failure> {
         let Core { link, shared } = self;
         // Workflows that turned out to be changed, and whose rows are locked for that from the beginning.
         let mut own = BTreeSet::new();
-        let turned = link.transact(|link| take_turn(link, shared, request, &mut own))?;
+        let turned = link.transact(|link| take_turn(link, shared, request, &mut own, &mut locked));
+        locked();
+        let turned = turned?;
         shared.remember_attempts(&turned.effects, &request.reports);
         Ok(turned)
     }
@@ -96,10 +103,11 @@ fn take_turn(
     shared: &Shared,
     request: &TurnRequest,
     own: &mut BTreeSet<i64>,
+    locked: &mut impl FnMut(),
 ) -> Result<Turned, Failure> {
     let Opened { moment, rules } = open(link, shared, request.node, request.moment)?;
     let mut book = PgBook::new(link, shared, request.places.free);
-    let due = prefetch(&mut book, request, moment.now, own)?;
+    let due = prefetch(&mut book, request, moment.now, own, locked)?;
     let outdated = std::mem::take(&mut book.loaded.outdated);
     let mut turn = Turn::new(&mut book, &rules, moment, request.node, request.places);
     turn.expect(due.len() + request.reports.len());
@@ -121,7 +129,10 @@ fn take_turn(
     for (_, wakeup) in &due {
         turn.wake(*wakeup)?;
     }
-    turn.fill_places()?;
+    // Whoever claims nothing leaves the free places to those who do.
+    if request.limit > 0 {
+        turn.fill_places()?;
+    }
     let turned = turn.finish();
     check_book(&mut book, &turned.writes, own)?;
     let passed_over = book.loaded.passed_over;
@@ -157,6 +168,7 @@ fn prefetch(
     request: &TurnRequest,
     now: Timestamp,
     own: &BTreeSet<i64>,
+    locked: &mut impl FnMut(),
 ) -> Result<Vec<(i64, Wakeup)>, Failure> {
     let mut reported: Vec<i64> = request.reports.iter().map(|report| report.run.0).collect();
     reported.sort_unstable();
@@ -173,6 +185,7 @@ fn prefetch(
     // After the locks, so that the runs of a schedule have keys in the order of their numbers.
     asked.push(ask_block());
     let found = book.link.ask(asked)?;
+    locked();
     load::keep_schedules(book.link, &mut book.loaded, &found[0])?;
     load::keep_runs(&mut book.loaded, &found[1])?;
     let block = found.last().map(|rows| first(rows)).transpose()?.flatten();

@@ -11,11 +11,17 @@ use futures_executor::block_on;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
-use super::connect::{Target, described, is_passing};
+use super::connect::{Target, described, is_passing, unavailable};
 use crate::failure::Failure;
 
 /// A transaction that collided with another is tried so many times.
 const TRIES: usize = 5;
+
+/// Everything here is found by a key, however little the database knows about its tables yet: without this it
+/// reads a young table from end to end. The same plan serves every turn.
+const PLANS: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; \
+     SET enable_mergejoin = off; SET enable_bitmapscan = off; \
+     SET plan_cache_mode = force_generic_plan";
 
 /// A parameter that can wait to be sent.
 pub(super) type Param = Box<dyn ToSql + Sync + Send>;
@@ -112,7 +118,12 @@ impl Link {
         self.statements.clear();
         let target = self.target.clone();
         self.client = None;
-        self.client = Some(self.runtime.block_on(async move { target.connect().await })?);
+        let client = self.runtime.block_on(async move {
+            let client = target.connect().await?;
+            client.batch_execute(PLANS).await.map_err(unavailable)?;
+            Ok::<_, Failure>(client)
+        })?;
+        self.client = Some(client);
         Ok(())
     }
 

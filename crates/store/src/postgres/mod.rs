@@ -20,6 +20,7 @@ mod run_views;
 mod schedule_views;
 mod search;
 mod shared;
+mod split;
 mod upkeep;
 mod worker;
 mod workflow_views;
@@ -113,6 +114,8 @@ impl PostgresOptions {
 pub struct Postgres {
     shared: Arc<Shared>,
     turns: Workers,
+    /// What is due, while a turn with many reports settles them.
+    claims: Workers,
     commands: Workers,
     /// Leases are renewed beside everything else: a node that works hard is not dead.
     renewals: Workers,
@@ -146,6 +149,7 @@ impl Postgres {
         let node = Arc::new(AtomicI64::new(0));
         Ok(Postgres {
             turns: Workers::start("store-turns", vec![core()])?,
+            claims: Workers::start("store-claims", vec![core()])?,
             renewals: Workers::start("store-renewals", vec![core()])?,
             commands: Workers::start(
                 "store-commands",
@@ -221,7 +225,26 @@ impl Store for Postgres {
     }
 
     fn turn(&self, request: TurnRequest) -> Answered<'_, Turned> {
-        self.turns.ask(move |core| core.turn(&request))
+        let split::Split { settling, claiming, locked, is_locked } = match split::split(request) {
+            Ok(split) => split,
+            Err(whole) => return self.turns.ask(move |core| core.turn(&whole, || {})),
+        };
+        let settled = self.turns.ask(move |core| {
+            core.turn(&settling, || {
+                // The other half may have begun already.
+                let _ = locked.try_send(());
+            })
+        });
+        let claimed = self.claims.ask(move |core| {
+            // Also if the first half has failed.
+            let _ = is_locked.recv();
+            core.turn(&claiming, || {})
+        });
+        Box::pin(async move {
+            let (settled, claimed) = futures_util::future::join(settled, claimed).await;
+            // If one has failed the caller is in doubt about both, and finds out what is stored.
+            Ok(split::join(settled?, claimed?))
+        })
     }
 
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {
