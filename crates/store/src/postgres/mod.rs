@@ -2,6 +2,7 @@
 
 mod apply;
 mod book;
+mod certificates;
 mod check;
 mod connect;
 mod core;
@@ -16,6 +17,7 @@ mod run_views;
 mod schedule_views;
 mod search;
 mod shared;
+mod tls;
 mod upkeep;
 mod worker;
 mod workflow_views;
@@ -31,7 +33,6 @@ use engine::schedule::Override;
 use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
-use tokio_postgres::NoTls;
 
 use self::connect::Target;
 use self::core::Core;
@@ -66,7 +67,8 @@ pub enum PostgresClock {
 /// How a store is reached.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// `postgres://user:password@host:port/database`.
+    /// `postgres://user:password@host:port/database`, with parameters as libpq takes them, among them
+    /// `sslmode`, `sslrootcert` and several hosts with `target_session_attrs=read-write`.
     pub url: String,
     /// The schema that holds the tables. It is made if it is not there.
     pub schema: String,
@@ -167,7 +169,7 @@ impl Postgres {
 
 fn pool(target: &Target, size: usize) -> Result<Pool, Failure> {
     let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_config(target.config().clone(), NoTls, config);
+    let manager = Manager::from_config(target.config().clone(), target.tls(), config);
     let setup = target.setup().to_owned();
     let setup = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
         let setup = setup.clone();
