@@ -42,7 +42,10 @@ struct Wanted {
 /// The configuration that an address describes, and how its connections are encrypted.
 pub(super) fn read(url: &str) -> Result<(Config, Tls), Failure> {
     let (url, wanted) = split(url)?;
-    let mut config: Config = url.parse().map_err(|error| refused(&described(&error)))?;
+    let mut config: Config = url.parse().map_err(|error| {
+        let said = described(&error);
+        Failure::Unavailable(format!("the address of the database cannot be read: {said}"))
+    })?;
     // Nobody can listen at a Unix socket: PostgreSQL does not encrypt there.
     let is_local = config.get_hostaddrs().is_empty()
         && config.get_hosts().iter().all(|host| !matches!(host, Host::Tcp(_)));
@@ -189,7 +192,10 @@ impl TlsConnect<Socket> for Handshake {
 fn explained(error: io::Error, host: &str) -> io::Error {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let said = match inner {
-        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+        // The signature is bad if an authority has the name of the right one, and is another.
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        )) => {
             format!("the certificate of {host} is of an authority that `sslrootcert` does not name")
         }
         Some(rustls::Error::InvalidCertificate(
