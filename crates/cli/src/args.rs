@@ -12,6 +12,7 @@ const AFTER_HELP: &str = "\
 Exit codes: 0 done; 1 what was given is wrong or was refused (the message says where and what to do);
 2 the command line itself is wrong; 3 a file, folder or pipe failed, or no node could be reached.
 Environment: PUNCTUAL_URL (http://127.0.0.1:7878) and PUNCTUAL_TOKEN say which node is asked;
+PUNCTUAL_DB names the store of serve, doctor and backup;
 PUNCTUAL_TZDIR names a folder with another zone database.";
 
 /// A durable workflow scheduler in one binary.
@@ -38,13 +39,15 @@ pub(crate) enum Command {
     Run(remote::RunArgs),
     /// Workflows of a node
     Workflow(remote::WorkflowArgs),
+    /// Nodes that share a store
+    Node(remote::NodeArgs),
     /// Why a schedule or run did what it did, in sentences
     Explain(remote::ExplainArgs),
     /// Everything that is wrong with definitions, without a node
     Validate(remote::ValidateArgs),
     /// Publish definitions; with --plan, show what would change
     Apply(remote::ApplyArgs),
-    /// Check the store of a node that is stopped, and repair it
+    /// Check a store, and repair it; a node may only go on meanwhile on PostgreSQL
     Doctor(node::DoctorArgs),
     /// An online copy of a node's store
     Backup(node::BackupArgs),

@@ -9,6 +9,7 @@ mod clock;
 mod document;
 mod failure;
 mod next;
+mod place;
 mod node;
 mod store_file;
 mod terminal;
@@ -60,6 +61,7 @@ fn run(zones: calendar::Zones) -> Result<(), Failure> {
         Command::Schedule(args) => client::schedules(args, &mut out),
         Command::Run(args) => client::runs(args, &mut out),
         Command::Workflow(args) => client::workflows(args, &mut out),
+        Command::Node(args) => client::nodes(args, &mut out),
         Command::Explain(args) => client::explain(args, &mut out),
         Command::Validate(args) => validate::run(args, &zones, &mut out),
         Command::Apply(args) => client::apply(args, &zones, &mut out),

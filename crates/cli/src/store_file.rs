@@ -1,33 +1,18 @@
-//! The file of an embedded store: `--db`, `punctual doctor`, `punctual backup`.
+//! The care of a store: `punctual doctor`, `punctual backup`.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use calendar::Zones;
 use serde_json::json;
-use store::{Sqlite, SqliteOptions, Store as _};
+use store::{Finding, Sqlite, SqliteOptions, Store as _};
 
 use crate::args::node::{BackupArgs, DoctorArgs};
 use crate::clock;
 use crate::failure::Failure;
+use crate::place::{Place, Shared};
 use crate::terminal::{Cell, DIM, NOTE, OFF, columns};
 use crate::validate::counted;
-
-/// The file that `--db` names.
-pub(crate) fn path(db: &str) -> Result<PathBuf, Failure> {
-    if db.starts_with("postgres://") || db.starts_with("postgresql://") {
-        return Err(Failure::Mistake(format!(
-            "--db {db}: this version has the embedded store only\n  \
-             allowed: a file\n  try: --db ./punctual.db"
-        )));
-    }
-    let path = db.strip_prefix("sqlite:").unwrap_or(db);
-    let path = path.strip_prefix("//").unwrap_or(path);
-    if path.is_empty() {
-        return Err(Failure::Mistake("--db: no file is named\n  try: --db ./punctual.db".into()));
-    }
-    Ok(PathBuf::from(path))
-}
 
 /// Why a store cannot be used.
 pub(crate) fn failure(path: &Path, failure: &store::Failure) -> Failure {
@@ -42,19 +27,45 @@ pub(crate) fn failure(path: &Path, failure: &store::Failure) -> Failure {
 
 /// Runs `punctual doctor`.
 pub(crate) fn doctor(args: &DoctorArgs, zones: Zones, out: &mut dyn Write) -> Result<(), Failure> {
-    let path = existing(&args.db)?;
-    let store = Sqlite::open(&path, zones, SqliteOptions::default()).map_err(|why| match why {
+    let place = Place::read(&args.db)?;
+    let found = match &place {
+        Place::File(path) => check_file(path, zones, args.repair)?,
+        Place::Postgres(shared) => check_shared(shared, zones, args.repair)?,
+    };
+    tell(args, &place.to_string(), &found, out)
+}
+
+fn check_file(path: &Path, zones: Zones, repair: bool) -> Result<Vec<Finding>, Failure> {
+    existing(path)?;
+    let store = Sqlite::open(path, zones, SqliteOptions::default()).map_err(|why| match why {
         store::Failure::InUse(_) => Failure::Environment(format!(
             "{} is in use by a node: stop it first\n  \
              try: punctual backup --db {0} COPY, then punctual doctor --db COPY",
             path.display()
         )),
-        other => failure(&path, &other),
+        other => failure(path, &other),
     })?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let found = runtime
-        .block_on(store.check(clock::instant(), args.repair))
-        .map_err(|why| failure(&path, &why))?;
+    let found = runtime.block_on(store.check(clock::instant(), repair));
+    found.map_err(|why| failure(path, &why))
+}
+
+/// Nodes may be running meanwhile.
+fn check_shared(shared: &Shared, zones: Zones, repair: bool) -> Result<Vec<Finding>, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let store = shared.open(zones, None).await?;
+        let found = store.check(clock::instant(), repair).await;
+        found.map_err(|why| shared.failure(&why))
+    })
+}
+
+fn tell(
+    args: &DoctorArgs,
+    db: &str,
+    found: &[Finding],
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let left = found.iter().filter(|finding| !finding.repaired).count();
     if args.json {
         let findings: Vec<_> = found
@@ -67,7 +78,7 @@ pub(crate) fn doctor(args: &DoctorArgs, zones: Zones, out: &mut dyn Write) -> Re
                 })
             })
             .collect();
-        let told = json!({ "db": path, "findings": findings, "remaining": left });
+        let told = json!({ "db": db, "findings": findings, "remaining": left });
         serde_json::to_writer_pretty(&mut *out, &told).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
@@ -84,10 +95,9 @@ pub(crate) fn doctor(args: &DoctorArgs, zones: Zones, out: &mut dyn Write) -> Re
     out.flush()?;
     match left {
         0 if args.json => Ok(()),
-        0 => Ok(writeln!(out, "{}: everything holds together", path.display())?),
+        0 => Ok(writeln!(out, "{db}: everything holds together")?),
         left => Err(Failure::Mistake(format!(
-            "{}: {} left{}",
-            path.display(),
+            "{db}: {} left{}",
             counted(left, "finding"),
             if args.repair { "" } else { "\n  try: punctual doctor --repair" }
         ))),
@@ -96,7 +106,11 @@ pub(crate) fn doctor(args: &DoctorArgs, zones: Zones, out: &mut dyn Write) -> Re
 
 /// Runs `punctual backup`.
 pub(crate) fn backup(args: &BackupArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let from = existing(&args.db)?;
+    let from = match Place::read(&args.db)? {
+        Place::File(path) => path,
+        Place::Postgres(shared) => return Err(shared.no_copy(&args.to)),
+    };
+    existing(&from)?;
     let bytes = store::backup_file(&from, &args.to).map_err(|why| failure(&from, &why))?;
     if args.json {
         let told = json!({ "from": from, "to": args.to, "bytes": bytes });
@@ -106,10 +120,9 @@ pub(crate) fn backup(args: &BackupArgs, out: &mut dyn Write) -> Result<(), Failu
 }
 
 /// A store that has to be there already: nothing is made by looking at it.
-fn existing(db: &str) -> Result<PathBuf, Failure> {
-    let path = path(db)?;
+fn existing(path: &Path) -> Result<(), Failure> {
     if path.is_file() {
-        return Ok(path);
+        return Ok(());
     }
     Err(Failure::Environment(format!(
         "{}: there is no store\n  try: --db with the file that `punctual serve` uses",

@@ -1,8 +1,10 @@
 //! The clock: the only place that reads the time.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use store::Store;
 
 /// Where `now` comes from: the host, or a simulation.
 pub trait Clock: Send + Sync + 'static {
@@ -19,6 +21,35 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let now = Timestamp::now();
         Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+    }
+}
+
+/// The time as the store has it: a shared store's own clock decides, whatever this machine's shows.
+#[derive(Clone)]
+pub(crate) struct StoreClock {
+    machine: Arc<dyn Clock>,
+    store: Arc<dyn Store>,
+}
+
+impl StoreClock {
+    pub(crate) fn new(machine: Arc<dyn Clock>, store: Arc<dyn Store>) -> StoreClock {
+        StoreClock { machine, store }
+    }
+
+    /// By the store's clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        let now = self.machine.now();
+        now.checked_add(self.store.skew()).unwrap_or(now)
+    }
+
+    /// By this machine's clock.
+    pub(crate) fn machine_now(&self) -> Timestamp {
+        self.machine.now()
+    }
+
+    /// What this machine's clock shows at an instant of the store's.
+    pub(crate) fn on_machine(&self, at: Timestamp) -> Timestamp {
+        at.checked_sub(self.store.skew()).unwrap_or(at)
     }
 }
 

@@ -1,21 +1,23 @@
 //! The driver: sleeps until the earliest wakeup, a report or a nudge; takes a turn; performs what
-//! follows. Nothing it remembers is needed: after a crash the next life begins with what is stored.
+//! follows. Nothing it remembers is needed: after a crash, or when others have taken it for dead, the next
+//! life begins with what is stored.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::turn::{Effect, Places};
-use engine::{Moment, NodeId, RunKey};
+use engine::{Moment, NodeId};
 use jiff::{SignedDuration, Timestamp};
 use store::{Failure, Report, Store, TurnRequest, Turned};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
 use crate::alarm::Alarm;
-use crate::clock::Clock;
+use crate::clock::{Clock, StoreClock};
 use crate::dispatch::Dispatch;
 use crate::hub::{Hub, Nudge};
+use crate::lease::{Performed, Renewals};
 
 /// Wakeups that are claimed in one transaction: enough to share a commit, few enough not to make the
 /// first of them late.
@@ -34,21 +36,28 @@ const FINISH: Duration = Duration::from_secs(20);
 /// Drives one node.
 pub struct Driver {
     store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
+    clock: StoreClock,
     dispatch: Arc<dyn Dispatch>,
     hub: Arc<Hub>,
+    name: String,
     node: NodeId,
     /// Attempts at a time.
     capacity: usize,
     places: Places,
-    performed: HashSet<(RunKey, u32)>,
+    performed: Performed,
     /// Reports that are not committed yet.
     reports: Vec<Report>,
     next_wakeup: Option<Timestamp>,
+    /// By the store's clock.
     awake_since: Timestamp,
+    /// By this machine's clock.
     last_seen: Timestamp,
     /// What is stored is not known: the last commit's outcome, or an earlier life's.
     in_doubt: bool,
+    /// This life is over: others have taken the node for dead.
+    is_fenced: bool,
+    /// The store has not answered, and somebody was told.
+    is_cut_off: bool,
     stopping: bool,
 }
 
@@ -73,27 +82,42 @@ impl Driver {
         name: &str,
         capacity: usize,
     ) -> Result<Driver, Failure> {
+        let clock = StoreClock::new(clock, store.clone());
         let now = clock.now();
         let joined = store.join(name, Moment::new(now, now)).await?;
         tracing::info!(node = %joined.node, earlier_lives = joined.gone, "joined");
-        hub.set_node(joined.node);
+        hub.set_node(joined.node, capacity);
         Ok(Driver {
+            awake_since: awake_since(&*store, clock.now()).await,
+            last_seen: clock.machine_now(),
             store,
             clock,
             dispatch,
             hub,
+            name: name.to_owned(),
             node: joined.node,
             capacity,
             places: Places::new(capacity),
-            performed: HashSet::new(),
+            performed: Performed::default(),
             reports: Vec::new(),
             next_wakeup: joined.next_wakeup,
-            awake_since: now,
-            last_seen: now,
             // What an earlier life has left is not known: the first turn is taken at once.
             in_doubt: true,
+            is_fenced: false,
+            is_cut_off: false,
             stopping: false,
         })
+    }
+
+    /// What renews this node's lease, beside the driver.
+    pub fn renewals(&self) -> Renewals {
+        Renewals {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            hub: self.hub.clone(),
+            capacity: self.capacity,
+            performed: self.performed.clone(),
+        }
     }
 
     /// When to take the next turn, if nothing else happens.
@@ -110,7 +134,7 @@ impl Driver {
 
     /// How many attempts are going on.
     pub fn going_on(&self) -> usize {
-        self.performed.len()
+        self.performed.held().len()
     }
 
     /// Takes a report, to be committed with the next turn.
@@ -120,20 +144,17 @@ impl Driver {
 
     /// Notices how much time has passed. `alarm` is when it wanted to be woken.
     pub fn wake_up(&mut self, alarm: Option<Timestamp>) {
-        let now = self.clock.now();
-        // A node with more to do than it can is late, not asleep: it was seen a moment ago.
-        let awake = alarm.map(|alarm| alarm.max(self.last_seen));
-        if let Some(awake) = awake
-            && now.duration_since(awake) > ASLEEP
-        {
-            let seconds = now.duration_since(awake).as_secs();
+        let now = self.clock.machine_now();
+        let overslept = self.overslept(alarm);
+        if overslept > ASLEEP {
             tracing::warn!(
-                seconds,
+                seconds = overslept.as_secs(),
                 "was not awake, or the clock was set forward: what was due meanwhile follows catch_up"
             );
-            self.awake_since = now;
+            self.awake_since = self.clock.now();
         }
-        if self.last_seen.duration_since(now) > SET_BACK {
+        // A shared store has a clock of its own: what happens to this machine's is nothing to it.
+        if self.store.lease().is_none() && self.last_seen.duration_since(now) > SET_BACK {
             let seconds = self.last_seen.duration_since(now).as_secs();
             tracing::warn!(seconds, "the clock was set back: nothing that has run runs again");
             self.awake_since = self.awake_since.min(now);
@@ -141,26 +162,42 @@ impl Driver {
         self.last_seen = now;
     }
 
+    /// How long after its alarm the node wakes up, by this machine's clock.
+    fn overslept(&self, alarm: Option<Timestamp>) -> SignedDuration {
+        let now = self.clock.machine_now();
+        // A node with more to do than it can is late, not asleep: it was seen a moment ago.
+        let awake = alarm.map(|alarm| self.clock.on_machine(alarm).max(self.last_seen));
+        awake.map_or(SignedDuration::ZERO, |awake| now.duration_since(awake))
+    }
+
     /// One turn: reports and everything due are decided and committed, then performed.
+    /// A node that was taken for dead joins again first.
     pub async fn turn(&mut self) -> Result<Taken, Failure> {
+        if self.is_fenced {
+            self.join_again().await?;
+        }
         let now = self.clock.now();
         let reports = self.reports.clone();
         // A report may come twice, or for an attempt that is nobody's any more.
         let ended: HashSet<_> = reports.iter().map(|report| (report.run, report.token)).collect();
-        let still = self.performed.difference(&ended).count();
+        let still = self.performed.held().difference(&ended).count();
         let free = if self.stopping { 0 } else { self.capacity.saturating_sub(still) };
         let request = TurnRequest {
             moment: Moment::new(now, self.awake_since),
             node: self.node,
             limit: if self.stopping { 0 } else { CLAIMED },
             places: Places { free, ..self.places },
-            performed: self.in_doubt.then(|| self.performed.iter().copied().collect()),
+            performed: self.in_doubt.then(|| self.performed.all()),
             reports,
         };
         let committed = self.reports.len();
         self.hub.turning();
         match self.store.turn(request).await {
             Ok(turned) => Ok(self.committed(turned, committed)),
+            Err(Failure::Fenced) => {
+                self.fence();
+                Err(Failure::Fenced)
+            }
             Err(failure) => {
                 // Reports are kept: if they were committed after all, they will be refused.
                 self.doubt();
@@ -170,21 +207,53 @@ impl Driver {
     }
 
     fn committed(&mut self, turned: Turned, reports: usize) -> Taken {
+        let mut performed = self.performed.held();
         for report in self.reports.drain(..reports) {
-            self.performed.remove(&(report.run, report.token));
+            performed.remove(&(report.run, report.token));
         }
+        drop(performed);
         self.in_doubt = false;
         self.places = Places { free: self.capacity, ..turned.places };
         self.next_wakeup = turned.next_wakeup;
         if turned.taken_over > 0 {
             let attempts = turned.taken_over;
-            tracing::info!(attempts, "took over what a life before this one was doing");
+            tracing::info!(attempts, "took over what a node that is gone was doing");
         }
         self.hub.committed(&turned, self.next_wakeup());
         let taken =
             Taken { claimed: turned.claimed, refused: turned.refused, begun: turned.effects.len() };
         self.perform(turned.effects);
+        self.hub.metrics.going_on(self.going_on(), self.capacity);
         taken
+    }
+
+    /// This life is over. What it was performing is others' by now, and what it has to report as well.
+    fn fence(&mut self) {
+        let attempts = self.going_on();
+        tracing::warn!(
+            node = %self.node,
+            attempts,
+            "taken for dead: others do what this node was doing, and it joins again"
+        );
+        self.dispatch.abandon();
+        self.performed.held().clear();
+        self.reports.clear();
+        self.is_fenced = true;
+        self.doubt();
+        self.hub.set_not_ready("This node was taken for dead, and is joining again.");
+        self.hub.metrics.fenced();
+    }
+
+    async fn join_again(&mut self) -> Result<(), Failure> {
+        let now = self.clock.now();
+        let joined = self.store.join(&self.name, Moment::new(now, now)).await?;
+        tracing::info!(node = %joined.node, "joined again");
+        self.node = joined.node;
+        self.next_wakeup = joined.next_wakeup;
+        self.places = Places::new(self.capacity);
+        self.is_fenced = false;
+        self.hub.set_node(joined.node, self.capacity);
+        Ok(())
     }
 
     /// Performs effects, after their commit.
@@ -193,7 +262,7 @@ impl Driver {
             match effect {
                 Effect::Perform(perform) => {
                     let attempt = (perform.run, perform.token);
-                    if !self.performed.insert(attempt) {
+                    if !self.performed.held().insert(attempt) {
                         continue;
                     }
                     self.hub.performing(&perform, self.clock.now());
@@ -206,6 +275,19 @@ impl Driver {
 
     /// Drives until it is told to stop, and then until everything has ended or is handed back.
     pub async fn run(
+        self,
+        nudges: UnboundedReceiver<Nudge>,
+        reports: UnboundedReceiver<Report>,
+        stop: CancellationToken,
+    ) -> Result<(), Failure> {
+        let renewals = self.renewals();
+        tokio::select! {
+            ended = self.drive(nudges, reports, stop) => ended,
+            never = renewals.run() => match never {},
+        }
+    }
+
+    async fn drive(
         mut self,
         mut nudges: UnboundedReceiver<Nudge>,
         mut reports: UnboundedReceiver<Report>,
@@ -216,15 +298,16 @@ impl Driver {
         while !stop.is_cancelled() {
             let at = self.next_wakeup();
             if !self.has_more() {
+                let rings = at.map(|at| self.clock.on_machine(at));
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => break,
                     report = reports.recv() => self.reports.extend(report),
                     Some(nudge) = nudges.recv() => self.take_nudge(nudge),
-                    _ = alarm.wait_until(at) => {}
+                    _ = alarm.wait_until(rings) => {}
                 }
             }
-            self.wake_up(at);
+            self.notice_time(at).await;
             while let Ok(report) = reports.try_recv() {
                 self.reports.push(report);
             }
@@ -236,6 +319,16 @@ impl Driver {
         self.finish(&mut reports).await
     }
 
+    /// If it seems to have slept, a store with a clock of its own is asked first: perhaps this machine's
+    /// was set.
+    async fn notice_time(&mut self, alarm: Option<Timestamp>) {
+        let is_asked = self.store.lease().is_some() && self.overslept(alarm) > ASLEEP;
+        if is_asked && self.renewals().run_once().await.is_err() {
+            return;
+        }
+        self.wake_up(alarm);
+    }
+
     /// Takes to heart what the hub has told, before the next turn.
     pub fn take_nudge(&mut self, nudge: Nudge) {
         match nudge {
@@ -243,6 +336,9 @@ impl Driver {
             Nudge::Look => self.places.look = true,
             Nudge::Sooner => {}
             Nudge::Doubt => self.doubt(),
+            Nudge::Fenced(node) if node == self.node && !self.is_fenced => self.fence(),
+            // An earlier life: it has joined again since.
+            Nudge::Fenced(_) => {}
         }
     }
 
@@ -256,12 +352,20 @@ impl Driver {
     async fn turn_or_wait(&mut self, retry: Duration, stop: &CancellationToken) -> Duration {
         match self.turn().await {
             Ok(_) => {
-                self.hub.set_ready(true);
+                if std::mem::take(&mut self.is_cut_off) {
+                    tracing::info!("the store answers again");
+                }
+                self.hub.set_ready();
                 FIRST_RETRY
             }
+            Err(Failure::Fenced) => FIRST_RETRY,
             Err(failure) => {
-                self.hub.set_ready(false);
-                tracing::error!(%failure, "nothing can be decided; trying again in {retry:?}");
+                self.hub.set_not_ready(format!("Nothing can be decided: {failure}."));
+                if std::mem::replace(&mut self.is_cut_off, true) {
+                    tracing::debug!(%failure, "trying again in {retry:?}");
+                } else {
+                    tracing::error!(%failure, "nothing can be decided until the store answers again");
+                }
                 tokio::select! {
                     () = tokio::time::sleep(retry) => {}
                     () = stop.cancelled() => {}
@@ -274,11 +378,11 @@ impl Driver {
     /// Lets what is going on end; what does not is handed back, to be taken over by the next life.
     async fn finish(&mut self, reports: &mut UnboundedReceiver<Report>) -> Result<(), Failure> {
         self.stopping = true;
-        self.hub.set_ready(false);
+        self.hub.set_not_ready("The node is stopping.");
         let deadline = tokio::time::sleep(FINISH);
         tokio::pin!(deadline);
-        tracing::info!(attempts = self.performed.len(), "stopping");
-        while !self.performed.is_empty() {
+        tracing::info!(attempts = self.going_on(), "stopping");
+        while self.going_on() > 0 {
             if self.reports.is_empty() {
                 tokio::select! {
                     report = reports.recv() => self.reports.extend(report),
@@ -288,15 +392,30 @@ impl Driver {
             while let Ok(report) = reports.try_recv() {
                 self.reports.push(report);
             }
-            if let Err(failure) = self.turn().await {
-                tracing::error!(%failure, "what has ended cannot be stored: it will be repeated");
-                break;
+            match self.turn().await {
+                Ok(_) => {}
+                // Nothing is left that would be its own.
+                Err(Failure::Fenced) => break,
+                Err(failure) => {
+                    tracing::error!(%failure, "what has ended cannot be stored: it will be repeated");
+                    break;
+                }
             }
         }
-        if !self.performed.is_empty() {
-            tracing::warn!(attempts = self.performed.len(), "handed back");
+        if self.going_on() > 0 {
+            tracing::warn!(attempts = self.going_on(), "handed back");
         }
         self.dispatch.abandon();
         self.store.leave(self.node).await
     }
+}
+
+/// Since when somebody has been awake: this node since now, others that live for longer.
+async fn awake_since(store: &dyn Store, now: Timestamp) -> Timestamp {
+    if store.lease().is_none() {
+        return now;
+    }
+    let nodes = store.nodes().await.unwrap_or_default();
+    let alive = nodes.iter().filter(|node| node.lease_until.is_some_and(|until| until >= now));
+    alive.map(|node| node.started_at).fold(now, Timestamp::min)
 }

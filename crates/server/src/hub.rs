@@ -1,7 +1,7 @@
 //! Where the driver and the edges meet: commands go through here, and what happened is told from here.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use engine::turn::{Command, Effect, Notice, Perform};
 use engine::{Moment, NodeId};
@@ -10,7 +10,7 @@ use store::{CommandRequest, Commanded, Failure, Idempotency, Store, Turned};
 use tokio::sync::broadcast;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, StoreClock};
 use crate::metrics::Metrics;
 
 /// Notices that a slow listener may be behind.
@@ -25,20 +25,25 @@ pub enum Nudge {
     Look,
     /// Something is due sooner than the driver thinks.
     Sooner,
-    /// A command may have been committed, and what follows from it was lost with the answer.
+    /// A command may have been committed, and what follows from it was lost with the answer; or the
+    /// store does not answer, which a turn will show.
     Doubt,
+    /// This life of the node was taken for dead.
+    Fenced(NodeId),
 }
 
 /// Commands in, notices out.
 pub struct Hub {
     store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
+    clock: StoreClock,
     nudges: UnboundedSender<Nudge>,
     notices: broadcast::Sender<Arc<[Notice]>>,
     /// When the driver wakes up by itself, in milliseconds.
     wakes_at: AtomicI64,
     node: AtomicI64,
-    ready: AtomicBool,
+    capacity: AtomicU64,
+    /// Why nothing is driven, in words; nothing when all is well.
+    not_ready: RwLock<Option<String>>,
     /// Counters for `/metrics`.
     pub metrics: Metrics,
 }
@@ -51,13 +56,14 @@ impl Hub {
         nudges: UnboundedSender<Nudge>,
     ) -> Hub {
         Hub {
+            clock: StoreClock::new(clock, store.clone()),
             store,
-            clock,
             nudges,
             notices: broadcast::channel(BEHIND).0,
             wakes_at: AtomicI64::new(i64::MAX),
             node: AtomicI64::new(0),
-            ready: AtomicBool::new(false),
+            capacity: AtomicU64::new(0),
+            not_ready: RwLock::new(Some("The driver has not begun.".to_owned())),
             metrics: Metrics::default(),
         }
     }
@@ -67,7 +73,7 @@ impl Hub {
         &self.store
     }
 
-    /// Now.
+    /// Now, by the store's clock.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -82,32 +88,54 @@ impl Hub {
         let request = CommandRequest {
             command,
             moment: Moment::new(now, now),
-            node: NodeId(self.node.load(Ordering::Relaxed)),
+            node: self.node(),
             idempotency,
         };
+        let node = request.node;
         let mut commanded = match self.store.command(request).await {
             Ok(commanded) => commanded,
             Err(failure) => {
-                if let Failure::Unknown(_) = failure {
-                    let _ = self.nudges.send(Nudge::Doubt);
+                match failure {
+                    Failure::Unknown(_) => self.nudge(Nudge::Doubt),
+                    Failure::Fenced => self.nudge(Nudge::Fenced(node)),
+                    _ => {}
                 }
                 return Err(failure);
             }
         };
         self.tell(std::mem::take(&mut commanded.notices));
         let effects = std::mem::take(&mut commanded.effects);
-        let wakes_at = self.wakes_at.load(Ordering::Acquire);
-        let sooner = commanded.next_wakeup.is_some_and(|at| at.as_millisecond() < wakes_at);
-        // A driver that is gone performs nothing any more: the next life will.
-        if !effects.is_empty() {
-            let _ = self.nudges.send(Nudge::Effects(effects));
-        }
-        if commanded.look {
-            let _ = self.nudges.send(Nudge::Look);
-        } else if sooner {
-            let _ = self.nudges.send(Nudge::Sooner);
-        }
+        self.pass_on(effects, commanded.next_wakeup, commanded.look);
         Ok(commanded)
+    }
+
+    /// Tells the driver what there is to do, if it would not find out by itself.
+    pub(crate) fn pass_on(&self, effects: Vec<Effect>, next_wakeup: Option<Timestamp>, look: bool) {
+        let wakes_at = self.wakes_at.load(Ordering::Acquire);
+        let sooner = next_wakeup.is_some_and(|at| at.as_millisecond() < wakes_at);
+        if !effects.is_empty() {
+            self.nudge(Nudge::Effects(effects));
+        }
+        if look {
+            self.nudge(Nudge::Look);
+        } else if sooner {
+            self.nudge(Nudge::Sooner);
+        }
+    }
+
+    /// Wakes the driver up. One that is gone performs nothing any more: the next life will.
+    pub(crate) fn nudge(&self, nudge: Nudge) {
+        let _ = self.nudges.send(nudge);
+    }
+
+    /// The way to the driver, for those who must not hold the hub.
+    pub(crate) fn nudges(&self) -> UnboundedSender<Nudge> {
+        self.nudges.clone()
+    }
+
+    /// This life of the node.
+    pub(crate) fn node(&self) -> NodeId {
+        NodeId(self.node.load(Ordering::Relaxed))
     }
 
     /// What happens from now on.
@@ -115,18 +143,28 @@ impl Hub {
         self.notices.subscribe()
     }
 
-    /// Whether the store answers and the driver drives.
-    pub fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Relaxed)
+    /// Why the driver does not drive, in words; nothing when it does.
+    pub fn why_not_ready(&self) -> Option<String> {
+        self.not_ready.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set_ready(&self, ready: bool) {
-        self.ready.store(ready, Ordering::Relaxed);
+    pub(crate) fn set_ready(&self) {
+        *self.not_ready.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    pub(crate) fn set_node(&self, node: NodeId) {
+    pub(crate) fn set_not_ready(&self, why: impl Into<String>) {
+        *self.not_ready.write().unwrap_or_else(PoisonError::into_inner) = Some(why.into());
+    }
+
+    /// Attempts at a time.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_node(&self, node: NodeId, capacity: usize) {
+        self.capacity.store(capacity as u64, Ordering::Relaxed);
         self.node.store(node.0, Ordering::Relaxed);
-        self.set_ready(true);
+        self.set_ready();
     }
 
     /// While the driver takes a turn it does not know when it will sleep until: whoever commits

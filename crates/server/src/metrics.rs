@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use store::Turned;
@@ -47,6 +48,10 @@ pub struct Metrics {
     attempts: Counter,
     refused: Counter,
     taken_over: Counter,
+    renewals_failed: Counter,
+    fenced: Counter,
+    node_attempts: Gauge,
+    node_capacity: Gauge,
 }
 
 impl Default for Metrics {
@@ -59,6 +64,10 @@ impl Default for Metrics {
             attempts: Counter::default(),
             refused: Counter::default(),
             taken_over: Counter::default(),
+            renewals_failed: Counter::default(),
+            fenced: Counter::default(),
+            node_attempts: Gauge::default(),
+            node_capacity: Gauge::default(),
         }
     }
 }
@@ -77,6 +86,13 @@ impl Metrics {
         add("attempts", "Attempts that were begun", Box::new(self.attempts.clone()));
         add("reports_refused", "Reports that came too late", Box::new(self.refused.clone()));
         add("attempts_taken_over", "Attempts of dead nodes", Box::new(self.taken_over.clone()));
+        let failed = "Times that the node's lease could not be renewed";
+        add("renewals_failed", failed, Box::new(self.renewals_failed.clone()));
+        add("fenced", "Times that this node was taken for dead", Box::new(self.fenced.clone()));
+        let going_on = "Attempts that this node performs";
+        add("node_attempts", going_on, Box::new(self.node_attempts.clone()));
+        let capacity = "Attempts that this node performs at most";
+        add("node_capacity", capacity, Box::new(self.node_capacity.clone()));
     }
 
     pub(crate) fn turn(&self, turned: &Turned) {
@@ -92,6 +108,20 @@ impl Metrics {
         if let Some(due) = perform.due {
             self.lateness.observe(now.duration_since(due).as_secs_f64().max(0.0));
         }
+    }
+
+    /// How many attempts the node performs, of how many it could.
+    pub(crate) fn going_on(&self, attempts: usize, capacity: usize) {
+        self.node_attempts.set(attempts as i64);
+        self.node_capacity.set(capacity as i64);
+    }
+
+    pub(crate) fn renewal_failed(&self) {
+        self.renewals_failed.inc();
+    }
+
+    pub(crate) fn fenced(&self) {
+        self.fenced.inc();
     }
 
     pub(crate) fn notices(&self, notices: &[Notice]) {

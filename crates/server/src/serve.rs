@@ -192,7 +192,7 @@ fn dispatch(
 /// A node whose driver is gone is not ready any more, whatever ended it.
 async fn watch(hub: Arc<Hub>, driving: JoinHandle<Result<(), Failure>>) -> Result<(), Failure> {
     let ended = driving.await;
-    hub.set_ready(false);
+    hub.set_not_ready("The driver has stopped.");
     ended.unwrap_or_else(|error| {
         tracing::error!(%error, "the driver is gone: restart the node");
         Err(Failure::Unavailable(error.to_string()))

@@ -1,12 +1,32 @@
-//! Commands that have a store of their own: a node, the demo, and the care of a store file.
+//! Commands that have a store of their own: a node, the demo, and the care of a store.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+/// Which store.
+#[derive(Debug, Args)]
+pub(crate) struct DbArgs {
+    /// The store: a file, or a PostgreSQL that many nodes share (postgres://USER@HOST/DATABASE)
+    #[arg(
+        long,
+        value_name = "PATH|URL",
+        default_value = "./punctual.db",
+        env = "PUNCTUAL_DB",
+        hide_env_values = true
+    )]
+    pub(crate) db: String,
+    /// The schema of the PostgreSQL that holds the store
+    #[arg(long, value_name = "NAME", default_value = "punctual")]
+    pub(crate) schema: String,
+}
+
 /// `punctual serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Nodes that share a PostgreSQL share the work. Each says every third of its lease that it lives; what a
+node was doing whose lease has run out is taken over by the others. The database's clock decides.
+PUNCTUAL_DB keeps a password out of the list of processes.
 Environment: PUNCTUAL_TOKEN is the token that requests have to carry; without one the node listens on
 loopback addresses only. PUNCTUAL_LOG sets what is logged (debug, or store=debug,info).
 SIGTERM or Ctrl-C stops the node within 30 seconds: what goes on may end, the rest is handed back and
@@ -14,9 +34,12 @@ taken over at the next start. A second signal stops it at once.")]
 pub(crate) struct ServeArgs {
     /// A folder with definitions (*.yaml, *.yml, *.json): checked, then published at the start; they may run commands
     pub(crate) dir: Option<PathBuf>,
-    /// Where the store is
-    #[arg(long, value_name = "PATH", default_value = "./punctual.db")]
-    pub(crate) db: String,
+    /// Which store
+    #[command(flatten)]
+    pub(crate) db: DbArgs,
+    /// How long a node that shares its store may be silent before it is taken for dead
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    pub(crate) lease: String,
     /// The address of API and pages
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
     pub(crate) listen: String,
@@ -26,9 +49,9 @@ pub(crate) struct ServeArgs {
     /// Inner addresses that HTTP steps may reach: billing.internal:8080, 10.1.0.0/16
     #[arg(long, value_name = "LIST", default_value = "")]
     pub(crate) egress: String,
-    /// What the node is called
-    #[arg(long, value_name = "NAME", default_value = "punctual")]
-    pub(crate) node: String,
+    /// What the node is called [default: the host's name and the process id]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
     /// Attempts at a time
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) capacity: u32,
@@ -57,9 +80,9 @@ pub(crate) struct DemoArgs {
 /// `punctual doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// The store's file; no server may be using it
-    #[arg(long, value_name = "PATH", default_value = "./punctual.db")]
-    pub(crate) db: String,
+    /// Which store; no node may be using it, if it is a file
+    #[command(flatten)]
+    pub(crate) db: DbArgs,
     /// Mend what can be mended
     #[arg(long)]
     pub(crate) repair: bool,
@@ -73,9 +96,9 @@ pub(crate) struct DoctorArgs {
 pub(crate) struct BackupArgs {
     /// A new file for the copy
     pub(crate) to: PathBuf,
-    /// The store's file; a server may be using it
-    #[arg(long, value_name = "PATH", default_value = "./punctual.db")]
-    pub(crate) db: String,
+    /// Which store; a node may be using it
+    #[command(flatten)]
+    pub(crate) db: DbArgs,
     /// For programs
     #[arg(long)]
     pub(crate) json: bool,

@@ -164,6 +164,24 @@ pub(crate) enum WorkflowCommand {
     },
 }
 
+/// `punctual node …`.
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: NodeCommand,
+    /// For programs
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// `punctual node list`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeCommand {
+    /// The nodes that share a store, and what each is doing
+    List,
+}
+
 /// `punctual explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {

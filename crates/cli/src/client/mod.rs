@@ -3,6 +3,7 @@
 mod apply;
 mod explain;
 mod follow;
+mod nodes;
 mod plan;
 mod problem;
 mod runs;
@@ -14,6 +15,7 @@ mod workflows;
 
 pub(crate) use apply::apply;
 pub(crate) use explain::explain;
+pub(crate) use nodes::run as nodes;
 pub(crate) use runs::run as runs;
 pub(crate) use schedules::run as schedules;
 pub(crate) use workflows::run as workflows;

@@ -12,10 +12,11 @@ use store::Store;
 
 use super::feed::Feed;
 use super::signals::Signals;
-use super::{examples, groups_dir, logging, open, publish, runtime};
+use super::{examples, logging, publish, runtime};
 use crate::args::node::{DemoArgs, LogForm};
 use crate::clock;
 use crate::failure::Failure;
+use crate::place::{groups_dir, open_file};
 use crate::terminal::{BOLD, Cell, DIM, columns, duration};
 
 /// Where nobody watches, the demo ends after this: enough to see each example at work.
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &DemoArgs, zones: Zones, out: &mut dyn Write) -> Result<
     logging::start(LogForm::Text, "warn")?;
     let folder = tempfile::tempdir()?;
     let db = folder.path().join("demo.db");
-    let store = open(&db, zones)?;
+    let store = open_file(&db, zones)?;
     let definitions = examples::definitions(folder.path(), &store.rules())?;
     let options = ServerOptions {
         listen: ([127, 0, 0, 1], 0).into(),

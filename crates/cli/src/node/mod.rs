@@ -11,30 +11,14 @@ mod signals;
 pub(crate) use demo::run as demo;
 pub(crate) use serve::run as serve;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use calendar::Zones;
 use engine::definition::Definition;
 use engine::turn::{Answer, Command};
 use server::{Hub, declare_calendars};
-use store::{Sqlite, SqliteOptions};
 use tokio::runtime::Runtime;
 
 use crate::failure::Failure;
-
-/// Opens a store file, or makes a new one.
-fn open(path: &Path, zones: Zones) -> Result<Arc<Sqlite>, Failure> {
-    let store = Sqlite::open(path, zones, SqliteOptions::default());
-    store.map(Arc::new).map_err(|failure| crate::store_file::failure(path, &failure))
-}
-
-/// Beside the store: notes of the commands that are running, for the case that the node is killed.
-fn groups_dir(db: &Path) -> PathBuf {
-    let mut name = db.as_os_str().to_owned();
-    name.push("-commands");
-    PathBuf::from(name)
-}
 
 /// A definition with its text.
 struct Checked {

@@ -7,17 +7,17 @@ use std::path::Path;
 use calendar::Zones;
 use runners::{Egress, Policy};
 use server::serve::{Server, ServerOptions, StartError};
-use store::Store as _;
 
 use super::signals::Signals;
-use super::{folder, groups_dir, logging, open, publish, runtime};
+use super::{folder, logging, publish, runtime};
 use crate::args::node::ServeArgs;
 use crate::failure::Failure;
-use crate::store_file;
+use crate::place::{Place, lease};
 
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
-    let db = store_file::path(&args.db)?;
+    let place = Place::read(&args.db)?;
+    let lease = lease(&args.lease)?;
     let listen = address(&args.listen)?;
     let egress: Egress =
         args.egress.parse().map_err(|error| Failure::Mistake(format!("--egress: {error}")))?;
@@ -26,35 +26,37 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
     if token.is_none() && !listen.ip().is_loopback() {
         return Err(refused_without_token(listen));
     }
-    let store = open(&db, zones)?;
+    let runtime = runtime()?;
+    let store = runtime.block_on(place.open(zones, lease))?;
     let definitions = match &args.dir {
         Some(dir) => folder::definitions(dir, &store.rules())?,
         None => Vec::new(),
     };
-    end_orphans(&groups_dir(&db))?;
+    let groups_dir = place.groups_dir();
+    end_orphans(&groups_dir)?;
     let options = ServerOptions {
         listen,
         token,
         runners: Policy {
             allow_exec: args.allow_exec,
             egress,
-            groups_dir: Some(groups_dir(&db)),
+            groups_dir: Some(groups_dir),
             ..Policy::default()
         },
         trusted: definitions.iter().map(|checked| checked.definition.clone()).collect(),
-        node: args.node.clone(),
+        node: args.node.clone().unwrap_or_else(own_name),
         capacity: args.capacity as usize,
         ..ServerOptions::new(store)
     };
     let without_token = options.token.is_none();
-    runtime()?.block_on(async {
+    runtime.block_on(async {
         let mut signals = Signals::new()?;
         let server = Server::start(options).await.map_err(not_started)?;
         publish(server.hub(), definitions).await?;
         if without_token {
             tracing::info!("no token: only this machine is listened to (PUNCTUAL_TOKEN sets one)");
         }
-        tracing::info!(url = %format!("http://{}", server.address()), db = %db.display(), "ready");
+        tracing::info!(url = %format!("http://{}", server.address()), db = %place, "ready");
         let signal = signals.next().await;
         tracing::info!("{signal}: stopping; again to stop at once");
         signals.force();
@@ -62,6 +64,13 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         tracing::info!("stopped");
         Ok(())
     })
+}
+
+/// No two processes that run at the same time share it.
+fn own_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "punctual" } else { host.trim() };
+    format!("{host}-{}", std::process::id())
 }
 
 /// Commands of a node that was killed end before others begin.

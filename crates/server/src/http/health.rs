@@ -34,8 +34,8 @@ async fn healthz() -> &'static str {
 #[utoipa::path(get, path = "/readyz", tag = "node",
     responses((status = 200, body = String), (status = 503, body = Problem)))]
 async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
-    if !app.hub().is_ready() {
-        return Err(Problem::unavailable("The driver is not driving."));
+    if let Some(why) = app.hub().why_not_ready() {
+        return Err(Problem::unavailable(why));
     }
     stats(&app).await.map(|_| "ok")
 }
@@ -46,10 +46,11 @@ async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
         (status = 503, body = Problem)))]
 async fn metrics(State(app): State<App>) -> Answered {
     let stats = stats(&app).await?;
+    let nodes = app.store().nodes().await?.len();
     let mut text = String::new();
     let unwritten = |_| Problem::unavailable("The figures cannot be written.");
     encode(&mut text, app.registry()).map_err(unwritten)?;
-    let rest = gauges(&stats);
+    let rest = gauges(&stats, nodes as u64);
     let end = text.rfind("# EOF").unwrap_or(text.len());
     text.insert_str(end, &rest);
     Ok(with_type(OPEN_METRICS, text))
@@ -68,7 +69,7 @@ async fn stats(app: &App) -> Result<Stats, Problem> {
 }
 
 /// What is read from the store, not counted.
-fn gauges(stats: &Stats) -> String {
+fn gauges(stats: &Stats, nodes: u64) -> String {
     let mut text = String::new();
     let schedules = Status::ALL.map(|status| (status.name(), of(&stats.schedules, status)));
     labelled(&mut text, "punctual_schedules", "Schedules by status", &schedules);
@@ -78,6 +79,7 @@ fn gauges(stats: &Stats) -> String {
     for (name, help, value) in [
         ("punctual_due_backlog", "Wakeups that are due and not claimed", stats.due),
         ("punctual_workflows", "Workflows", stats.workflows),
+        ("punctual_nodes", "Nodes that share the store", nodes),
         ("punctual_store_bytes", "Size of the store", stats.bytes),
     ] {
         let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}");

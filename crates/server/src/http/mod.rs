@@ -9,6 +9,7 @@ mod calendars;
 mod connections;
 pub mod cursor;
 mod health;
+mod nodes;
 mod openapi;
 pub mod path;
 pub mod problem;
@@ -135,6 +136,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(workflows::routes())
         .merge(runs::routes())
         .merge(calendars::routes())
+        .merge(nodes::routes())
         .merge(stats::routes())
         .merge(stream::routes());
     OpenApiRouter::with_openapi(openapi::head())

@@ -20,7 +20,7 @@ async fn every_documented_route_answers() {
         POST /schedules/{id}/revive, POST /schedules/{id}/trigger, GET /schedules/{id}/next, \
         GET /schedules/{id}/occurrences, GET /schedules/{id}/explain, \
         PUT DELETE /schedules/{id}/occurrences/{nominal}, POST /schedules/{id}/backfill, \
-        POST /preview, GET /schedules.ics, GET /stream";
+        POST /preview, GET /schedules.ics, GET /stream, GET /nodes, GET /stats";
     for route in schedules.split(", ") {
         let mut words: Vec<&str> = route.split(' ').collect();
         let path = format!("/api/v1{}", words.pop().unwrap());

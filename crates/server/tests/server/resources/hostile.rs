@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::node::{Node, Reply};
+use crate::harness::{Node, Reply};
 
 /// Far beyond what any of these takes: what hangs fails.
 const SOON: Duration = Duration::from_secs(10);
@@ -52,8 +52,8 @@ async fn definitions_are_refused_and_nothing_is_stored() {
         }
         let Some(bytes) = generated(&case["input"]) else { continue };
         seen += 1;
-        let reply = in_time(node.yaml("/workflows?publish=true", bytes)).await;
-        let stored = node.get("/workflows").await.expect(200)["total"].as_u64();
+        let reply = in_time(node.yaml("/api/v1/workflows?publish=true", bytes)).await;
+        let stored = node.get("/api/v1/workflows").await.expect(200)["total"].as_u64();
         match &*id {
             // A byte order mark, and a cron that never fires: taken, the latter with a word about it.
             "h023" => drop(reply.expect(201)),
@@ -63,7 +63,7 @@ async fn definitions_are_refused_and_nothing_is_stored() {
             }
             _ => {
                 assert!([400, 413, 422].contains(&reply.status), "{id}: {reply:?}");
-                reply.problem(reply.status);
+                reply.whole_problem(reply.status);
                 assert!(stored <= Some(1), "{id} is stored");
             }
         }
@@ -78,7 +78,7 @@ async fn an_rrule_that_counts_too_far_is_refused() {
 triggers: [{id: t, type: schedule, rrule: 'FREQ=DAILY;COUNT=9223372036854775808'}]
 steps: []
 ";
-    let problem = in_time(node.yaml("/workflows?publish=true", text)).await.problem(422);
+    let problem = in_time(node.yaml("/api/v1/workflows?publish=true", text)).await.whole_problem(422);
     assert_eq!(problem["errors"][0]["path"], "triggers[0].rrule", "{problem}");
     assert_eq!(problem["errors"][0]["line"], 2);
 }
@@ -87,7 +87,7 @@ steps: []
 async fn a_window_that_closes_before_it_opens_is_a_night_shift() {
     let node = Node::start().await;
     let spec = json!({"hours": {"mon": [["17:00", "09:00"]]}}).to_string();
-    let put = node.send_as(Method::PUT, "/calendars/night", "application/json", spec);
+    let put = node.send_as(Method::PUT, "/api/v1/calendars/night", "application/json", spec);
     assert_eq!(in_time(put).await.expect(201)["hours_per_day"], 16.0);
 }
 
@@ -98,17 +98,17 @@ async fn calendars_of_any_size_are_answered_soon() {
         let holidays: Vec<String> =
             (0..dates).map(|at| format!("{}-01-01", 1900 + at % 200)).collect();
         let spec = json!({ "holidays": holidays }).to_string();
-        let put = node.send_as(Method::PUT, "/calendars/big", "application/json", spec);
-        in_time(put).await.problem(status);
+        let put = node.send_as(Method::PUT, "/api/v1/calendars/big", "application/json", spec);
+        in_time(put).await.whole_problem(status);
     }
     // As many as are taken, all of them different.
     let first: jiff::civil::Date = "1990-01-01".parse().unwrap();
     let days = std::iter::successors(Some(first), |date| date.tomorrow().ok());
     let holidays: Vec<String> = days.take(10_000).map(|date| date.to_string()).collect();
     let spec = json!({ "holidays": holidays }).to_string();
-    let put = node.send_as(Method::PUT, "/calendars/big", "application/json", spec);
+    let put = node.send_as(Method::PUT, "/api/v1/calendars/big", "application/json", spec);
     in_time(put).await.expect(201);
-    let holidays = in_time(node.get("/calendars/big/holidays?year=2000")).await.expect(200);
+    let holidays = in_time(node.get("/api/v1/calendars/big/holidays?year=2000")).await.expect(200);
     assert_eq!(holidays["holidays"].as_array().unwrap().len(), 366);
-    assert_eq!(node.get("/calendars").await.expect(200)["total"], 1);
+    assert_eq!(node.get("/api/v1/calendars").await.expect(200)["total"], 1);
 }

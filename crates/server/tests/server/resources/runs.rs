@@ -6,7 +6,7 @@ use engine::turn::{Answer, Command, NewRun, Places};
 use serde_json::{Value, json};
 use store::{CommandRequest, TurnRequest};
 
-use crate::node::{Node, open};
+use crate::harness::{Node, open};
 
 const QUICK: &str = "name: quick\nversion: 7\nsteps: [{id: a, type: noop}, {id: b, type: noop}]\n";
 const BAD: &str = "name: bad
@@ -72,7 +72,7 @@ async fn a_failed_run_says_where_and_is_tried_again() {
         (json!({"from": "failed"}), ["skipped", "failed", "pending"]),
         (json!({"from": "start"}), ["completed", "failed", "pending"]),
     ] {
-        let reply = node.post(&format!("/runs/{id}/retry"), body).await;
+        let reply = node.post(&format!("/api/v1/runs/{id}/retry"), body).await;
         let again = reply.expect(201);
         let new = again["id"].as_str().unwrap();
         assert_eq!(reply.header("location"), Some(&*format!("/api/v1/runs/{new}")));
@@ -92,7 +92,7 @@ async fn lists_are_filtered_and_paged() {
         node.ended(&id).await;
         ids.insert(0, id);
     }
-    let created = node.get(&format!("/runs/{}", ids[0])).await.json()["created_at"].clone();
+    let created = node.get(&format!("/api/v1/runs/{}", ids[0])).await.json()["created_at"].clone();
     let since = created.as_str().unwrap().to_owned();
     for (query, expected) in [
         (String::new(), vec![0, 1, 2]),
@@ -111,7 +111,7 @@ async fn lists_are_filtered_and_paged() {
             let mut cursor = String::new();
             loop {
                 let page =
-                    node.get(&format!("/runs?limit={limit}&{query}{cursor}")).await.expect(200);
+                    node.get(&format!("/api/v1/runs?limit={limit}&{query}{cursor}")).await.expect(200);
                 let items = page["items"].as_array().unwrap();
                 found.extend(items.iter().map(|run| run["id"].as_str().unwrap().to_owned()));
                 match page["next_cursor"].as_str() {
@@ -134,9 +134,9 @@ async fn lists_are_filtered_and_paged() {
         "cursor=zzz",
         "stauts=failed",
     ] {
-        node.get(&format!("/runs?{query}")).await.problem(400);
+        node.get(&format!("/api/v1/runs?{query}")).await.whole_problem(400);
     }
-    node.get("/runs?workflow=nobody").await.problem(404);
+    node.get("/api/v1/runs?workflow=nobody").await.whole_problem(404);
 }
 
 #[tokio::test]
@@ -160,21 +160,21 @@ async fn wrong_states_and_unknown_runs() {
         ("cancel", json!({"why": "x"}), 422, "unknown field"),
         ("cancel", json!({"reason": "x".repeat(2_000)}), 422, "too long"),
     ] {
-        let problem = node.post(&format!("/runs/{id}/{verb}"), body).await.problem(status);
+        let problem = node.post(&format!("/api/v1/runs/{id}/{verb}"), body).await.whole_problem(status);
         assert!(problem["detail"].as_str().unwrap().contains(detail), "{problem}");
     }
     for run in ["sched-9-n0-rc0", "nobody", "%00", "019a8f00-1234-7abc-8def-0123456789ab"] {
-        node.get(&format!("/runs/{run}")).await.problem(404);
+        node.get(&format!("/api/v1/runs/{run}")).await.whole_problem(404);
         let body = json!({"resolution": "applied"});
-        node.post(&format!("/runs/{run}/resolve"), body).await.problem(404);
-        node.post(&format!("/runs/{run}/cancel"), Value::Null).await.problem(404);
+        node.post(&format!("/api/v1/runs/{run}/resolve"), body).await.whole_problem(404);
+        node.post(&format!("/api/v1/runs/{run}/cancel"), Value::Null).await.whole_problem(404);
     }
 }
 
 /// Leaves a run behind whose node is gone in the middle of a step that must not be repeated.
-async fn abandoned(folder: &std::path::Path) -> String {
+async fn abandoned(ground: &Ground) -> String {
     let text = "name: once\nsteps: [{id: a, type: noop, idempotent: false}, {id: b, type: noop}]\n";
-    let store = open(folder);
+    let store = ground.open_with(|options| options.lease = SignedDuration::from_secs(1)).await;
     let now = server::Clock::now(&server::SystemClock);
     let moment = Moment::new(now, now);
     let node = store.join("gone", moment).await.unwrap().node;
@@ -204,14 +204,14 @@ async fn a_person_says_what_became_of_an_unknown_end() {
         ("did_not_happen", "succeeded", "completed"),
         ("failed", "failed", "failed"),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let id = abandoned(folder.path()).await;
-        let node = Node::start_in(folder, |_| {}).await;
-        let run = node.until(&id, |status| status == engine::run::RunStatus::Suspended).await;
+        let ground = Ground::new();
+        let id = abandoned(&ground).await;
+        let node = Node::start_on(ground, |_| {}).await;
+        let run = node.run_until(&id, |status| status == engine::run::RunStatus::Suspended).await;
         assert_eq!(run["steps"][0]["status"], "suspended");
         assert!(run["steps"][0]["reason"].as_str().unwrap().contains("must not be repeated"));
         let body = json!({"resolution": resolution});
-        node.post(&format!("/runs/{id}/resolve"), body).await.expect(200);
+        node.post(&format!("/api/v1/runs/{id}/resolve"), body).await.expect(200);
         let run = node.ended(&id).await;
         assert_eq!((&run["status"], &run["steps"][0]["status"]), (&json!(status), &json!(first)));
         node.server.stop().await.unwrap();

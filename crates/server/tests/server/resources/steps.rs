@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::lifeline::Lifeline;
-use crate::node::Node;
+use crate::harness::Node;
 use crate::peer::Peer;
 
 #[tokio::test]
@@ -42,8 +42,7 @@ async fn a_request_that_keeps_failing_fails_the_run() {
 
 #[tokio::test]
 async fn requests_go_only_where_they_may() {
-    let folder = tempfile::tempdir().unwrap();
-    let node = Node::start_in(folder, |options| options.runners.egress = Default::default()).await;
+    let node = Node::start_with(|options| options.runners.egress = Default::default()).await;
     let peer = Peer::failing(0).await;
     let url = peer.url();
     let text =
@@ -58,7 +57,7 @@ async fn a_command_runs_with_the_payload() {
     let node = Node::start().await;
     node.publish("name: t\nsteps: [{id: a, type: exec, command: [cat]}]\n").await;
     let payload = json!({"payload": {"order": 7}});
-    let run = node.post("/workflows/t/runs", payload).await.expect(201);
+    let run = node.post("/api/v1/workflows/t/runs", payload).await.expect(201);
     let run = node.ended(run["id"].as_str().unwrap()).await;
     assert_eq!(run["status"], "succeeded", "{run}");
     assert!(run["output"].to_string().contains("order"), "{run}");
@@ -73,12 +72,12 @@ async fn a_cancelled_command_ends_with_all_it_started() {
     node.publish(&text).await;
     let id = node.run("t").await;
     lifeline.held().await;
-    let running = node.get(&format!("/runs/{id}")).await.expect(200);
+    let running = node.get(&format!("/api/v1/runs/{id}")).await.expect(200);
     assert_eq!(
         (&running["status"], &running["steps"][0]["status"]),
         (&json!("running"), &json!("running"))
     );
-    let cancelled = node.post(&format!("/runs/{id}/cancel"), json!({"reason": "enough"})).await;
+    let cancelled = node.post(&format!("/api/v1/runs/{id}/cancel"), json!({"reason": "enough"})).await;
     cancelled.expect(200);
     lifeline.released().await;
     let run = node.ended(&id).await;
@@ -87,5 +86,5 @@ async fn a_cancelled_command_ends_with_all_it_started() {
         (&json!("cancelled"), &json!("cancelled"))
     );
     assert_eq!(run["error"]["message"], "cancelled by api: enough");
-    node.post(&format!("/runs/{id}/cancel"), Value::Null).await.problem(400);
+    node.post(&format!("/api/v1/runs/{id}/cancel"), Value::Null).await.whole_problem(400);
 }

@@ -1,10 +1,8 @@
-//! The API of a real node: a server on loopback over SQLite in a temporary folder.
-#![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
+//! Schedules, and what holds for the whole API.
 
 mod batch;
 mod document;
 mod explain;
-mod harness;
 mod hostile;
 mod idempotency;
 mod limits;

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use calendar::Zones;
+use engine::RunId;
 use engine::definition::ReadContext;
-use engine::turn::{Answer, Command};
+use engine::run::RunStatus;
+use engine::turn::{Answer, Command, Notice};
 use reqwest::{Method, Response};
 use serde_json::Value;
 use server::serve::{Server, ServerOptions};
-use store::{Sqlite, SqliteOptions, Store};
-use tempfile::TempDir;
+
+use crate::ground::Ground;
 
 /// Nothing takes so long on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,7 +22,7 @@ pub(crate) struct Node {
     pub(crate) server: Server,
     pub(crate) client: reqwest::Client,
     pub(crate) token: Option<String>,
-    folder: TempDir,
+    pub(crate) ground: Ground,
 }
 
 /// What came back.
@@ -37,26 +39,35 @@ impl Reply {
         Reply { status, headers, text: response.text().await.unwrap() }
     }
 
-    /// The body as JSON.
+    /// The body as JSON; null if there is none.
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+        match &*self.text {
+            "" => Value::Null,
+            text => serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {self:?}")),
+        }
     }
 
-    /// Insists on the status; the body as JSON, or null if there is none.
+    /// Insists on the status; the body as JSON.
     #[track_caller]
     pub(crate) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
-        if self.text.is_empty() { Value::Null } else { self.json() }
+        self.json()
     }
 
     /// Insists on a problem with the status; its detail.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16) -> String {
-        assert_eq!(self.status, status, "{}", self.text);
+        self.whole_problem(status)["detail"].as_str().unwrap().to_owned()
+    }
+
+    /// Insists on a problem with the status; all of it.
+    #[track_caller]
+    pub(crate) fn whole_problem(&self, status: u16) -> Value {
+        let problem = self.expect(status);
         assert_eq!(self.header("content-type"), Some("application/problem+json"));
-        let body = self.json();
-        assert_eq!(body["status"], status);
-        body["detail"].as_str().unwrap().to_owned()
+        assert_eq!(problem["status"], status);
+        assert!(!problem["detail"].as_str().unwrap().is_empty(), "{problem}");
+        problem
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -70,31 +81,33 @@ pub(crate) const NOOP: &str = "name: nothing\nsteps: [{id: a, type: noop}]\n";
 pub(crate) const SLOW: &str = "name: slow\nsteps: [{id: a, type: exec, command: [sleep, '600']}]\n";
 
 impl Node {
+    /// A node that may run commands and send requests to this machine, on a store of its own.
     pub(crate) async fn start() -> Node {
         Node::start_with(|_| {}).await
     }
 
     pub(crate) async fn start_with(change: impl FnOnce(&mut ServerOptions)) -> Node {
-        Node::start_in(tempfile::tempdir().unwrap(), change).await
+        Node::start_on(Ground::new(), change).await
     }
 
     /// Stops in order and begins another life over the same store.
     pub(crate) async fn restart(self) -> Node {
-        let Node { server, folder, client, .. } = self;
+        let Node { server, ground, client, .. } = self;
         drop(client);
         tokio::time::timeout(PATIENCE, server.stop()).await.unwrap().unwrap();
-        Node::start_in(folder, |_| {}).await
+        Node::start_on(ground, |_| {}).await
     }
 
-    async fn start_in(folder: TempDir, change: impl FnOnce(&mut ServerOptions)) -> Node {
-        let store = open(&folder);
-        let mut options = ServerOptions::new(store);
+    /// On a store that may be there already, and that others may share.
+    pub(crate) async fn start_on(ground: Ground, change: impl FnOnce(&mut ServerOptions)) -> Node {
+        let mut options = ServerOptions::new(ground.open().await);
         options.listen.set_port(0);
         options.runners.allow_exec = true;
+        options.runners.egress = "127.0.0.0/8".parse().unwrap();
         change(&mut options);
         let token = options.token.clone();
         let server = Server::start(options).await.unwrap();
-        Node { server, client: reqwest::Client::new(), token, folder }
+        Node { server, client: reqwest::Client::new(), token, ground }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -151,6 +164,55 @@ impl Node {
         }
     }
 
+    /// Sends a text of a type.
+    pub(crate) async fn send_as(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: impl Into<reqwest::Body>,
+    ) -> Reply {
+        send(self.request(method, path).header("content-type", content_type).body(body)).await
+    }
+
+    pub(crate) async fn yaml(&self, path: &str, body: impl Into<reqwest::Body>) -> Reply {
+        self.send_as(Method::POST, path, "application/yaml", body).await
+    }
+
+    /// Publishes a definition; its id.
+    pub(crate) async fn publish(&self, text: &str) -> String {
+        let reply = self.yaml("/api/v1/workflows?publish=true", text.to_owned()).await;
+        assert!(reply.status == 201 || reply.status == 200, "{}", reply.text);
+        reply.json()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Starts the workflow by hand; the run's id.
+    pub(crate) async fn run(&self, workflow: &str) -> String {
+        let path = format!("/api/v1/workflows/{workflow}/runs");
+        let run = self.post(&path, Value::Null).await.expect(201);
+        run["id"].as_str().unwrap().to_owned()
+    }
+
+    /// The run once it has come to a status that is wanted.
+    pub(crate) async fn run_until(&self, run: &str, wanted: impl Fn(RunStatus) -> bool) -> Value {
+        let mut notices = self.server.hub().listen();
+        let id: RunId = run.parse().unwrap();
+        loop {
+            let detail = self.server.hub().store().run(id.clone()).await.unwrap().unwrap();
+            if wanted(detail.view.run.status) {
+                return self.get(&format!("/api/v1/runs/{run}")).await.expect(200);
+            }
+            let about =
+                |notice: &Notice| matches!(notice, Notice::Run { id: known, .. } if *known == id);
+            while !notices.recv().await.unwrap().iter().any(about) {}
+        }
+    }
+
+    /// The run when it has ended.
+    pub(crate) async fn ended(&self, run: &str) -> Value {
+        self.run_until(run, RunStatus::has_ended).await
+    }
+
     /// Publishes a workflow without the API; its id.
     pub(crate) async fn workflow(&self, source: &str) -> String {
         let (hub, zones) = (self.server.hub(), Zones::bundled());
@@ -170,9 +232,4 @@ impl Node {
 
 pub(crate) async fn send(request: reqwest::RequestBuilder) -> Reply {
     Reply::read(request.send().await.unwrap()).await
-}
-
-pub(crate) fn open(folder: &TempDir) -> Arc<dyn Store> {
-    let path = folder.path().join("punctual.db");
-    Arc::new(Sqlite::open(&path, Zones::bundled(), SqliteOptions::default()).unwrap())
 }

@@ -11,8 +11,9 @@ use engine::{NodeId, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
 use server::upkeep::{Retention, ZoneRelease};
 use server::{Clock, Hub};
-use store::{Report, RunQuery, Store, TurnRequest};
-use tempfile::TempDir;
+use store::{PostgresClock, Report, RunQuery, Store, TurnRequest};
+
+use crate::ground::Ground;
 
 /// A clock that is set by hand.
 #[derive(Default)]
@@ -29,18 +30,18 @@ struct House {
     hub: Hub,
     clock: Arc<ByHand>,
     node: NodeId,
-    _folder: TempDir,
+    _ground: Ground,
 }
 
 impl House {
     async fn new() -> House {
-        let folder = tempfile::tempdir().unwrap();
-        let store = crate::node::open(folder.path());
+        let ground = Ground::new();
+        let store = ground.open_with(|options| options.clock = PostgresClock::Caller).await;
         let clock = Arc::new(ByHand::default());
         let (nudges, _) = tokio::sync::mpsc::unbounded_channel();
         let node = store.join("node", moment(clock.now())).await.unwrap().node;
         let hub = Hub::new(store, clock.clone(), nudges);
-        House { hub, clock, node, _folder: folder }
+        House { hub, clock, node, _ground: ground }
     }
 
     fn store(&self) -> &Arc<dyn Store> {

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::node::{Node, send};
+use crate::harness::{Node, send};
 
 const HOURLY: &str = "name: report
 version: 3
@@ -19,7 +19,7 @@ steps: [{id: a, type: noop}]
 #[tokio::test]
 async fn a_definition_is_saved_published_and_shown() {
     let node = Node::start().await;
-    let reply = node.yaml("/workflows", HOURLY).await;
+    let reply = node.yaml("/api/v1/workflows", HOURLY).await;
     let saved = reply.expect(201);
     let id = saved["id"].as_str().unwrap();
     assert_eq!(reply.header("location"), Some(&*format!("/api/v1/workflows/{id}")));
@@ -28,11 +28,11 @@ async fn a_definition_is_saved_published_and_shown() {
         json!({"id": id, "name": "report", "version": 3, "revision": 1, "status": "draft",
             "changed": true, "problems": []})
     );
-    assert_eq!(node.yaml("/workflows", HOURLY).await.expect(200)["changed"], false);
-    let published = node.post("/workflows/report/publish", Value::Null).await.expect(200);
+    assert_eq!(node.yaml("/api/v1/workflows", HOURLY).await.expect(200)["changed"], false);
+    let published = node.post("/api/v1/workflows/report/publish", Value::Null).await.expect(200);
     assert_eq!(published["status"], "published");
 
-    for path in [format!("/workflows/{id}"), "/workflows/report".to_owned()] {
+    for path in [format!("/api/v1/workflows/{id}"), "/api/v1/workflows/report".to_owned()] {
         let shown = node.get(&path).await.expect(200);
         for (key, value) in [
             ("id", json!(id)),
@@ -59,7 +59,7 @@ async fn a_definition_is_saved_published_and_shown() {
         assert_eq!(triggers[1]["schedule_id"], Value::Null);
         assert_eq!(shown["definition"]["steps"][0]["id"], "a");
     }
-    let list = node.get("/workflows?limit=1").await.expect(200);
+    let list = node.get("/api/v1/workflows?limit=1").await.expect(200);
     assert_eq!((&list["total"], &list["items"][0]["name"]), (&json!(1), &json!("report")));
 }
 
@@ -69,7 +69,7 @@ async fn json_is_taken_as_well_and_the_key_answers_again() {
     let definition =
         json!({"name": "j", "version": "1.10", "steps": [{"id": "a", "type": "noop"}]});
     let request = || {
-        let request = node.request(Method::POST, "/workflows?publish=true");
+        let request = node.request(Method::POST, "/api/v1/workflows?publish=true");
         send(request.header("idempotency-key", "k").json(&definition))
     };
     let first = request().await;
@@ -88,45 +88,45 @@ async fn each_change_is_a_version() {
         node.publish(&HOURLY.replace("version: 3", &format!("version: {number}"))).await;
     }
     let mut seen = Vec::new();
-    let mut path = format!("/workflows/{id}/versions?limit=2");
+    let mut path = format!("/api/v1/workflows/{id}/versions?limit=2");
     loop {
         let page = node.get(&path).await.expect(200);
         assert_eq!(page["total"], 5);
         let items = page["items"].as_array().unwrap();
         seen.extend(items.iter().map(|item| item["version"].as_u64().unwrap()));
         match page["next_cursor"].as_str() {
-            Some(cursor) => path = format!("/workflows/{id}/versions?limit=2&cursor={cursor}"),
+            Some(cursor) => path = format!("/api/v1/workflows/{id}/versions?limit=2&cursor={cursor}"),
             None => break,
         }
     }
     assert_eq!(seen, [7, 6, 5, 4, 3]);
-    let old = node.get(&format!("/workflows/{id}?revision=1")).await.expect(200);
+    let old = node.get(&format!("/api/v1/workflows/{id}?revision=1")).await.expect(200);
     assert_eq!((&old["version"], &old["live_revision"]), (&json!(3), &json!(5)));
     assert_eq!(old["source"], HOURLY);
-    node.get(&format!("/workflows/{id}?revision=9")).await.problem(404);
-    node.get(&format!("/workflows/{id}?revision=0")).await.problem(400);
+    node.get(&format!("/api/v1/workflows/{id}?revision=9")).await.whole_problem(404);
+    node.get(&format!("/api/v1/workflows/{id}?revision=0")).await.whole_problem(400);
 }
 
 #[tokio::test]
 async fn a_dry_run_and_a_validation_store_nothing() {
     let node = Node::start().await;
-    let planned = node.yaml("/workflows?publish=true&dry_run=true", HOURLY).await.expect(200);
+    let planned = node.yaml("/api/v1/workflows?publish=true&dry_run=true", HOURLY).await.expect(200);
     assert_eq!((&planned["id"], &planned["revision"]), (&Value::Null, &json!(1)));
-    let validity = node.yaml("/workflows/validate", HOURLY).await.expect(200);
+    let validity = node.yaml("/api/v1/workflows/validate", HOURLY).await.expect(200);
     assert_eq!(validity, json!({"valid": true, "problems": []}));
     let never = "name: n\ntriggers: [{id: t, type: schedule, cron: '0 0 31 2 *'}]\nsteps: []\n";
-    let validity = node.yaml("/workflows/validate", never).await.expect(200);
+    let validity = node.yaml("/api/v1/workflows/validate", never).await.expect(200);
     assert_eq!(validity["valid"], true);
     let warning = &validity["problems"][0];
     assert_eq!((&warning["severity"], &warning["line"]), (&json!("warning"), &json!(2)));
     let bad = "name: n\nsteps: [{id: a, type: nop}, {id: a, type: noop}]\n";
-    let validity = node.yaml("/workflows/validate", bad).await.expect(200);
+    let validity = node.yaml("/api/v1/workflows/validate", bad).await.expect(200);
     assert_eq!(validity["valid"], false);
     assert_eq!(validity["problems"][0]["severity"], "error");
-    assert_eq!(node.get("/workflows").await.expect(200)["total"], 0);
+    assert_eq!(node.get("/api/v1/workflows").await.expect(200)["total"], 0);
 
     node.publish(HOURLY).await;
-    let planned = node.yaml("/workflows?publish=true&dry_run=true", HOURLY).await.expect(200);
+    let planned = node.yaml("/api/v1/workflows?publish=true&dry_run=true", HOURLY).await.expect(200);
     assert_eq!((&planned["changed"], &planned["revision"]), (&json!(false), &json!(1)));
 }
 
@@ -139,7 +139,7 @@ steps:
   - {id: a, type: nop}
   - {id: b, type: noop, depends_on: [c]}
 ";
-    let problem = node.yaml("/workflows?publish=true", text).await.problem(422);
+    let problem = node.yaml("/api/v1/workflows?publish=true", text).await.whole_problem(422);
     let errors = problem["errors"].as_array().unwrap();
     let places: Vec<(&str, u64)> = errors
         .iter()
@@ -149,7 +149,7 @@ steps:
         assert!(places.contains(&place), "{place:?} is missing in {places:?}");
     }
     assert!(errors.iter().all(|error| error["column"].as_u64().unwrap() > 0));
-    assert_eq!(node.get("/workflows").await.expect(200)["total"], 0);
+    assert_eq!(node.get("/api/v1/workflows").await.expect(200)["total"], 0);
 }
 
 #[tokio::test]
@@ -164,21 +164,21 @@ async fn wrong_requests_are_refused() {
         ("text/yaml; charset=utf-8", "name: t\nstep: []\n", 422),
         ("application/x-yaml", "[]", 422),
     ] {
-        let reply = node.send_as(Method::POST, "/workflows", content_type, body).await;
-        reply.problem(status);
+        let reply = node.send_as(Method::POST, "/api/v1/workflows", content_type, body).await;
+        reply.whole_problem(status);
     }
-    for path in ["/workflows?publish=yes", "/workflows?publsh=true"] {
-        node.yaml(path, HOURLY).await.problem(400);
+    for path in ["/api/v1/workflows?publish=yes", "/api/v1/workflows?publsh=true"] {
+        node.yaml(path, HOURLY).await.whole_problem(400);
     }
-    for path in ["/workflows/nobody", "/workflows/99", "/workflows/%2e%2e", "/workflows/a/versions"]
+    for path in ["/api/v1/workflows/nobody", "/api/v1/workflows/99", "/api/v1/workflows/%2e%2e", "/api/v1/workflows/a/versions"]
     {
-        node.get(path).await.problem(404);
+        node.get(path).await.whole_problem(404);
     }
     for verb in ["publish", "archive", "pause", "resume", "runs"] {
-        node.post(&format!("/workflows/nobody/{verb}"), Value::Null).await.problem(404);
+        node.post(&format!("/api/v1/workflows/nobody/{verb}"), Value::Null).await.whole_problem(404);
     }
     for query in ["limit=0", "cursor=x", "offset=3"] {
-        node.get(&format!("/workflows?{query}")).await.problem(400);
+        node.get(&format!("/api/v1/workflows?{query}")).await.whole_problem(400);
     }
 }
 
@@ -195,34 +195,33 @@ async fn states_change_only_where_they_may() {
         ("archive", 400, false, "archived"),
         ("publish", 200, false, "published"),
     ] {
-        let reply = node.post(&format!("/workflows/{id}/{verb}"), Value::Null).await;
+        let reply = node.post(&format!("/api/v1/workflows/{id}/{verb}"), Value::Null).await;
         assert_eq!(reply.status, status, "{verb}: {}", reply.text);
-        let shown = node.get(&format!("/workflows/{id}")).await.expect(200);
+        let shown = node.get(&format!("/api/v1/workflows/{id}")).await.expect(200);
         assert_eq!((&shown["paused"], &shown["status"]), (&json!(paused), &json!(workflow_status)));
     }
-    node.post(&format!("/workflows/{id}/archive"), Value::Null).await.expect(200);
-    let problem = node.post(&format!("/workflows/{id}/runs"), Value::Null).await.problem(409);
+    node.post(&format!("/api/v1/workflows/{id}/archive"), Value::Null).await.expect(200);
+    let problem = node.post(&format!("/api/v1/workflows/{id}/runs"), Value::Null).await.whole_problem(409);
     assert!(problem["detail"].as_str().unwrap().contains("no published version"));
-    node.post(&format!("/workflows/{id}/pause"), json!({"now": true})).await.problem(422);
+    node.post(&format!("/api/v1/workflows/{id}/pause"), json!({"now": true})).await.whole_problem(422);
 }
 
 #[tokio::test]
 async fn commands_are_published_only_where_the_host_allows_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let node = Node::start_in(folder, |options| options.runners.allow_exec = false).await;
+    let node = Node::start_with(|options| options.runners.allow_exec = false).await;
     let text = "name: t
 steps:
   - {id: last, type: exec, command: ['true'], depends_on: [first]}
   - {id: first, type: noop}
 ";
-    let problem = node.yaml("/workflows?publish=true", text).await.problem(422);
+    let problem = node.yaml("/api/v1/workflows?publish=true", text).await.whole_problem(422);
     let error = &problem["errors"][0];
     assert_eq!((&error["path"], &error["line"]), (&json!("steps[0].type"), &json!(3)));
     assert_eq!(error["code"], "exec-not-allowed");
-    assert_eq!(node.get("/workflows").await.expect(200)["total"], 0);
-    node.yaml("/workflows", text).await.expect(201);
-    node.post("/workflows/t/publish", Value::Null).await.problem(422);
-    assert_eq!(node.get("/workflows/t").await.expect(200)["status"], "draft");
+    assert_eq!(node.get("/api/v1/workflows").await.expect(200)["total"], 0);
+    node.yaml("/api/v1/workflows", text).await.expect(201);
+    node.post("/api/v1/workflows/t/publish", Value::Null).await.whole_problem(422);
+    assert_eq!(node.get("/api/v1/workflows/t").await.expect(200)["status"], "draft");
 }
 
 #[tokio::test]
@@ -239,15 +238,15 @@ steps: []
 "
         )
     };
-    node.yaml("/workflows", text("09:00-17:00")).await.expect(201);
-    node.get("/calendars/office").await.problem(404);
+    node.yaml("/api/v1/workflows", text("09:00-17:00")).await.expect(201);
+    node.get("/api/v1/calendars/office").await.whole_problem(404);
     node.publish(&text("09:00-17:00")).await;
-    let calendar = node.get("/calendars/office").await.expect(200);
+    let calendar = node.get("/api/v1/calendars/office").await.expect(200);
     let shown = (&calendar["timezone"], &calendar["hours_per_day"]);
     assert_eq!(shown, (&json!("Europe/Berlin"), &json!(8.0)));
     node.publish(&text("10:00-12:00")).await;
-    assert_eq!(node.get("/calendars/office").await.expect(200)["hours_per_day"], 2.0);
-    node.send_as(Method::DELETE, "/calendars/office", "application/json", "").await.problem(409);
+    assert_eq!(node.get("/api/v1/calendars/office").await.expect(200)["hours_per_day"], 2.0);
+    node.send_as(Method::DELETE, "/api/v1/calendars/office", "application/json", "").await.whole_problem(409);
 }
 
 #[tokio::test]
@@ -258,13 +257,13 @@ async fn a_start_by_hand_gives_a_run_or_names_the_one_in_its_way() {
     let text = format!("name: t\nsteps: [{{id: a, type: exec, command: [sh, -c, '{script}']}}]\n");
     node.publish(&text).await;
     let payload = r#"{"payload": {"big": 9007199254740993, "exact": 1.10}}"#;
-    let reply = node.send_as(Method::POST, "/workflows/t/runs", "application/json", payload).await;
+    let reply = node.send_as(Method::POST, "/api/v1/workflows/t/runs", "application/json", payload).await;
     let run = reply.expect(201);
     let id = run["id"].as_str().unwrap();
     assert_eq!(reply.header("location"), Some(&*format!("/api/v1/runs/{id}")));
     assert!(reply.text.contains(r#"{"big": 9007199254740993, "exact": 1.10}"#), "{}", reply.text);
     lifeline.held().await;
-    let busy = node.post("/workflows/t/runs", json!({})).await.problem(409);
+    let busy = node.post("/api/v1/workflows/t/runs", json!({})).await.whole_problem(409);
     assert_eq!(busy["run_id"], id);
     assert!(busy["detail"].as_str().unwrap().contains(id));
     for (body, status) in [
@@ -273,9 +272,9 @@ async fn a_start_by_hand_gives_a_run_or_names_the_one_in_its_way() {
         (json!({"payload": "x".repeat(300_000)}), 422),
         (json!({"payload": "x".repeat(2_000_000)}), 413),
     ] {
-        node.post("/workflows/t/runs", body).await.problem(status);
+        node.post("/api/v1/workflows/t/runs", body).await.whole_problem(status);
     }
-    node.post(&format!("/runs/{id}/cancel"), Value::Null).await.expect(200);
+    node.post(&format!("/api/v1/runs/{id}/cancel"), Value::Null).await.expect(200);
     lifeline.released().await;
     node.ended(id).await;
 }

@@ -3,14 +3,14 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::node::{Node, Reply, send};
+use crate::harness::{Node, Reply, send};
 
 async fn put(node: &Node, id: &str, spec: Value) -> Reply {
-    send(node.request(Method::PUT, &format!("/calendars/{id}")).json(&spec)).await
+    send(node.request(Method::PUT, &format!("/api/v1/calendars/{id}")).json(&spec)).await
 }
 
 async fn delete(node: &Node, id: &str) -> Reply {
-    send(node.request(Method::DELETE, &format!("/calendars/{id}"))).await
+    send(node.request(Method::DELETE, &format!("/api/v1/calendars/{id}"))).await
 }
 
 fn office() -> Value {
@@ -31,20 +31,20 @@ async fn calendars_come_and_go() {
     assert_eq!(shown, (&json!("office"), &json!("America/New_York"), &json!(0)));
     assert_eq!(put(&node, "office", office()).await.expect(200)["hours_per_day"], 8.0);
     let yaml = "timezone: UTC\nhours: {mon-fri: ['09:00-12:00', '13:00-17:00']}\n";
-    let reply = node.send_as(Method::PUT, "/calendars/other", "application/yaml", yaml).await;
+    let reply = node.send_as(Method::PUT, "/api/v1/calendars/other", "application/yaml", yaml).await;
     assert_eq!(reply.expect(201)["hours_per_day"], 7.0);
 
-    let list = node.get("/calendars").await.expect(200);
+    let list = node.get("/api/v1/calendars").await.expect(200);
     let ids: Vec<&str> =
         list["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap()).collect();
     assert_eq!((ids, &list["total"]), (vec!["office", "other"], &json!(2)));
-    let got = node.get("/calendars/office").await.expect(200);
+    let got = node.get("/api/v1/calendars/office").await.expect(200);
     assert_eq!(got["spec"]["holidays"][1]["name"], "Company day");
-    assert_eq!(node.get("/calendars/DE-BY").await.expect(200)["spec"], Value::Null);
+    assert_eq!(node.get("/api/v1/calendars/DE-BY").await.expect(200)["spec"], Value::Null);
 
     assert_eq!(delete(&node, "other").await.status, 204);
-    delete(&node, "other").await.problem(404);
-    node.get("/calendars/other").await.problem(404);
+    delete(&node, "other").await.whole_problem(404);
+    node.get("/api/v1/calendars/other").await.whole_problem(404);
 }
 
 #[tokio::test]
@@ -58,11 +58,11 @@ steps: []
     node.publish(text).await;
     let closed = json!({"timezone": "UTC", "hours": {"sun": ["09:00-17:00"]}});
     assert_eq!(put(&node, "office", closed).await.expect(200)["recomputed"], 1);
-    let shown = node.get("/workflows/t").await.expect(200);
+    let shown = node.get("/api/v1/workflows/t").await.expect(200);
     let next: jiff::Timestamp =
         shown["triggers"][0]["next_run_at"].as_str().unwrap().parse().unwrap();
     assert_eq!(next.strftime("%A %H:%M").to_string(), "Sunday 12:00");
-    let problem = delete(&node, "office").await.problem(409);
+    let problem = delete(&node, "office").await.whole_problem(409);
     assert!(problem["detail"].as_str().unwrap().contains("is used by schedule"), "{problem}");
 }
 
@@ -81,12 +81,12 @@ async fn mistakes_are_told_with_their_places() {
         (json!({"holidays": vec!["01-01"; 20_000]}), "holidays"),
         (json!([]), ""),
     ] {
-        let problem = put(&node, "mine", spec.clone()).await.problem(422);
+        let problem = put(&node, "mine", spec.clone()).await.whole_problem(422);
         let at = problem["errors"][0]["path"].as_str().unwrap();
         assert!(at.starts_with(path), "{spec:.60}: {problem}");
     }
     for id in ["a%20b", "..%2Fetc", "-x", &"x".repeat(65)] {
-        put(&node, id, office()).await.problem(422);
+        put(&node, id, office()).await.whole_problem(422);
     }
     for (content_type, body, status) in [
         ("text/plain", "hours: {}", 415),
@@ -94,10 +94,10 @@ async fn mistakes_are_told_with_their_places() {
         ("application/yaml", "a: &a [*a]", 422),
         ("application/json", "{", 400),
     ] {
-        let reply = node.send_as(Method::PUT, "/calendars/mine", content_type, body).await;
-        reply.problem(status);
+        let reply = node.send_as(Method::PUT, "/api/v1/calendars/mine", content_type, body).await;
+        reply.whole_problem(status);
     }
-    assert_eq!(node.get("/calendars").await.expect(200)["total"], 0);
+    assert_eq!(node.get("/api/v1/calendars").await.expect(200)["total"], 0);
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn days_have_reasons() {
         ("DE-BY", "2026-01-06", false, "holiday: Epiphany"),
         ("DE-BE", "2026-01-06", true, "working"),
     ] {
-        let path = format!("/calendars/{calendar}/is-working-day?date={date}");
+        let path = format!("/api/v1/calendars/{calendar}/is-working-day?date={date}");
         let day = node.get(&path).await.expect(200);
         assert_eq!(day["working"], working, "{path}");
         assert!(day["reason"].as_str().unwrap().contains(reason), "{path}: {day}");
@@ -120,11 +120,11 @@ async fn days_have_reasons() {
     for (date, next) in
         [("2026-07-02", "2026-07-06"), ("2026-07-06", "2026-07-07"), ("2026-12-31", "2027-01-04")]
     {
-        let path = format!("/calendars/office/next-working-day?date={date}");
+        let path = format!("/api/v1/calendars/office/next-working-day?date={date}");
         assert_eq!(node.get(&path).await.expect(200)["next_working_day"], next, "{date}");
     }
     let counted =
-        node.get("/calendars/office/working-days?from=2026-07-01&to=2026-07-07").await.expect(200);
+        node.get("/api/v1/calendars/office/working-days?from=2026-07-01&to=2026-07-07").await.expect(200);
     let figures = (&counted["working_days"], &counted["weekend_days"], &counted["holidays"]);
     // A holiday on a Saturday is one, and so is the Friday on which it is observed.
     assert_eq!(figures, (&json!(4), &json!(1), &json!(2)));
@@ -140,8 +140,8 @@ async fn days_have_reasons() {
         "ics?year=99999",
         "holidays?yaer=2026",
     ] {
-        node.get(&format!("/calendars/office/{path}")).await.problem(400);
-        let elsewhere = node.get(&format!("/calendars/nobody/{path}")).await;
+        node.get(&format!("/api/v1/calendars/office/{path}")).await.whole_problem(400);
+        let elsewhere = node.get(&format!("/api/v1/calendars/nobody/{path}")).await;
         assert!([400, 404].contains(&elsewhere.status), "{path}");
     }
 }
@@ -149,20 +149,20 @@ async fn days_have_reasons() {
 #[tokio::test]
 async fn holidays_are_listed_and_exported() {
     let node = Node::start().await;
-    let year = node.get("/calendars/DE-BY/holidays?year=2026").await.expect(200);
+    let year = node.get("/api/v1/calendars/DE-BY/holidays?year=2026").await.expect(200);
     let days = year["holidays"].as_array().unwrap();
     let dates: Vec<&str> = days.iter().map(|day| day["date"].as_str().unwrap()).collect();
     assert!(dates.contains(&"2026-01-06") && dates.is_sorted(), "{dates:?}");
     assert_eq!(days[0]["name"], "New Year's Day");
-    let ics = node.get("/calendars/DE-BY/ics?year=2026").await;
+    let ics = node.get("/api/v1/calendars/DE-BY/ics?year=2026").await;
     assert_eq!(
         (ics.status, ics.header("content-type")),
         (200, Some("text/calendar; charset=utf-8"))
     );
     let read = calendar::read_ics(&ics.text).unwrap();
     assert_eq!(read.len(), dates.len());
-    node.get("/calendars/DE-BY/holidays").await.expect(200);
-    node.get("/calendars/XX/holidays?year=2026").await.problem(404);
+    node.get("/api/v1/calendars/DE-BY/holidays").await.expect(200);
+    node.get("/api/v1/calendars/XX/holidays?year=2026").await.whole_problem(404);
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn working_time_is_added() {
         ("2026-03-03T10:00", "-1h", "2026-03-03T09:00:00-05:00"),
     ] {
         let body = json!({"start": start, "amount": amount});
-        let added = node.post("/calendars/office/add", body).await.expect(200);
+        let added = node.post("/api/v1/calendars/office/add", body).await.expect(200);
         assert_eq!(added["result"], result, "{start} + {amount}");
     }
     for (body, path) in [
@@ -185,7 +185,7 @@ async fn working_time_is_added() {
         (json!({"start": "2026-02-28T14:00", "amount": "99999d"}), "amount"),
         (json!({"start": "2026-02-28T14:00"}), ""),
     ] {
-        let problem = node.post("/calendars/office/add", body).await.problem(422);
+        let problem = node.post("/api/v1/calendars/office/add", body).await.whole_problem(422);
         assert!(problem["errors"][0]["path"].as_str().unwrap().starts_with(path), "{problem}");
     }
 }
@@ -194,7 +194,7 @@ async fn working_time_is_added() {
 async fn figures_and_documentation() {
     let node = Node::start().await;
     node.publish("name: t\ntriggers: [{id: t, type: schedule, interval: 1h}]\nsteps: []\n").await;
-    let stats = node.get("/stats").await.expect(200);
+    let stats = node.get("/api/v1/stats").await.expect(200);
     assert_eq!((&stats["workflows"], &stats["schedules"]["active"]), (&json!(1), &json!(1)));
     assert!(stats["next_wakeup_at"].as_str().is_some() && stats["runs"]["running"] == 0);
 
@@ -202,29 +202,29 @@ async fn figures_and_documentation() {
     let document: Value =
         serde_json::from_str(&reqwest::get(url).await.unwrap().text().await.unwrap()).unwrap();
     for (path, methods) in [
-        ("/workflows", vec!["get", "post"]),
-        ("/workflows/validate", vec!["post"]),
-        ("/workflows/{id}", vec!["get"]),
-        ("/workflows/{id}/versions", vec!["get"]),
-        ("/workflows/{id}/publish", vec!["post"]),
-        ("/workflows/{id}/archive", vec!["post"]),
-        ("/workflows/{id}/pause", vec!["post"]),
-        ("/workflows/{id}/resume", vec!["post"]),
-        ("/workflows/{id}/runs", vec!["post"]),
-        ("/runs", vec!["get"]),
-        ("/runs/{id}", vec!["get"]),
-        ("/runs/{id}/cancel", vec!["post"]),
-        ("/runs/{id}/retry", vec!["post"]),
-        ("/runs/{id}/resolve", vec!["post"]),
-        ("/calendars", vec!["get"]),
-        ("/calendars/{id}", vec!["get", "put", "delete"]),
-        ("/calendars/{id}/holidays", vec!["get"]),
-        ("/calendars/{id}/is-working-day", vec!["get"]),
-        ("/calendars/{id}/next-working-day", vec!["get"]),
-        ("/calendars/{id}/working-days", vec!["get"]),
-        ("/calendars/{id}/add", vec!["post"]),
-        ("/calendars/{id}/ics", vec!["get"]),
-        ("/stats", vec!["get"]),
+        ("/api/v1/workflows", vec!["get", "post"]),
+        ("/api/v1/workflows/validate", vec!["post"]),
+        ("/api/v1/workflows/{id}", vec!["get"]),
+        ("/api/v1/workflows/{id}/versions", vec!["get"]),
+        ("/api/v1/workflows/{id}/publish", vec!["post"]),
+        ("/api/v1/workflows/{id}/archive", vec!["post"]),
+        ("/api/v1/workflows/{id}/pause", vec!["post"]),
+        ("/api/v1/workflows/{id}/resume", vec!["post"]),
+        ("/api/v1/workflows/{id}/runs", vec!["post"]),
+        ("/api/v1/runs", vec!["get"]),
+        ("/api/v1/runs/{id}", vec!["get"]),
+        ("/api/v1/runs/{id}/cancel", vec!["post"]),
+        ("/api/v1/runs/{id}/retry", vec!["post"]),
+        ("/api/v1/runs/{id}/resolve", vec!["post"]),
+        ("/api/v1/calendars", vec!["get"]),
+        ("/api/v1/calendars/{id}", vec!["get", "put", "delete"]),
+        ("/api/v1/calendars/{id}/holidays", vec!["get"]),
+        ("/api/v1/calendars/{id}/is-working-day", vec!["get"]),
+        ("/api/v1/calendars/{id}/next-working-day", vec!["get"]),
+        ("/api/v1/calendars/{id}/working-days", vec!["get"]),
+        ("/api/v1/calendars/{id}/add", vec!["post"]),
+        ("/api/v1/calendars/{id}/ics", vec!["get"]),
+        ("/api/v1/stats", vec!["get"]),
     ] {
         let known = &document["paths"][format!("/api/v1{path}")];
         for method in methods {

@@ -1,0 +1,204 @@
+//! Which store `--db` names, and the way into it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use calendar::{Zones, parse_duration};
+use jiff::SignedDuration;
+use store::{Postgres, PostgresOptions, Sqlite, SqliteOptions, Store};
+
+use crate::args::node::DbArgs;
+use crate::failure::Failure;
+use crate::store_file;
+
+const SHAPE: &str = "postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+/// Shorter, and a busy machine is taken for dead; longer, and what a dead one was doing waits too long.
+const LEASES: std::ops::RangeInclusive<SignedDuration> =
+    SignedDuration::from_secs(1)..=SignedDuration::from_secs(3_600);
+
+/// Where a store is.
+pub(crate) enum Place {
+    /// In a file, for one node.
+    File(PathBuf),
+    /// In a PostgreSQL, for many.
+    Postgres(Shared),
+}
+
+/// A PostgreSQL. It is shown without its password.
+pub(crate) struct Shared {
+    url: String,
+    schema: String,
+    shown: String,
+}
+
+impl Place {
+    /// What `--db` names.
+    pub(crate) fn read(args: &DbArgs) -> Result<Place, Failure> {
+        let db = args.db.as_str();
+        if db.starts_with("postgres://") || db.starts_with("postgresql://") {
+            let (url, schema) = (args.db.clone(), args.schema.clone());
+            if schema.is_empty() {
+                return Err(Failure::Mistake("--schema: no schema is named".to_owned()));
+            }
+            return Ok(Place::Postgres(Shared { shown: without_password(&url), url, schema }));
+        }
+        let path = db.strip_prefix("sqlite:").unwrap_or(db);
+        let path = path.strip_prefix("//").unwrap_or(path);
+        if let Some((scheme, _)) = path.split_once("://") {
+            return Err(Failure::Mistake(format!(
+                "--db {scheme}://…: a store of this kind is not known\n  \
+                 allowed: a file, sqlite:FILE, {SHAPE}\n  try: --db ./punctual.db"
+            )));
+        }
+        if path.is_empty() {
+            let said = "--db: no file is named\n  try: --db ./punctual.db";
+            return Err(Failure::Mistake(said.to_owned()));
+        }
+        Ok(Place::File(PathBuf::from(path)))
+    }
+
+    /// Opens it, or makes a new one. A shared store goes on within the runtime that opens it.
+    pub(crate) async fn open(
+        &self,
+        zones: Zones,
+        lease: SignedDuration,
+    ) -> Result<Arc<dyn Store>, Failure> {
+        Ok(match self {
+            Place::File(path) => open_file(path, zones)?,
+            Place::Postgres(shared) => Arc::new(shared.open(zones, Some(lease)).await?),
+        })
+    }
+
+    /// Notes of the commands that are running, for the case that the node is killed: beside the file, or
+    /// where the node was started. Nodes leave each other's alone.
+    pub(crate) fn groups_dir(&self) -> PathBuf {
+        match self {
+            Place::File(path) => groups_dir(path),
+            Place::Postgres(_) => PathBuf::from("./punctual-commands"),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::File(path) => path.display().fmt(f),
+            Place::Postgres(shared) => f.write_str(&shared.shown),
+        }
+    }
+}
+
+/// Opens a store file, or makes a new one.
+pub(crate) fn open_file(path: &Path, zones: Zones) -> Result<Arc<Sqlite>, Failure> {
+    let store = Sqlite::open(path, zones, SqliteOptions::default());
+    store.map(Arc::new).map_err(|failure| store_file::failure(path, &failure))
+}
+
+/// Beside a store file.
+pub(crate) fn groups_dir(db: &Path) -> PathBuf {
+    let mut name = db.as_os_str().to_owned();
+    name.push("-commands");
+    PathBuf::from(name)
+}
+
+impl Shared {
+    pub(crate) async fn open(
+        &self,
+        zones: Zones,
+        lease: Option<SignedDuration>,
+    ) -> Result<Postgres, Failure> {
+        let usual = PostgresOptions::new(self.url.clone());
+        let lease = lease.unwrap_or(usual.lease);
+        let options = PostgresOptions { schema: self.schema.clone(), lease, ..usual };
+        Postgres::open(zones, options).await.map_err(|why| self.failure(&why))
+    }
+
+    /// Why it cannot be used, and what to do about it.
+    pub(crate) fn failure(&self, failure: &store::Failure) -> Failure {
+        let said = failure.to_string();
+        let has = |codes: &[&str]| codes.iter().any(|code| said.contains(code));
+        // What is said of an address that cannot be read may have the password in it.
+        if has(&["address of the database cannot be read"]) {
+            return Failure::Mistake(format!(
+                "--db {}: this address cannot be read\n  allowed: {SHAPE}\n  \
+                 try: %40 for an @ in the password, %2F for a /, %3A for a :",
+                self.shown
+            ));
+        }
+        let remedy = if has(&["(28P01)", "(28000)", "password missing"]) {
+            format!("PUNCTUAL_DB={SHAPE} with the user's password")
+        } else if has(&["(3D000)"]) {
+            "createdb, or the name of another database; the schema in it is made".to_owned()
+        } else if has(&["(42501)"]) {
+            "a user who may create a schema, or a --schema that is the user's own".to_owned()
+        } else if has(&["use the newer program"]) {
+            "the version of punctual that the other nodes have".to_owned()
+        } else {
+            "whether PostgreSQL runs there and can be reached from here".to_owned()
+        };
+        let said = format!("{}: {said}\n  try: {remedy}", self.shown);
+        match failure {
+            store::Failure::Refused(_) => Failure::Mistake(said),
+            _ => Failure::Environment(said),
+        }
+    }
+
+    /// Why no copy is made of it.
+    pub(crate) fn no_copy(&self, to: &Path) -> Failure {
+        Failure::Mistake(format!(
+            "{}: a PostgreSQL is copied by its own tools\n  \
+             try: pg_dump --format=custom --schema='{}' --file='{}' '{0}'",
+            self.shown,
+            self.schema,
+            to.display()
+        ))
+    }
+}
+
+/// Everything but the password and what is said behind a `?`.
+fn without_password(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
+    let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
+    // Which of them is the password's is anyone's guess.
+    if options.contains('@') {
+        return format!("{scheme}://…");
+    }
+    match rest.rsplit_once('@') {
+        Some((user, place)) => {
+            let user = user.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}@{place}")
+        }
+        None => format!("{scheme}://{rest}"),
+    }
+}
+
+/// `--lease`.
+pub(crate) fn lease(text: &str) -> Result<SignedDuration, Failure> {
+    let lease = parse_duration(text)?;
+    if LEASES.contains(&lease) {
+        return Ok(lease);
+    }
+    Err(Failure::Mistake(format!("--lease {text}: out of range\n  allowed: 1s to 1h\n  try: 15s")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (url, shown) in [
+            ("postgres://u:secret@h:5432/db", "postgres://u@h:5432/db"),
+            ("postgresql://u@h/db", "postgresql://u@h/db"),
+            ("postgres://h/db?user=u&password=secret", "postgres://h/db"),
+            ("postgres://u:se/cr@et@h/db", "postgres://u@h/db"),
+            ("postgres://u:se?cret@h/db", "postgres://…"),
+            ("postgres://u:secret@a:1,b:2/db?target_session_attrs=any", "postgres://u@a:1,b:2/db"),
+            ("postgres:///db?host=/run&password=p@ss", "postgres://…"),
+            ("postgres://", "postgres://"),
+        ] {
+            assert_eq!(without_password(url), shown, "{url}");
+        }
+    }
+}

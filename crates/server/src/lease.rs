@@ -1,0 +1,110 @@
+//! The node's lease on a store that others share: renewed in time, beside whatever else is going on.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use engine::{Moment, RunKey};
+use jiff::SignedDuration;
+use store::{Call, Failure, RenewRequest, Renewed, Store};
+use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
+
+use crate::clock::StoreClock;
+use crate::hub::{Hub, Nudge};
+
+/// A lease is renewed so many times while it lasts: two renewals may fail.
+const TIMES: u32 = 3;
+/// The driver sleeps by the machine's clock: it is told when the store's has moved so far beside it.
+const DRIFT: SignedDuration = SignedDuration::from_millis(10);
+
+/// The attempts that the node performs, as the driver and the lease know them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Performed(Arc<Mutex<HashSet<(RunKey, u32)>>>);
+
+impl Performed {
+    pub(crate) fn held(&self) -> MutexGuard<'_, HashSet<(RunKey, u32)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn all(&self) -> Vec<(RunKey, u32)> {
+        self.held().iter().copied().collect()
+    }
+}
+
+/// Renews the lease of one node.
+pub struct Renewals {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: StoreClock,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) capacity: usize,
+    pub(crate) performed: Performed,
+}
+
+impl Renewals {
+    /// Renews it, and tells the driver what follows.
+    pub async fn run_once(&self) -> Result<(), Failure> {
+        let now = self.clock.now();
+        let request = RenewRequest {
+            node: self.hub.node(),
+            moment: Moment::new(now, now),
+            capacity: self.capacity,
+            performed: self.performed.all(),
+        };
+        let node = request.node;
+        match self.store.renew(request).await {
+            Ok(Renewed { effects, next_wakeup, look }) => {
+                self.hub.pass_on(effects, next_wakeup, look);
+                Ok(())
+            }
+            Err(Failure::Fenced) => {
+                self.hub.nudge(Nudge::Fenced(node));
+                Err(Failure::Fenced)
+            }
+            Err(failure) => {
+                self.hub.metrics.renewal_failed();
+                tracing::debug!(%failure, "the lease was not renewed");
+                // A turn that fails tells everybody, and is repeated until it does not.
+                self.hub.nudge(Nudge::Doubt);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Renews it again and again, and at once when another node calls. Never ends; on a store without
+    /// leases it does nothing at all.
+    pub(crate) async fn run(&self) -> Infallible {
+        let Some(lease) = self.store.lease() else { return std::future::pending().await };
+        let called = self.listen();
+        let every = Duration::try_from(lease).unwrap_or_default() / TIMES;
+        let mut ticks = tokio::time::interval(every.max(Duration::from_millis(1)));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut skew = self.store.skew();
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = called.notified() => {}
+            }
+            // Whoever has to know was told.
+            let _ = self.run_once().await;
+            let drift = self.store.skew().checked_sub(skew).unwrap_or_default();
+            if drift.abs() >= DRIFT {
+                skew = self.store.skew();
+                self.hub.nudge(Nudge::Sooner);
+            }
+        }
+    }
+
+    /// Notified when another node wants the lease to be renewed.
+    fn listen(&self) -> Arc<Notify> {
+        let called = Arc::new(Notify::new());
+        // The store holds these: they must not hold the store.
+        let (renew, nudges) = (called.clone(), self.hub.nudges());
+        self.store.on_call(Box::new(move |call| match call {
+            Call::Renew => renew.notify_one(),
+            Call::Look => drop(nudges.send(Nudge::Look)),
+        }));
+        called
+    }
+}

@@ -1,0 +1,100 @@
+//! Where a test's store is: a folder, or a schema in a PostgreSQL. It is gone when the test is.
+
+use std::env;
+use std::sync::Arc;
+
+use calendar::Zones;
+use store::{Postgres, PostgresOptions, Sqlite, SqliteOptions, Store};
+use tempfile::TempDir;
+
+/// A place for one store, which may be opened again, and by several nodes if it is shared.
+#[derive(Clone)]
+pub(crate) struct Ground(Arc<Kind>);
+
+enum Kind {
+    Folder(TempDir),
+    Schema { url: String, name: String },
+}
+
+impl Ground {
+    /// As the environment says.
+    pub(crate) fn new() -> Ground {
+        match env::var("PUNCTUAL_TEST_STORE").as_deref() {
+            Ok("postgres") => Ground::shared().expect("PUNCTUAL_TEST_POSTGRES names a PostgreSQL"),
+            Ok("sqlite") | Err(_) => {
+                Ground(Arc::new(Kind::Folder(tempfile::tempdir().unwrap())))
+            }
+            Ok(other) => panic!("PUNCTUAL_TEST_STORE={other}: sqlite or postgres"),
+        }
+    }
+
+    /// A schema of its own, if there is a PostgreSQL.
+    pub(crate) fn shared() -> Option<Ground> {
+        env::var("PUNCTUAL_TEST_POSTGRES").ok().map(Ground::at)
+    }
+
+    /// A schema of its own in this PostgreSQL.
+    pub(crate) fn at(url: String) -> Ground {
+        let name = format!("test_{}", uuid::Uuid::now_v7().simple());
+        Ground(Arc::new(Kind::Schema { url, name }))
+    }
+
+    pub(crate) async fn open(&self) -> Arc<dyn Store> {
+        self.open_with(|_| {}).await
+    }
+
+    /// With other options, where they mean something.
+    pub(crate) async fn open_with(
+        &self,
+        change: impl FnOnce(&mut PostgresOptions),
+    ) -> Arc<dyn Store> {
+        match &*self.0 {
+            Kind::Folder(folder) => {
+                let options = SqliteOptions { sync: false, ..SqliteOptions::default() };
+                let path = folder.path().join("punctual.db");
+                Arc::new(Sqlite::open(&path, Zones::bundled(), options).unwrap())
+            }
+            Kind::Schema { url, name } => {
+                let mut options = PostgresOptions::new(url.clone());
+                options.schema = name.clone();
+                change(&mut options);
+                Arc::new(Postgres::open(Zones::bundled(), options).await.unwrap())
+            }
+        }
+    }
+
+    /// Says something to the database behind the store's back; how many rows it concerned.
+    pub(crate) async fn execute(&self, sql: &str) -> u64 {
+        let Kind::Schema { url, name } = &*self.0 else { panic!("no PostgreSQL") };
+        let client = connect(url).await.unwrap();
+        client.batch_execute(&format!("SET search_path = {name}")).await.unwrap();
+        client.execute(sql, &[]).await.unwrap()
+    }
+}
+
+async fn connect(url: &str) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+impl Drop for Kind {
+    /// On a thread of its own: the test's runtime is about to end. A PostgreSQL that is gone has taken the
+    /// schema with it.
+    fn drop(&mut self) {
+        let Kind::Schema { url, name } = self else { return };
+        let drop = format!("SET lock_timeout = '30s'; DROP SCHEMA IF EXISTS {name} CASCADE");
+        let url = url.clone();
+        let dropping = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                if let Ok(client) = connect(&url).await
+                    && let Err(error) = client.batch_execute(&drop).await
+                {
+                    eprintln!("a schema is left: {error}");
+                }
+            });
+        });
+        let _ = dropping.join();
+    }
+}

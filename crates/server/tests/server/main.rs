@@ -1,0 +1,11 @@
+//! A real node, talked to over loopback: on SQLite in a temporary folder, or with
+//! `PUNCTUAL_TEST_STORE=postgres` on a schema of its own in the PostgreSQL at `PUNCTUAL_TEST_POSTGRES`.
+#![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
+
+mod api;
+mod ground;
+mod harness;
+mod lifeline;
+mod nodes;
+mod peer;
+mod resources;
