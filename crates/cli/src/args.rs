@@ -95,6 +95,9 @@ pub(crate) struct BenchArgs {
     /// Where the store is made, on the disk to be measured; a temporary folder if left out
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+    /// Measures a PostgreSQL instead: in a schema of its own, which is dropped afterwards
+    #[arg(long, value_name = "URL", conflicts_with = "dir")]
+    pub(crate) db: Option<String>,
     /// Opens this store and says when the first attempt began: how a restart is measured
     #[arg(long, hide = true, value_name = "FILE")]
     pub(crate) restart_of: Option<PathBuf>,

@@ -9,6 +9,7 @@ use hdrhistogram::Histogram;
 use jiff::{SignedDuration, Timestamp};
 use server::{Stopwatch, SystemClock};
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::node::Node;
 use super::schedules::create_due;
@@ -45,17 +46,18 @@ pub(super) struct Fired {
 
 /// Creates what is due soon, and waits until all of it has succeeded.
 pub(super) async fn fire(
-    node: &Node,
+    nodes: &[&Node],
     workflows: &[WorkflowId],
     load: &Load,
 ) -> Result<Fired, Failure> {
+    let node = nodes[0];
     let mut lead =
         LEAD + SignedDuration::from_millis((load.count * 1_000 / CREATED_PER_SECOND) as i64);
     let mut used = 0;
     for _ in 0..TRIES {
         let first = later(node.hub.now(), lead);
         let due = due_times(first, load);
-        let mut notices = node.hub.listen();
+        let mut successes = successes(nodes);
         create_due(node, load.from + used, &due, workflows, load.batch).await?;
         used += load.count;
         let in_time = SystemClock.precise_now() < first;
@@ -63,24 +65,46 @@ pub(super) async fn fire(
         let (watch, cpu) = (Stopwatch::start(), super::process::cpu_time()?);
         let mut left = load.count;
         while left > 0 {
-            match notices.recv().await {
-                Ok(told) => left = left.saturating_sub(succeeded(&told)),
-                Err(RecvError::Lagged(_)) => {
-                    return Err(Failure::Environment("the listener fell behind".to_owned()));
-                }
-                Err(RecvError::Closed) => {
-                    return Err(Failure::Environment("the node has stopped".to_owned()));
-                }
+            match successes.recv().await {
+                Some(Ok(more)) => left = left.saturating_sub(more),
+                Some(Err(why)) => return Err(Failure::Environment(why.to_owned())),
+                None => return Err(Failure::Environment("the node has stopped".to_owned())),
             }
         }
         let (took, cpu) = (watch.elapsed(), super::process::cpu_time()?.saturating_sub(cpu));
-        let lateness = node.watch.take_lateness();
+        let mut lateness = node.watch.take_lateness();
+        for other in &nodes[1..] {
+            let theirs = other.watch.take_lateness();
+            lateness.add(theirs).map_err(|error| Failure::Environment(error.to_string()))?;
+        }
         if in_time {
             return Ok(Fired { took, cpu, lateness, used });
         }
         lead *= 2;
     }
     Err(Failure::Environment("schedules are created too slowly to be due in time".to_owned()))
+}
+
+/// How many runs succeed from now on, as the nodes tell.
+fn successes(nodes: &[&Node]) -> UnboundedReceiver<Result<u64, &'static str>> {
+    let (tell, told) = unbounded_channel();
+    for node in nodes {
+        let (mut notices, tell) = (node.hub.listen(), tell.clone());
+        tokio::spawn(async move {
+            loop {
+                let heard = match notices.recv().await {
+                    Ok(notices) => Ok(succeeded(&notices)),
+                    Err(RecvError::Lagged(_)) => Err("the listener fell behind"),
+                    Err(RecvError::Closed) => return,
+                };
+                // Nobody counts any more.
+                if tell.send(heard).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    told
 }
 
 fn succeeded(notices: &[Notice]) -> u64 {

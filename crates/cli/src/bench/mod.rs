@@ -4,6 +4,8 @@ mod fires;
 mod limits;
 mod lists;
 mod node;
+mod place;
+mod postgres_limits;
 mod process;
 mod report;
 mod restart;
@@ -22,6 +24,8 @@ use tokio::runtime::Runtime;
 use self::fires::{Load, fire};
 use self::limits::Limits;
 use self::node::Node;
+use self::place::Place;
+use self::postgres_limits::PostgresLimits;
 use self::report::Figure;
 use self::sizes::Sizes;
 use crate::args::{BenchArgs, Measure};
@@ -37,8 +41,15 @@ const DUE_NUMBERS: u64 = 1_000_000_000;
 /// Measures, and shows what came of it.
 pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let runtime = Runtime::new()?;
-    if let Some(path) = &args.restart_of {
-        return runtime.block_on(restart::restarted(path, out));
+    if let Some(of) = &args.restart_of {
+        let place = match &args.db {
+            Some(url) => {
+                let schema = of.to_string_lossy().into_owned();
+                Place::Postgres { url: url.clone(), schema }
+            }
+            None => Place::File(of.clone()),
+        };
+        return runtime.block_on(restart::restarted(&place, out));
     }
     let folder = match &args.dir {
         Some(dir) => tempfile::tempdir_in(dir),
@@ -51,27 +62,42 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> Result<(), Failure> 
     let mut bench = Bench {
         sizes: Sizes::new(args),
         runtime,
+        place: match &args.db {
+            Some(url) => Place::postgres(url),
+            None => Place::File(folder.path().join("bench.db")),
+        },
         dir: folder.path().to_owned(),
-        limits: None,
+        raw_rows: None,
+        raw_fires: None,
+        sync: None,
         workflows: Vec::new(),
         pending: 0,
         due: DUE_NUMBERS,
         figures: Vec::new(),
         first_cost: None,
     };
-    bench.measure()?;
+    let measured = bench.measure();
+    bench.runtime.block_on(bench.place.remove())?;
+    measured?;
     match args.json {
         true => report::write_json(&bench.figures, out),
         false => report::write_table(&bench.figures, out),
     }
 }
 
+/// What a figure stands beside.
+type Beside = Option<(&'static str, f64)>;
+
 /// One go. The store grows from level to level.
 struct Bench {
     sizes: Sizes,
     runtime: Runtime,
     dir: PathBuf,
-    limits: Option<Limits>,
+    place: Place,
+    /// Limits that creates, fires and lateness stand beside.
+    raw_rows: Beside,
+    raw_fires: Beside,
+    sync: Beside,
     workflows: Vec<WorkflowId>,
     /// Schedules far in the future so far.
     pending: u64,
@@ -85,16 +111,16 @@ struct Bench {
 impl Bench {
     fn measure(&mut self) -> Result<(), Failure> {
         if self.sizes.wants(Measure::Limits) {
-            let limits = Limits::measure(&self.dir, self.sizes.limits)?;
-            self.figures.extend(limits.figures());
-            self.limits = Some(limits);
+            self.limits()?;
         }
-        let path = self.dir.join("bench.db");
         for level in self.sizes.pending.clone() {
-            let node = self.runtime.block_on(Node::start(&path))?;
+            let node = self.runtime.block_on(Node::start(&self.place))?;
             self.grow(&node, level)?;
             if self.sizes.wants(Measure::Fires) {
                 self.fires(&node)?;
+                if self.place.is_shared() {
+                    self.fires_of_two(&node)?;
+                }
             }
             if self.sizes.wants(Measure::Lateness) && level == self.sizes.beside_lateness() {
                 self.lateness(&node)?;
@@ -105,7 +131,30 @@ impl Bench {
             }
             self.runtime.block_on(node.stop())?;
         }
-        self.restart(&path)
+        self.restart()
+    }
+
+    fn limits(&mut self) -> Result<(), Failure> {
+        let during = self.sizes.limits;
+        match &self.place {
+            Place::File(_) => {
+                let limits = Limits::measure(&self.dir, during)?;
+                self.figures.extend(limits.figures());
+                self.raw_rows = Some(("rows of 200 bytes per s", limits.wide_rows));
+                self.raw_fires = Some(("narrow rows per s", limits.narrow_rows));
+                self.sync = Some(("ms for a sync", 1_000.0 / limits.syncs));
+            }
+            Place::Postgres { url, schema } => {
+                let measuring = PostgresLimits::measure(url, schema, during);
+                let limits = self.runtime.block_on(measuring)?;
+                self.figures.extend(limits.figures());
+                self.raw_rows = Some(("rows copied per s", limits.copied));
+                self.raw_fires =
+                    Some(("claimed and inserted per s", limits.claimed_and_inserted));
+                self.sync = Some(("ms for a commit", 1_000.0 / limits.commits));
+            }
+        }
+        Ok(())
     }
 
     fn grow(&mut self, node: &Node, level: u64) -> Result<(), Failure> {
@@ -119,11 +168,10 @@ impl Bench {
         self.pending = level;
         if self.sizes.wants(Measure::Creates) && created.count > 0 {
             let rate = created.count as f64 / created.took.as_secs_f64();
-            let limit = self.limits.map(|limits| ("rows of 200 bytes per s", limits.wide_rows));
             let name = format!("{} from {from}, {batch} in a commit", created.count);
             let cpu = created.cpu.as_secs_f64() * 1e6 / created.count as f64;
             self.figures.extend([
-                Figure::new("creates", &name, rate, "per s").beside(limit).at_least(50_000.0),
+                Figure::new("creates", &name, rate, "per s").beside(self.raw_rows).at_least(50_000.0),
                 Figure::new("creates", format!("{name}: processor"), cpu, "µs each"),
             ]);
         }
@@ -133,13 +181,13 @@ impl Bench {
     fn fires(&mut self, node: &Node) -> Result<(), Failure> {
         let (count, batch) = (self.sizes.fires, self.sizes.batch);
         let load = Load { from: self.due, count, over: Duration::ZERO, batch };
-        let fired = self.runtime.block_on(fire(node, &self.workflows, &load))?;
+        let fired = self.runtime.block_on(fire(&[node], &self.workflows, &load))?;
         self.due += fired.used;
         let rate = count as f64 / fired.took.as_secs_f64();
-        let limit = self.limits.map(|limits| ("narrow rows per s", limits.narrow_rows));
+        let wanted = if self.place.is_shared() { 10_000.0 } else { 30_000.0 };
         let name = format!("beside {} pending", self.pending);
         self.figures
-            .push(Figure::new("fires", &name, rate, "per s").beside(limit).at_least(30_000.0));
+            .push(Figure::new("fires", &name, rate, "per s").beside(self.raw_fires).at_least(wanted));
         let cpu = fired.cpu.as_secs_f64() * 1e6 / count as f64;
         let cost = Figure::new("fires", format!("{name}: processor"), cpu, "µs each");
         // What waits must cost nothing: held against the cost beside the fewest that are measured,
@@ -155,15 +203,34 @@ impl Bench {
         Ok(())
     }
 
+    /// Two nodes on the same machine must not be slower than one.
+    fn fires_of_two(&mut self, node: &Node) -> Result<(), Failure> {
+        let other = self.runtime.block_on(Node::start(&self.place))?;
+        let (count, batch) = (self.sizes.fires, self.sizes.batch);
+        let load = Load { from: self.due, count, over: Duration::ZERO, batch };
+        let fired = self.runtime.block_on(fire(&[node, &other], &self.workflows, &load))?;
+        self.runtime.block_on(other.stop())?;
+        self.due += fired.used;
+        let rate = count as f64 / fired.took.as_secs_f64();
+        let name = format!("beside {} pending, two nodes", self.pending);
+        let figure = Figure::new("fires", name, rate, "per s");
+        self.figures.push(figure.beside(self.raw_fires).at_least(10_000.0));
+        Ok(())
+    }
+
     fn lateness(&mut self, node: &Node) -> Result<(), Failure> {
         for rate in self.sizes.rates.clone() {
             let over = self.sizes.kept_up;
             let count = (rate as f64 * over.as_secs_f64()) as u64;
             let load = Load { from: self.due, count, over, batch: self.sizes.batch };
-            let fired = self.runtime.block_on(fire(node, &self.workflows, &load))?;
+            let fired = self.runtime.block_on(fire(&[node], &self.workflows, &load))?;
             self.due += fired.used;
-            let sync = self.limits.map(|limits| ("ms for a sync", 1_000.0 / limits.syncs));
-            let wanted = if rate > 2_000 { 25.0 } else { 10.0 };
+            let sync = self.sync;
+            let wanted = match (self.place.is_shared(), rate > 2_000) {
+                (false, true) => 25.0,
+                (false, false) => 10.0,
+                (true, _) => 20.0,
+            };
             self.figures.extend(
                 quantiles("lateness", &format!("{rate} per s"), &fired.lateness).map(
                     |(place, figure)| match place {
@@ -216,18 +283,18 @@ impl Bench {
         Ok(())
     }
 
-    fn restart(&mut self, path: &Path) -> Result<(), Failure> {
+    fn restart(&mut self) -> Result<(), Failure> {
         if !self.sizes.wants(Measure::Restart) {
             return Ok(());
         }
-        let node = self.runtime.block_on(Node::start(path))?;
+        let node = self.runtime.block_on(Node::start(&self.place))?;
         let soon = node.hub.now() + jiff::SignedDuration::from_millis(500);
         self.runtime.block_on(async {
             schedules::create_due(&node, self.due, &[soon], &self.workflows, 1).await?;
             node.stop().await
         })?;
         std::thread::sleep(Duration::from_millis(600));
-        let restarted = restart::restart(path)?;
+        let restarted = restart::restart(&self.place)?;
         let beside = format!("beside {} pending", self.pending);
         let megabytes = restarted.bytes as f64 / 1e6;
         self.figures.extend([

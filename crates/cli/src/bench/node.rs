@@ -1,6 +1,5 @@
 //! A node as `serve` runs it, without the HTTP around it, and with a watch on its attempts.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::RunKey;
@@ -10,14 +9,14 @@ use engine::turn::{Answer, Command, Perform};
 use hdrhistogram::Histogram;
 use runners::{Policy, Runners};
 use server::{Clock, Dispatch, Driver, Hub, RunnerDispatch, SharedDispatch, SystemClock};
-use store::{Report, Sqlite, SqliteOptions, Store};
+use store::{Report, Store};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::place::Place;
 use crate::failure::Failure;
-use crate::zoneinfo;
 
 /// Attempts at a time.
 const CAPACITY: usize = 4_096;
@@ -72,10 +71,8 @@ impl Dispatch for Watch {
 
 impl Node {
     /// Opens the store and drives it.
-    pub(super) async fn start(path: &Path) -> Result<Node, Failure> {
-        let zones = zoneinfo::zones()?;
-        let store = Sqlite::open(path, zones, SqliteOptions::default())?;
-        let store: Arc<dyn Store> = Arc::new(store);
+    pub(super) async fn start(place: &Place) -> Result<Node, Failure> {
+        let store = place.open().await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let (nudge, nudges) = unbounded_channel();
         let (report, reports) = unbounded_channel();

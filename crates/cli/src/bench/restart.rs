@@ -1,13 +1,13 @@
 //! From opening a store to the first attempt, in a process of its own.
 
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 use server::Stopwatch;
 
 use super::node::Node;
+use super::place::Place;
 use super::process;
 use crate::failure::Failure;
 
@@ -21,11 +21,17 @@ pub(super) struct Restarted {
 }
 
 /// Starts a process that opens the store, in which something is due.
-pub(super) fn restart(path: &Path) -> Result<Restarted, Failure> {
+pub(super) fn restart(place: &Place) -> Result<Restarted, Failure> {
     let this = std::env::current_exe()?;
     let output = Command::new(this)
-        .args(["bench", "--restart-of"])
-        .arg(path)
+        .arg("bench")
+        .args(match place {
+            Place::File(path) => vec!["--restart-of".into(), path.into()],
+            Place::Postgres { url, schema } => {
+                let schema = std::ffi::OsString::from(schema);
+                vec!["--db".into(), url.into(), "--restart-of".into(), schema]
+            }
+        })
         .stderr(Stdio::inherit())
         .output()?;
     serde_json::from_slice(&output.stdout)
@@ -33,9 +39,9 @@ pub(super) fn restart(path: &Path) -> Result<Restarted, Failure> {
 }
 
 /// What that process does.
-pub(super) async fn restarted(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) async fn restarted(place: &Place, out: &mut dyn Write) -> Result<(), Failure> {
     let watch = Stopwatch::start();
-    let node = Node::start(path).await?;
+    let node = Node::start(place).await?;
     node.watch.first.notified().await;
     let milliseconds = watch.elapsed().as_secs_f64() * 1_000.0;
     let bytes = process::resident()?;

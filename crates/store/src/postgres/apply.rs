@@ -51,6 +51,11 @@ where
     Ok(param(rows.iter().map(value).collect::<Result<Vec<T>, Failure>>()?))
 }
 
+/// PostgreSQL's texts have no NUL in them: such a text from outside must not make a turn fail for ever.
+fn plain(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
 fn narrow<T: PartialEq + Copy>(all: &[T], value: T) -> i16 {
     i16::try_from(code(all, value)).unwrap_or(-1)
 }
@@ -58,6 +63,7 @@ fn narrow<T: PartialEq + Copy>(all: &[T], value: T) -> i16 {
 fn schedules(writes: &Writes, node: NodeId, all: &mut Vec<Asked>) -> Result<(), Failure> {
     let mut counts = Counts::default();
     let (mut new, mut changed, mut moved, mut gone) = (vec![], vec![], vec![], vec![]);
+    let mut renamed = vec![];
     for write in &writes.schedules {
         match write {
             ScheduleWrite::Insert(schedule) => {
@@ -73,6 +79,10 @@ fn schedules(writes: &Writes, node: NodeId, all: &mut Vec<Asked>) -> Result<(), 
                 if bump > 0 {
                     changed.push(&**after);
                 }
+                // The name may be another one.
+                if *declared {
+                    renamed.push(&**after);
+                }
                 moved.push((&**after, bump));
             }
             ScheduleWrite::Delete { before } => {
@@ -83,6 +93,7 @@ fn schedules(writes: &Writes, node: NodeId, all: &mut Vec<Asked>) -> Result<(), 
     }
     insert_schedules(&new, all)?;
     update_schedules(&changed, all)?;
+    rename(&renamed, all);
     update_progress(&moved, all)?;
     if !gone.is_empty() {
         for sql in [
@@ -145,14 +156,19 @@ fn put_words(schedules: &[&Schedule], all: &mut Vec<Asked>) {
     all.push(Asked::new(sql, params));
 }
 
+fn rename(schedules: &[&Schedule], all: &mut Vec<Asked>) {
+    if schedules.is_empty() {
+        return;
+    }
+    let sql = "DELETE FROM words WHERE schedule = ANY($1)";
+    all.push(Asked::new(sql, vec![column(schedules, |s| s.id.0)]));
+    put_words(schedules, all);
+}
+
 fn update_schedules(changed: &[&Schedule], all: &mut Vec<Asked>) -> Result<(), Failure> {
     if changed.is_empty() {
         return Ok(());
     }
-    // The name may be another one.
-    let sql = "DELETE FROM words WHERE schedule = ANY($1)";
-    all.push(Asked::new(sql, vec![column(changed, |s| s.id.0)]));
-    put_words(changed, all);
     let sql = "UPDATE schedules s SET status = u.status, calendar = u.calendar,
                  retention = u.retention, declared = u.declared, updated_at = u.updated_at,
                  version = s.version + 1
@@ -214,7 +230,7 @@ fn progress_columns(schedules: &[&Schedule]) -> Result<Vec<Param>, Failure> {
         column(schedules, |s| s.progress.current_retry.cast_signed()),
         column(schedules, |s| s.progress.run_count.cast_signed()),
         column(schedules, |s| s.progress.error_count.cast_signed()),
-        column(schedules, |s| s.progress.last_error.clone()),
+        column(schedules, |s| s.progress.last_error.as_deref().map(plain)),
         column(schedules, |s| s.progress.last_run_at.map(ms)),
         column(schedules, |s| s.progress.last_outcome.map(|ending| narrow(&Ending::ALL, ending))),
         try_column(schedules, |s| {
@@ -286,7 +302,7 @@ fn insert_runs(sql: &'static str, runs: &[&Run], all: &mut Vec<Asked>) -> Result
         column(runs, |r| occurrence(r).1),
         column(runs, |r| occurrence(r).2),
         column(runs, |r| narrow(&TriggeredBy::ALL, r.triggered_by)),
-        column(runs, |r| r.by.clone()),
+        column(runs, |r| r.by.as_deref().map(plain)),
         column(runs, |r| r.nominal.map(ms)),
         column(runs, |r| r.effective.map(ms)),
         column(runs, |r| ms(r.created_at)),
@@ -391,7 +407,7 @@ fn ledger(writes: &Writes, all: &mut Vec<Asked>) {
         column(&rows, |e| ms(e.effective)),
         column(&rows, |e| ms(e.decided_at)),
         column(&rows, |e| narrow(&Outcome::ALL, e.outcome)),
-        column(&rows, |e| e.reason.to_string()),
+        column(&rows, |e| plain(&e.reason)),
         column(&rows, |e| e.run.map(|run| run.0)),
     ];
     all.push(Asked::new(sql, params));
@@ -430,7 +446,7 @@ fn workflows(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
         let params = vec![
             param(revision.workflow.0),
             param(revision.revision.cast_signed()),
-            param(revision.source.clone()),
+            param(plain(&revision.source)),
             param(json(&*revision.definition)?),
             param(ms(revision.created_at)),
         ];
@@ -450,7 +466,7 @@ fn overrides(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
                     param(id.0),
                     param(ms(over.nominal)),
                     param(json(&over.action)?),
-                    param(over.by.clone()),
+                    param(plain(&over.by)),
                 ],
             ),
             OverrideWrite::Delete(id, nominal) => Asked::new(

@@ -22,7 +22,7 @@ use super::rows;
 use crate::failure::Failure;
 
 /// Keys of runs that are taken from the sequence at a time.
-const KEYS: i64 = 4_096;
+pub(super) const KEYS: i64 = 4_096;
 
 /// What has been loaded.
 #[derive(Default)]

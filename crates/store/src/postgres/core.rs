@@ -155,7 +155,7 @@ fn prefetch(
     reported.sort_unstable();
     reported.dedup();
     let schedules = schedules_of(book, &reported)?;
-    let mut asked = vec![load::ask_schedules(schedules), load::ask_runs(reported), ask_block()];
+    let mut asked = vec![load::ask_schedules(schedules), load::ask_runs(reported)];
     if request.limit > 0 {
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
         asked.extend(load::ask_due(ms(now), limit));
@@ -163,15 +163,17 @@ fn prefetch(
                     ORDER BY id FOR UPDATE SKIP LOCKED";
         asked.push(Asked::new(gone, vec![param(ms(now)), param(request.node.0)]));
     }
+    // After the locks, so that the runs of a schedule have keys in the order of their numbers.
+    asked.push(ask_block());
     let found = book.link.ask(asked)?;
     load::keep_schedules(book.link, &mut book.loaded, &found[0])?;
     load::keep_runs(&mut book.loaded, &found[1])?;
-    let block = first(&found[2])?.unwrap_or_default();
-    book.take_block(block);
+    let block = found.last().map(|rows| first(rows)).transpose()?.flatten();
+    book.take_block(block.unwrap_or_default());
     let mut due = Vec::new();
     if request.limit > 0 {
-        due = claimed(book, &found[3], &found[4], request.limit)?;
-        for row in &found[5] {
+        due = claimed(book, &found[2], &found[3], request.limit)?;
+        for row in &found[4] {
             due.push((ms(now), Wakeup::Node(NodeId(get(row, 0)?))));
         }
     }

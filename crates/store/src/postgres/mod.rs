@@ -11,6 +11,7 @@ mod link;
 mod listen;
 mod load;
 mod migrate;
+mod moving;
 mod nodes;
 mod rows;
 mod run_views;
@@ -33,6 +34,8 @@ use engine::schedule::Override;
 use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
+
+pub use self::moving::{MovedTable, copy_to_postgres};
 
 use self::connect::Target;
 use self::core::Core;

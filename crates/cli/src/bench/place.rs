@@ -1,0 +1,65 @@
+//! Where the measured store is: a file, or a schema of its own in a PostgreSQL.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use store::{Postgres, PostgresOptions, Sqlite, SqliteOptions, Store};
+use tokio_postgres::NoTls;
+
+use crate::failure::Failure;
+use crate::zoneinfo;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    File(PathBuf),
+    Postgres { url: String, schema: String },
+}
+
+impl Place {
+    /// A schema that nobody else uses.
+    pub(super) fn postgres(url: &str) -> Place {
+        let schema = format!("punctual_bench_{}", std::process::id());
+        Place::Postgres { url: url.to_owned(), schema }
+    }
+
+    pub(super) async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+        let zones = zoneinfo::zones()?;
+        Ok(match self {
+            Place::File(path) => Arc::new(Sqlite::open(path, zones, SqliteOptions::default())?),
+            Place::Postgres { url, schema } => {
+                let options =
+                    PostgresOptions { schema: schema.clone(), ..PostgresOptions::new(url.clone()) };
+                Arc::new(Postgres::open(zones, options).await?)
+            }
+        })
+    }
+
+    /// Several nodes can use it.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self, Place::Postgres { .. })
+    }
+
+    /// A file goes with its folder.
+    pub(super) async fn remove(&self) -> Result<(), Failure> {
+        let Place::Postgres { url, schema } = self else { return Ok(()) };
+        let client = connect(url).await?;
+        let drop = format!("DROP SCHEMA IF EXISTS {schema} CASCADE");
+        client.batch_execute(&drop).await.map_err(broken)
+    }
+}
+
+/// A bare connection, for the limits.
+pub(super) async fn connect(url: &str) -> Result<tokio_postgres::Client, Failure> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(broken)?;
+    tokio::spawn(async move {
+        // Whoever uses the connection sees that it is gone.
+        let _ = connection.await;
+    });
+    Ok(client)
+}
+
+pub(super) fn broken(error: tokio_postgres::Error) -> Failure {
+    let words = error.as_db_error().map(|db| db.message().to_owned());
+    Failure::Environment(words.unwrap_or_else(|| error.to_string()))
+}

@@ -1,0 +1,120 @@
+//! What a PostgreSQL gives at best to whoever claims, inserts and commits: with bare tables and nothing to
+//! decide.
+
+use std::time::Duration;
+
+use futures_util::SinkExt as _;
+use server::Stopwatch;
+use tokio_postgres::Client;
+
+use super::place::{broken, connect};
+use super::report::Figure;
+use crate::failure::Failure;
+
+/// Rows in one transaction.
+const BATCH: i64 = 1_000;
+/// Rows that wait to be claimed.
+const WAITING: i64 = 100_000;
+
+/// Per second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PostgresLimits {
+    pub(super) commits: f64,
+    pub(super) copied: f64,
+    pub(super) claimed: f64,
+    pub(super) claimed_and_inserted: f64,
+}
+
+impl PostgresLimits {
+    pub(super) async fn measure(
+        url: &str,
+        schema: &str,
+        during: Duration,
+    ) -> Result<PostgresLimits, Failure> {
+        let client = connect(url).await?;
+        let schema = format!("{schema}_limits");
+        let make = format!(
+            "DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema};
+             SET search_path = {schema}; SET enable_seqscan = off;
+             CREATE TABLE commits (a bigint PRIMARY KEY);
+             CREATE TABLE copied (a bigint PRIMARY KEY, b text);
+             CREATE TABLE waiting (id bigint PRIMARY KEY, due bigint NOT NULL) WITH (fillfactor = 70);
+             CREATE INDEX waiting_by_due ON waiting (due, id);
+             CREATE TABLE inserted (id bigint PRIMARY KEY, b text);
+             INSERT INTO waiting SELECT i, i FROM generate_series(1, {WAITING}) i;
+             ANALYZE waiting"
+        );
+        client.batch_execute(&make).await.map_err(broken)?;
+        let measured = PostgresLimits {
+            commits: commits(&client, during).await?,
+            copied: copied(&client, during).await?,
+            claimed: claimed(&client, during, false).await?,
+            claimed_and_inserted: claimed(&client, during, true).await?,
+        };
+        let drop = format!("DROP SCHEMA {schema} CASCADE");
+        client.batch_execute(&drop).await.map_err(broken)?;
+        Ok(measured)
+    }
+
+    pub(super) fn figures(&self) -> Vec<Figure> {
+        let figure = |name: &str, value| Figure::new("limits", name, value, "per s");
+        vec![
+            figure("commits of one row", self.commits),
+            figure("rows of 200 bytes copied, 1 000 in a commit", self.copied),
+            figure("rows claimed and moved on, 1 000 in a commit", self.claimed),
+            figure("the same, each with a row inserted", self.claimed_and_inserted),
+        ]
+    }
+}
+
+async fn commits(client: &Client, during: Duration) -> Result<f64, Failure> {
+    let insert = client.prepare("INSERT INTO commits VALUES ($1)").await.map_err(broken)?;
+    let (watch, mut count) = (Stopwatch::start(), 0_i64);
+    while watch.elapsed() < during {
+        client.execute(&insert, &[&count]).await.map_err(broken)?;
+        count += 1;
+    }
+    Ok(count as f64 / watch.elapsed().as_secs_f64())
+}
+
+async fn copied(client: &Client, during: Duration) -> Result<f64, Failure> {
+    let (watch, mut count) = (Stopwatch::start(), 0_i64);
+    while watch.elapsed() < during {
+        let mut text = String::new();
+        for row in count..count + BATCH {
+            use std::fmt::Write as _;
+            // Writing into a string cannot fail.
+            let _ = writeln!(text, "{row}\t{row:0200}");
+        }
+        let sink = client.copy_in("COPY copied FROM STDIN").await.map_err(broken)?;
+        let mut sink = Box::pin(sink);
+        sink.send(tokio_util::bytes::Bytes::from(text)).await.map_err(broken)?;
+        sink.as_mut().finish().await.map_err(broken)?;
+        count += BATCH;
+    }
+    Ok(count as f64 / watch.elapsed().as_secs_f64())
+}
+
+/// Claims what is due and moves it behind everything else; with a record of each, if wanted.
+async fn claimed(client: &Client, during: Duration, inserts: bool) -> Result<f64, Failure> {
+    let claim = "WITH due AS (SELECT id FROM waiting WHERE due <= 9000000000000000
+                   ORDER BY due, id LIMIT $1 FOR UPDATE SKIP LOCKED)
+                 UPDATE waiting w SET due = w.due + 100000000 FROM due WHERE w.id = due.id
+                 RETURNING w.id + w.due";
+    let claim = client.prepare(claim).await.map_err(broken)?;
+    let insert = "INSERT INTO inserted SELECT id, repeat('x', 200) FROM unnest($1::bigint[]) AS u (id)
+                  ON CONFLICT DO NOTHING";
+    let insert = client.prepare(insert).await.map_err(broken)?;
+    let (watch, mut count) = (Stopwatch::start(), 0);
+    while watch.elapsed() < during {
+        client.batch_execute("BEGIN").await.map_err(broken)?;
+        let rows = client.query(&claim, &[&BATCH]).await.map_err(broken)?;
+        if inserts {
+            let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+            client.execute(&insert, &[&ids]).await.map_err(broken)?;
+        }
+        client.batch_execute("COMMIT").await.map_err(broken)?;
+        count += rows.len();
+    }
+    Ok(count as f64 / watch.elapsed().as_secs_f64())
+}

@@ -1,0 +1,202 @@
+//! Which tables move, and column by column how.
+
+/// One table, in both stores.
+pub(super) struct Table {
+    /// What it is called there.
+    pub(super) name: &'static str,
+    /// What comes before a row's values in the embedded store's answer: `FROM` and after.
+    pub(super) from: &'static str,
+    pub(super) columns: &'static [Column],
+}
+
+/// One column: its name there, what it is here, and what kind of value.
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    pub(super) here: &'static str,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A number or a text, the same in both.
+    Plain,
+    /// 0 and 1 here.
+    Boolean,
+    /// 16 bytes here.
+    Uuid,
+    /// Bytes in both.
+    Bytes,
+}
+
+const fn column(name: &'static str) -> Column {
+    Column { name, here: name, kind: Kind::Plain }
+}
+
+const fn of_kind(name: &'static str, kind: Kind) -> Column {
+    Column { name, here: name, kind }
+}
+
+const fn made(name: &'static str, here: &'static str) -> Column {
+    Column { name, here, kind: Kind::Plain }
+}
+
+const RUN: &[Column] = &[
+    column("key"),
+    of_kind("uuid", Kind::Uuid),
+    column("workflow"),
+    column("version"),
+    column("schedule"),
+    column("n"),
+    column("retry"),
+    column("triggered_by"),
+    column("by"),
+    column("nominal"),
+    column("effective"),
+    column("status"),
+    column("created_at"),
+    column("started_at"),
+    column("ended_at"),
+    column("timeout"),
+    column("step"),
+    column("attempt"),
+    column("token"),
+    column("since"),
+    column("owner"),
+    column("retry_at"),
+    column("ending"),
+    column("input"),
+    column("output"),
+    column("error"),
+    column("retry_of"),
+    // 0 is the kind of a run's wakeup.
+    made("wake_at", "(SELECT due FROM wakeups w WHERE w.kind = 0 AND w.id = key)"),
+];
+
+/// In an order in which nothing is missing.
+pub(super) const TABLES: &[Table] = &[
+    Table {
+        name: "workflows",
+        from: "FROM workflows",
+        columns: &[
+            column("id"),
+            column("name"),
+            column("status"),
+            of_kind("paused", Kind::Boolean),
+            column("newest"),
+            column("live"),
+            column("concurrency"),
+            column("active"),
+            column("by_hand"),
+            column("retention"),
+            column("created_at"),
+            column("updated_at"),
+        ],
+    },
+    Table {
+        name: "revisions",
+        from: "FROM revisions",
+        columns: &[
+            column("workflow"),
+            column("revision"),
+            column("source"),
+            column("definition"),
+            column("created_at"),
+        ],
+    },
+    Table { name: "calendars", from: "FROM calendars", columns: &[column("id"), column("spec")] },
+    Table {
+        name: "schedules",
+        from: "FROM schedules",
+        columns: &[
+            column("id"),
+            column("workflow"),
+            column("trigger"),
+            column("status"),
+            column("calendar"),
+            column("retention"),
+            column("declared"),
+            column("created_at"),
+            column("updated_at"),
+            made("version", "0"),
+        ],
+    },
+    Table {
+        name: "progress",
+        from: "FROM progress",
+        columns: &[
+            column("id"),
+            // 1 is the kind of a schedule's wakeup.
+            made("wake_at", "(SELECT due FROM wakeups w WHERE w.kind = 1 AND w.id = progress.id)"),
+            column("anchor"),
+            column("mark"),
+            column("next_nominal"),
+            column("next_effective"),
+            column("n"),
+            column("repeats"),
+            column("current_repeat"),
+            column("current_retry"),
+            column("run_count"),
+            column("error_count"),
+            column("last_error"),
+            column("last_run_at"),
+            column("last_outcome"),
+            column("live"),
+            of_kind("has_overrides", Kind::Boolean),
+            column("recomputed_at"),
+            made("version", "0"),
+        ],
+    },
+    Table {
+        name: "words",
+        from: "FROM words",
+        columns: &[column("word"), column("schedule")],
+    },
+    Table {
+        name: "overrides",
+        from: "FROM overrides",
+        columns: &[column("schedule"), column("nominal"), column("action"), column("by")],
+    },
+    Table {
+        name: "ledger",
+        from: "FROM ledger",
+        columns: &[
+            column("schedule"),
+            column("n"),
+            column("count"),
+            column("nominal"),
+            column("last_nominal"),
+            column("effective"),
+            column("decided_at"),
+            column("outcome"),
+            column("reason"),
+            column("run"),
+        ],
+    },
+    // Statuses from 4 on are ends.
+    Table { name: "open_runs", from: "FROM runs WHERE status < 4", columns: RUN },
+    Table { name: "ended_runs", from: "FROM runs WHERE status >= 4", columns: RUN },
+    Table {
+        name: "steps",
+        from: "FROM steps",
+        columns: &[
+            column("run"),
+            column("step"),
+            column("status"),
+            column("attempts"),
+            column("started_at"),
+            column("ended_at"),
+            column("output"),
+            column("error"),
+        ],
+    },
+    Table {
+        name: "idempotency",
+        from: "FROM idempotency",
+        columns: &[
+            column("key"),
+            of_kind("fingerprint", Kind::Bytes),
+            column("answer"),
+            column("created_at"),
+        ],
+    },
+];
