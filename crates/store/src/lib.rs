@@ -19,9 +19,7 @@ mod words;
 use futures_util::future::BoxFuture;
 
 pub use failure::Failure;
-pub use postgres::{
-    MovedTable, Postgres, PostgresClock, PostgresOptions, copy_to_postgres,
-};
+pub use postgres::{MovedTable, Postgres, PostgresClock, PostgresOptions, copy_to_postgres};
 pub use request::{
     Call, CommandRequest, Commanded, Expired, Idempotency, Joined, RenewRequest, Renewed, Report,
     TurnRequest, Turned,

@@ -149,8 +149,7 @@ impl Bench {
                 let limits = self.runtime.block_on(measuring)?;
                 self.figures.extend(limits.figures());
                 self.raw_rows = Some(("rows copied per s", limits.copied));
-                self.raw_fires =
-                    Some(("claimed and inserted per s", limits.claimed_and_inserted));
+                self.raw_fires = Some(("claimed and inserted per s", limits.claimed_and_inserted));
                 self.sync = Some(("ms for a commit", 1_000.0 / limits.commits));
             }
         }
@@ -171,7 +170,9 @@ impl Bench {
             let name = format!("{} from {from}, {batch} in a commit", created.count);
             let cpu = created.cpu.as_secs_f64() * 1e6 / created.count as f64;
             self.figures.extend([
-                Figure::new("creates", &name, rate, "per s").beside(self.raw_rows).at_least(50_000.0),
+                Figure::new("creates", &name, rate, "per s")
+                    .beside(self.raw_rows)
+                    .at_least(50_000.0),
                 Figure::new("creates", format!("{name}: processor"), cpu, "µs each"),
             ]);
         }
@@ -186,8 +187,9 @@ impl Bench {
         let rate = count as f64 / fired.took.as_secs_f64();
         let wanted = if self.place.is_shared() { 10_000.0 } else { 30_000.0 };
         let name = format!("beside {} pending", self.pending);
-        self.figures
-            .push(Figure::new("fires", &name, rate, "per s").beside(self.raw_fires).at_least(wanted));
+        self.figures.push(
+            Figure::new("fires", &name, rate, "per s").beside(self.raw_fires).at_least(wanted),
+        );
         let cpu = fired.cpu.as_secs_f64() * 1e6 / count as f64;
         let cost = Figure::new("fires", format!("{name}: processor"), cpu, "µs each");
         // What waits must cost nothing: held against the cost beside the fewest that are measured,

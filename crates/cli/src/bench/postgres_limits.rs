@@ -102,7 +102,8 @@ async fn claimed(client: &Client, during: Duration, inserts: bool) -> Result<f64
                  UPDATE waiting w SET due = w.due + 100000000 FROM due WHERE w.id = due.id
                  RETURNING w.id + w.due";
     let claim = client.prepare(claim).await.map_err(broken)?;
-    let insert = "INSERT INTO inserted SELECT id, repeat('x', 200) FROM unnest($1::bigint[]) AS u (id)
+    let insert =
+        "INSERT INTO inserted SELECT id, repeat('x', 200) FROM unnest($1::bigint[]) AS u (id)
                   ON CONFLICT DO NOTHING";
     let insert = client.prepare(insert).await.map_err(broken)?;
     let (watch, mut count) = (Stopwatch::start(), 0);

@@ -231,10 +231,7 @@ impl Line {
     }
 }
 
-async fn read_back(
-    transaction: &Transaction<'_>,
-    table: &Table,
-) -> Result<MovedTable, Failure> {
+async fn read_back(transaction: &Transaction<'_>, table: &Table) -> Result<MovedTable, Failure> {
     let columns: Vec<String> = table
         .columns
         .iter()
@@ -274,8 +271,8 @@ async fn finish(source: &Connection, transaction: &Transaction<'_>) -> Result<()
     let workflow = greatest("SELECT max(id) FROM workflows")?;
     let node = greatest("SELECT max(id) FROM nodes")?;
     let zones = "SELECT value FROM meta WHERE key = 'zones'";
-    let zones: Option<String> = source.prepare(zones)?.query_map([], |row| row.get(0))?.next()
-        .transpose()?;
+    let zones: Option<String> =
+        source.prepare(zones)?.query_map([], |row| row.get(0))?.next().transpose()?;
     let sql = format!(
         "INSERT INTO schedule_counts (workflow, status, slot, count)
            SELECT workflow, status, 0, count(*) FROM schedules GROUP BY 1, 2

@@ -146,11 +146,7 @@ pub(super) const TABLES: &[Table] = &[
             made("version", "0"),
         ],
     },
-    Table {
-        name: "words",
-        from: "FROM words",
-        columns: &[column("word"), column("schedule")],
-    },
+    Table { name: "words", from: "FROM words", columns: &[column("word"), column("schedule")] },
     Table {
         name: "overrides",
         from: "FROM overrides",
