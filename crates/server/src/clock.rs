@@ -10,6 +10,11 @@ use store::Store;
 pub trait Clock: Send + Sync + 'static {
     /// The wall clock, in whole milliseconds.
     fn now(&self) -> Timestamp;
+
+    /// What the host's clock shows when this one shows `at`: alarms go by the host's.
+    fn on_host(&self, at: Timestamp) -> Timestamp {
+        at
+    }
 }
 
 /// The host's clock.
@@ -50,6 +55,11 @@ impl StoreClock {
     /// What this machine's clock shows at an instant of the store's.
     pub(crate) fn on_machine(&self, at: Timestamp) -> Timestamp {
         at.checked_sub(self.store.skew()).unwrap_or(at)
+    }
+
+    /// What an alarm for an instant of the store's is set to.
+    pub(crate) fn alarm(&self, at: Timestamp) -> Timestamp {
+        self.machine.on_host(self.on_machine(at))
     }
 }
 

@@ -298,7 +298,7 @@ impl Driver {
         while !stop.is_cancelled() {
             let at = self.next_wakeup();
             if !self.has_more() {
-                let rings = at.map(|at| self.clock.on_machine(at));
+                let rings = at.map(|at| self.clock.alarm(at));
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => break,

@@ -8,7 +8,7 @@ use engine::schedule::Status;
 use prometheus_client::encoding::text::encode;
 use std::fmt::Write as _;
 use std::time::Duration;
-use store::Stats;
+use store::{Failure, Stats};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -61,11 +61,18 @@ fn with_type(content_type: &'static str, text: String) -> Response {
 }
 
 async fn stats(app: &App) -> Result<Stats, Problem> {
-    let stats = app.store().stats(app.now());
-    let answered = tokio::time::timeout(QUICK, stats).await;
-    answered
-        .map_err(|_| Problem::unavailable("The store does not answer in time."))?
-        .map_err(Problem::from)
+    let answered = tokio::time::timeout(QUICK, app.store().stats(app.now())).await;
+    let slow = || Failure::Unavailable("it does not answer in time".to_owned());
+    answered.unwrap_or_else(|_| Err(slow())).map_err(|failure| Problem::unavailable(told(&failure)))
+}
+
+/// As a sentence.
+fn told(failure: &Failure) -> String {
+    let said = failure.to_string();
+    let mut letters = said.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
 /// What is read from the store, not counted.

@@ -2,10 +2,16 @@
 
 use std::env;
 use std::sync::Arc;
+use std::time::Duration;
 
 use calendar::Zones;
 use store::{Postgres, PostgresOptions, Sqlite, SqliteOptions, Store};
 use tempfile::TempDir;
+
+use crate::harness::PATIENCE;
+
+/// What nobody tells of is looked at so often.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A place for one store, which may be opened again, and by several nodes if it is shared.
 #[derive(Clone)]
@@ -21,9 +27,7 @@ impl Ground {
     pub(crate) fn new() -> Ground {
         match env::var("PUNCTUAL_TEST_STORE").as_deref() {
             Ok("postgres") => Ground::shared().expect("PUNCTUAL_TEST_POSTGRES names a PostgreSQL"),
-            Ok("sqlite") | Err(_) => {
-                Ground(Arc::new(Kind::Folder(tempfile::tempdir().unwrap())))
-            }
+            Ok("sqlite") | Err(_) => Ground(Arc::new(Kind::Folder(tempfile::tempdir().unwrap()))),
             Ok(other) => panic!("PUNCTUAL_TEST_STORE={other}: sqlite or postgres"),
         }
     }
@@ -63,12 +67,32 @@ impl Ground {
         }
     }
 
-    /// Says something to the database behind the store's back; how many rows it concerned.
-    pub(crate) async fn execute(&self, sql: &str) -> u64 {
+    /// Says something to the database behind the store's back.
+    pub(crate) async fn execute(&self, sql: &str) {
+        self.client().await.batch_execute(sql).await.unwrap();
+    }
+
+    /// A number that the database knows.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        self.client().await.query_one(sql, &[]).await.unwrap().get(0)
+    }
+
+    /// Returns when the number is as wanted.
+    pub(crate) async fn until(&self, sql: &str, wanted: impl Fn(i64) -> bool) {
+        let seen = async {
+            while !wanted(self.number(sql).await) {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        let seen = tokio::time::timeout(PATIENCE, seen).await;
+        assert!(seen.is_ok(), "it stays as it is: {sql}");
+    }
+
+    async fn client(&self) -> tokio_postgres::Client {
         let Kind::Schema { url, name } = &*self.0 else { panic!("no PostgreSQL") };
         let client = connect(url).await.unwrap();
         client.batch_execute(&format!("SET search_path = {name}")).await.unwrap();
-        client.execute(sql, &[]).await.unwrap()
+        client
     }
 }
 

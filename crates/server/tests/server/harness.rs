@@ -11,11 +11,12 @@ use engine::turn::{Answer, Command, Notice};
 use reqwest::{Method, Response};
 use serde_json::Value;
 use server::serve::{Server, ServerOptions};
+use store::Store;
 
 use crate::ground::Ground;
 
 /// Nothing takes so long on any machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A node and a client of it.
 pub(crate) struct Node {
@@ -100,7 +101,17 @@ impl Node {
 
     /// On a store that may be there already, and that others may share.
     pub(crate) async fn start_on(ground: Ground, change: impl FnOnce(&mut ServerOptions)) -> Node {
-        let mut options = ServerOptions::new(ground.open().await);
+        let store = ground.open().await;
+        Node::start_over(ground, store, change).await
+    }
+
+    /// On a store that was opened already.
+    pub(crate) async fn start_over(
+        ground: Ground,
+        store: Arc<dyn Store>,
+        change: impl FnOnce(&mut ServerOptions),
+    ) -> Node {
+        let mut options = ServerOptions::new(store);
         options.listen.set_port(0);
         options.runners.allow_exec = true;
         options.runners.egress = "127.0.0.0/8".parse().unwrap();

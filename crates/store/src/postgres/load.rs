@@ -5,34 +5,31 @@ use engine::{RunKey, ScheduleId, WorkflowId};
 use tokio_postgres::Row;
 
 use super::book::Loaded;
+use super::columns::{of_run, of_schedule, of_workflow};
 use super::link::{Asked, Link, param};
 use super::rows::{self, get};
 use crate::failure::Failure;
 
-/// The columns of a schedule, and whether its two rows belong together.
+/// Schedules, and whether the two rows of each belong together.
 macro_rules! schedule_columns {
     () => {
-        "SELECT s.id, s.workflow, s.trigger, s.status, s.declared, s.created_at, s.updated_at,
-                p.anchor, p.mark, p.next_nominal, p.next_effective, p.n, p.repeats, p.current_repeat,
-                p.current_retry, p.run_count, p.error_count, p.last_error, p.last_run_at,
-                p.last_outcome, p.live, p.has_overrides, p.recomputed_at, s.version = p.version
-         FROM progress p JOIN schedules s ON s.id = p.id "
+        concat!(
+            "SELECT ",
+            of_schedule!(),
+            ", s.version = p.version FROM progress p JOIN schedules s ON s.id = p.id "
+        )
     };
 }
 
 macro_rules! run_columns {
     () => {
-        "SELECT r.key, r.uuid, r.workflow, r.version, r.schedule, r.n, r.retry, r.triggered_by, r.by,
-                r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, r.timeout,
-                r.step, r.attempt, r.token, r.since, r.owner, r.retry_at, r.ending, r.input, r.output,
-                r.error, r.retry_of "
+        concat!("SELECT ", of_run!(), " ")
     };
 }
 
 macro_rules! workflow_columns {
     () => {
-        "SELECT w.id, w.name, w.status, w.paused, w.newest, w.live, w.concurrency, w.active, w.by_hand,
-                w.retention, w.created_at, w.updated_at FROM workflows w "
+        concat!("SELECT ", of_workflow!(), " FROM workflows w ")
     };
 }
 

@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use crate::failure::Failure;
-use crate::stored::Live;
+use crate::stored::{Live, code};
 
 type Read<T> = Result<T, Failure>;
 
@@ -33,7 +33,7 @@ pub(super) fn natural<T: TryFrom<i64>>(row: &Row, column: usize) -> Read<T> {
 }
 
 /// The same in a narrow column.
-fn small<T: TryFrom<i32>>(row: &Row, column: usize) -> Read<T> {
+pub(super) fn small<T: TryFrom<i32>>(row: &Row, column: usize) -> Read<T> {
     let value: i32 = get(row, column)?;
     T::try_from(value).map_err(|_| damaged(column, value))
 }
@@ -54,6 +54,11 @@ pub(super) fn coded<T: Copy>(row: &Row, column: usize, all: &[T]) -> Read<T> {
     known.copied().ok_or_else(|| damaged(column, "unknown code"))
 }
 
+/// The number that is stored for one of a fixed set.
+pub(super) fn narrow<T: PartialEq + Copy>(all: &[T], value: T) -> i16 {
+    i16::try_from(code(all, value)).unwrap_or(-1)
+}
+
 pub(super) fn json<T: DeserializeOwned>(row: &Row, column: usize) -> Read<T> {
     serde_json::from_str(get(row, column)?).map_err(|error| damaged(column, error))
 }
@@ -68,11 +73,7 @@ fn raw(row: &Row, column: usize) -> Read<Option<Box<RawValue>>> {
     text.map(RawValue::from_string).transpose().map_err(|error| damaged(column, error))
 }
 
-pub(super) const SCHEDULE: &str = "s.id, s.workflow, s.trigger, s.status, s.declared, s.created_at, \
-     s.updated_at, p.anchor, p.mark, p.next_nominal, p.next_effective, p.n, p.repeats, \
-     p.current_repeat, p.current_retry, p.run_count, p.error_count, p.last_error, p.last_run_at, \
-     p.last_outcome, p.live, p.has_overrides, p.recomputed_at";
-/// How many columns that is.
+/// How many columns a schedule has.
 pub(super) const SCHEDULE_COLUMNS: usize = 23;
 
 pub(super) fn schedule(row: &Row) -> Read<Schedule> {
@@ -112,11 +113,7 @@ fn progress(row: &Row) -> Read<Progress> {
     })
 }
 
-pub(super) const RUN: &str = "r.key, r.uuid, r.workflow, r.version, r.schedule, r.n, r.retry, \
-     r.triggered_by, r.by, r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, \
-     r.timeout, r.step, r.attempt, r.token, r.since, r.owner, r.retry_at, r.ending, r.input, \
-     r.output, r.error, r.retry_of";
-/// How many columns that is.
+/// How many columns a run has.
 pub(super) const RUN_COLUMNS: usize = 27;
 
 pub(super) fn run(row: &Row) -> Read<Run> {
@@ -124,7 +121,7 @@ pub(super) fn run(row: &Row) -> Read<Run> {
     let retry_of: Option<&str> = get(row, 26)?;
     Ok(Run {
         key: RunKey(get(row, 0)?),
-        id: run_id(row, schedule)?,
+        id: run_id(row, schedule, [1, 5, 6])?,
         workflow: WorkflowId(get(row, 2)?),
         version: small(row, 3)?,
         schedule,
@@ -157,21 +154,24 @@ fn position(row: &Row) -> Read<Position> {
     })
 }
 
-/// Of the columns `uuid`, `n` and `retry`, which begin at 1, 5 and 6.
-fn run_id(row: &Row, schedule: Option<ScheduleId>) -> Read<RunId> {
-    let uuid: Option<uuid::Uuid> = get(row, 1)?;
-    match (uuid, schedule, get::<Option<i64>>(row, 5)?) {
+/// The id of a run: of the columns `uuid`, `n` and `retry`, which are these.
+pub(super) fn run_id(
+    row: &Row,
+    schedule: Option<ScheduleId>,
+    [uuid, n, retry]: [usize; 3],
+) -> Read<RunId> {
+    match (get::<Option<uuid::Uuid>>(row, uuid)?, schedule, get::<Option<i64>>(row, n)?) {
         (Some(uuid), _, _) => Ok(RunId::Other(uuid.as_u128())),
-        (None, Some(schedule), Some(n)) => {
-            let n = u64::try_from(n).map_err(|error| damaged(5, error))?;
-            Ok(RunId::Occurrence { schedule, n, retry: small(row, 6)? })
+        (None, Some(schedule), Some(number)) => {
+            let n = u64::try_from(number).map_err(|error| damaged(n, error))?;
+            Ok(RunId::Occurrence { schedule, n, retry: small(row, retry)? })
         }
-        _ => Err(damaged(1, "a run without an id")),
+        _ => Err(damaged(uuid, "a run without an id")),
     }
 }
 
-pub(super) const LEDGER: &str = "l.schedule, l.n, l.count, l.nominal, l.last_nominal, l.effective, \
-     l.decided_at, l.outcome, l.reason, l.run";
+/// How many columns a ledger row has.
+pub(super) const LEDGER_COLUMNS: usize = 10;
 
 pub(super) fn entry(row: &Row) -> Read<Entry> {
     Ok(Entry {
@@ -188,8 +188,8 @@ pub(super) fn entry(row: &Row) -> Read<Entry> {
     })
 }
 
-pub(super) const WORKFLOW: &str = "w.id, w.name, w.status, w.paused, w.newest, w.live, \
-     w.concurrency, w.active, w.by_hand, w.retention, w.created_at, w.updated_at";
+/// How many columns a workflow has.
+pub(super) const WORKFLOW_COLUMNS: usize = 12;
 
 pub(super) fn workflow(row: &Row) -> Read<Workflow> {
     let number = |column| -> Read<Option<u32>> {

@@ -1,15 +1,189 @@
 //! Runs, as they are seen.
+//!
+//! Each list is put together of branches, of which each is read in the order of one index and no further than
+//! the page: how many runs there are beyond it does not matter.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
 
 use deadpool_postgres::Client;
 use engine::RunId;
+use engine::run::{RunStatus, TriggeredBy};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
+use super::columns::of_run;
+use super::reader::ask;
+use super::rows::{self, RUN_COLUMNS, get, narrow};
 use crate::failure::Failure;
-use crate::view::{Page, RunDetail, RunQuery, RunView};
+use crate::stored::ms;
+use crate::view::{self, Cursor, Page, RunDetail, RunQuery, RunView, Total};
 
-pub(super) async fn runs(_: &Client, _: RunQuery) -> Result<Page<RunView>, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+fn read_view(row: &Row) -> Result<RunView, Failure> {
+    Ok(RunView { run: rows::run(row)?, workflow_name: get(row, RUN_COLUMNS)? })
 }
 
-pub(super) async fn run(_: &Client, _: RunId) -> Result<Option<RunDetail>, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+/// A part of the runs that is read in order.
+struct Branch {
+    table: &'static str,
+    /// What its rows have in common.
+    of: String,
+    order: &'static str,
+    /// All its rows are read, as they are few, and no index has them in order.
+    is_small: bool,
+}
+
+impl Branch {
+    fn new(table: &'static str, of: impl Into<String>) -> Branch {
+        Branch { table, of: of.into(), order: "key DESC", is_small: false }
+    }
+
+    fn of_status(status: RunStatus, query: &RunQuery) -> Branch {
+        let table = if status.has_ended() { "ended_runs" } else { "open_runs" };
+        let of = format!("AND status = {}", narrow(&RunStatus::ALL, status));
+        // Pending runs are many at times, but they are the latest. The others are as many as there are places.
+        let is_small = !status.has_ended() && status != RunStatus::Pending;
+        Branch { is_small: is_small && query.workflow.is_none(), ..Branch::new(table, of) }
+    }
+
+    fn sql(&self, conditions: &str, limit: usize) -> String {
+        let Branch { table, of, order, is_small } = self;
+        match is_small {
+            false => format!(
+                "(SELECT key FROM {table} WHERE {conditions} {of} ORDER BY {order} LIMIT {limit})"
+            ),
+            true => format!(
+                "(SELECT key FROM (SELECT key FROM {table} WHERE {conditions} {of} OFFSET 0) f
+                  ORDER BY {order} LIMIT {limit})"
+            ),
+        }
+    }
+}
+
+fn branches(query: &RunQuery) -> Vec<Branch> {
+    if query.schedule.is_some() {
+        return of_schedule(query);
+    }
+    let of_status = |status: &RunStatus| Branch::of_status(*status, query);
+    match (query.status.is_empty(), query.workflow.is_some()) {
+        (false, _) => query.status.iter().map(of_status).collect(),
+        (true, false) => vec![Branch::new("open_runs", ""), Branch::new("ended_runs", "")],
+        // Those that have not ended are found by workflow and status together.
+        (true, true) => {
+            let open = RunStatus::ALL.iter().filter(|status| !status.has_ended());
+            open.map(of_status).chain([Branch::new("ended_runs", "")]).collect()
+        }
+    }
+}
+
+/// A schedule's first runs of occurrences are in the order of their numbers, which is that of their keys. Its
+/// retries and those by hand are found by another index.
+fn of_schedule(query: &RunQuery) -> Vec<Branch> {
+    let codes: Vec<String> =
+        query.status.iter().map(|s| narrow(&RunStatus::ALL, *s).to_string()).collect();
+    let of = match codes.is_empty() {
+        true => String::new(),
+        false => format!("AND status IN ({})", codes.join(", ")),
+    };
+    let occurrences = format!("AND n IS NOT NULL AND retry = 0 {of}");
+    let besides = format!("AND (n IS NULL OR retry > 0) {of}");
+    vec![
+        Branch { is_small: true, ..Branch::new("open_runs", of) },
+        Branch { order: "n DESC", ..Branch::new("ended_runs", occurrences) },
+        Branch::new("ended_runs", besides),
+    ]
+}
+
+/// What holds for all of a query, with its parameters.
+fn conditions(query: &RunQuery) -> (String, Vec<Box<dyn ToSql + Sync + Send>>) {
+    let mut sql = String::from("key < $1");
+    let before = view::number(query.after.as_ref()).unwrap_or(i64::MAX);
+    let mut params: Vec<Box<dyn ToSql + Sync + Send>> = vec![Box::new(before)];
+    let mut also = |condition: &str, value: Box<dyn ToSql + Sync + Send>| {
+        params.push(value);
+        // Writing to a string does not fail.
+        let _ = write!(sql, " AND {condition} ${}", params.len());
+    };
+    if let Some(workflow) = query.workflow {
+        also("workflow =", Box::new(workflow.0));
+    }
+    if let Some(schedule) = query.schedule {
+        also("schedule =", Box::new(schedule.0));
+    }
+    if let Some(triggered_by) = query.triggered_by {
+        also("triggered_by =", Box::new(narrow(&TriggeredBy::ALL, triggered_by)));
+    }
+    if let Some(since) = query.since {
+        also("created_at >=", Box::new(ms(since)));
+    }
+    (sql, params)
+}
+
+pub(super) async fn runs(client: &Client, query: RunQuery) -> Result<Page<RunView>, Failure> {
+    let (conditions, params) = conditions(&query);
+    // Written out, for the planner to see it, and rounded, for statements to be few.
+    let limit = query.limit.saturating_add(1).checked_next_power_of_two().unwrap_or(query.limit);
+    let branches: Vec<String> =
+        branches(&query).iter().map(|branch| branch.sql(&conditions, limit)).collect();
+    let sql = format!(
+        concat!(
+            "SELECT ",
+            of_run!(),
+            ", w.name FROM (SELECT key FROM ({}) k ORDER BY key DESC LIMIT {}) k
+             JOIN runs r ON r.key = k.key JOIN workflows w ON w.id = r.workflow
+             ORDER BY r.key DESC"
+        ),
+        branches.join(" UNION ALL "),
+        limit
+    );
+    let params: Vec<&(dyn ToSql + Sync)> =
+        params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
+    let found = ask(client, &sql, &params).await?;
+    let has_more = found.len() > query.limit;
+    let page = &found[..found.len().min(query.limit)];
+    let items = page.iter().map(read_view).collect::<Result<Vec<_>, _>>()?;
+    let next = items.last().filter(|_| has_more).map(|view| Cursor::from(view.run.key));
+    let total = match (&query.after, has_more) {
+        (None, false) => Total::Exact(items.len() as u64),
+        _ => Total::AtLeast(items.len() as u64),
+    };
+    Ok(Page { items, total, next })
+}
+
+macro_rules! one {
+    ($condition:literal) => {
+        concat!(
+            "SELECT ",
+            of_run!(),
+            ", w.name, v.definition FROM runs r JOIN workflows w ON w.id = r.workflow
+             LEFT JOIN revisions v ON v.workflow = r.workflow AND v.revision = r.version
+             WHERE ",
+            $condition
+        )
+    };
+}
+
+const BY_OCCURRENCE: &str = one!("r.schedule = $1 AND r.n = $2 AND r.retry = $3");
+const BY_UUID: &str = one!("r.uuid = $1");
+
+pub(super) async fn run(client: &Client, id: RunId) -> Result<Option<RunDetail>, Failure> {
+    let found = match &id {
+        RunId::Occurrence { schedule, n, retry } => {
+            let (n, retry) = (i64::try_from(*n), i32::try_from(*retry));
+            let (Ok(n), Ok(retry)) = (n, retry) else { return Ok(None) };
+            ask(client, BY_OCCURRENCE, &[&schedule.0, &n, &retry]).await?
+        }
+        RunId::Other(uuid) => ask(client, BY_UUID, &[&uuid::Uuid::from_u128(*uuid)]).await?,
+    };
+    let Some(row) = found.first() else { return Ok(None) };
+    if get::<Option<&str>>(row, RUN_COLUMNS + 1)?.is_none() {
+        return Err(Failure::Damaged(format!("the definition of run {id} is gone")));
+    }
+    let definition = Arc::new(rows::json(row, RUN_COLUMNS + 1)?);
+    let view = read_view(row)?;
+    let sql = "SELECT step, status, attempts, started_at, ended_at, output, error
+               FROM steps WHERE run = $1 ORDER BY step";
+    let steps = ask(client, sql, &[&view.run.key.0]).await?;
+    let steps = steps.iter().map(rows::step).collect::<Result<_, _>>()?;
+    Ok(Some(RunDetail { view, definition, steps }))
 }

@@ -2,31 +2,208 @@
 
 use deadpool_postgres::Client;
 use engine::ScheduleId;
-use engine::schedule::Override;
+use engine::ledger::Outcome;
+use engine::run::RunStatus;
+use engine::schedule::{Override, Status};
+use tokio_postgres::Row;
 
+use super::columns::{of_ledger, of_schedule};
+use super::reader::{ask, many};
+use super::rows::{self, LEDGER_COLUMNS, get, narrow};
+use super::search;
 use crate::failure::Failure;
-use crate::view::{LedgerQuery, LedgerRow, Page, ScheduleQuery, ScheduleView};
+use crate::stored::{BLOCK, ms};
+use crate::view::{self, Cursor, LedgerQuery, LedgerRow, Page, ScheduleQuery, ScheduleView, Total};
+use crate::words::words;
 
-pub(super) async fn schedules(_: &Client, _: ScheduleQuery) -> Result<Page<ScheduleView>, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+const BY_ID: &str = concat!(
+    "SELECT ",
+    of_schedule!(),
+    ", w.name FROM unnest($1::bigint[]) WITH ORDINALITY AS u (id, place)
+     JOIN progress p ON p.id = u.id JOIN schedules s ON s.id = u.id
+     JOIN workflows w ON w.id = s.workflow ORDER BY u.place"
+);
+
+fn read_view(row: &Row) -> Result<ScheduleView, Failure> {
+    let workflow_name = get(row, rows::SCHEDULE_COLUMNS)?;
+    Ok(ScheduleView { schedule: rows::schedule(row)?, workflow_name })
 }
 
-pub(super) async fn schedule(_: &Client, _: ScheduleId) -> Result<Option<ScheduleView>, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+pub(super) async fn schedule(
+    client: &Client,
+    id: ScheduleId,
+) -> Result<Option<ScheduleView>, Failure> {
+    Ok(by_id(client, vec![id]).await?.pop())
 }
 
-pub(super) async fn by_id(_: &Client, _: Vec<ScheduleId>) -> Result<Vec<ScheduleView>, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+pub(super) async fn by_id(
+    client: &Client,
+    ids: Vec<ScheduleId>,
+) -> Result<Vec<ScheduleView>, Failure> {
+    let ids: Vec<i64> = ids.into_iter().map(|id| id.0).collect();
+    ask(client, BY_ID, &[&ids]).await?.iter().map(read_view).collect()
 }
 
-pub(super) async fn coming(_: &Client, _: usize) -> Result<Vec<ScheduleView>, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+pub(super) async fn coming(client: &Client, limit: usize) -> Result<Vec<ScheduleView>, Failure> {
+    let sql = "SELECT id FROM progress WHERE wake_at IS NOT NULL ORDER BY wake_at, id LIMIT $1";
+    let found = ask(client, sql, &[&many(limit)]).await?;
+    by_id(client, read_ids(&found)?).await
 }
 
-pub(super) async fn ledger(_: &Client, _: LedgerQuery) -> Result<Page<LedgerRow>, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+fn read_ids(found: &[Row]) -> Result<Vec<ScheduleId>, Failure> {
+    found.iter().map(|row| get(row, 0).map(ScheduleId)).collect()
 }
 
-pub(super) async fn overrides(_: &Client, _: ScheduleId) -> Result<Vec<Override>, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+pub(super) async fn schedules(
+    client: &Client,
+    query: ScheduleQuery,
+) -> Result<Page<ScheduleView>, Failure> {
+    match query.search.as_deref().map(|text| words(text).collect::<Vec<_>>()) {
+        Some(words) if !words.is_empty() => search::search(client, &query, &words).await,
+        Some(_) => Ok(Page { items: Vec::new(), total: Total::Exact(0), next: None }),
+        None => list(client, &query).await,
+    }
+}
+
+async fn list(client: &Client, query: &ScheduleQuery) -> Result<Page<ScheduleView>, Failure> {
+    let mut ids = listed_ids(client, query).await?;
+    let has_more = ids.len() > query.limit;
+    ids.truncate(query.limit);
+    let next = ids.last().filter(|_| has_more).map(|id| Cursor::Number(id.0));
+    let items = by_id(client, ids).await?;
+    Ok(Page { items, total: Total::Exact(count(client, query).await?), next })
+}
+
+/// Of each status some: the index orders by status first.
+const OF_WORKFLOW: &str = "SELECT id FROM (
+       SELECT id FROM schedules WHERE workflow = $4 AND status = 0 AND id > $1
+       UNION ALL SELECT id FROM schedules WHERE workflow = $4 AND status = 1 AND id > $1
+       UNION ALL SELECT id FROM schedules WHERE workflow = $4 AND status = 2 AND id > $1
+       UNION ALL SELECT id FROM schedules WHERE workflow = $4 AND status = 3 AND id > $1) s
+     ORDER BY id LIMIT $2 OFFSET $3";
+const OF_WORKFLOW_AND_STATUS: &str = "SELECT id FROM schedules
+     WHERE workflow = $4 AND status = $5 AND id > $1 ORDER BY id LIMIT $2 OFFSET $3";
+const OF_STATUS: &str =
+    "SELECT id FROM schedules WHERE status = $4 AND id > $1 ORDER BY id LIMIT $2 OFFSET $3";
+const OF_ALL: &str = "SELECT id FROM schedules WHERE id > $1 ORDER BY id LIMIT $2 OFFSET $3";
+
+/// One more than the page.
+async fn listed_ids(client: &Client, query: &ScheduleQuery) -> Result<Vec<ScheduleId>, Failure> {
+    let Some((after, offset)) = start(client, query).await? else { return Ok(Vec::new()) };
+    let limit = many(query.limit.saturating_add(1));
+    let status = status_code(query);
+    let found = match (query.workflow.map(|workflow| workflow.0), status) {
+        (Some(workflow), Some(status)) => {
+            let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+                [&after, &limit, &offset, &workflow, &status];
+            ask(client, OF_WORKFLOW_AND_STATUS, &params).await?
+        }
+        (Some(workflow), None) => {
+            ask(client, OF_WORKFLOW, &[&after, &limit, &offset, &workflow]).await?
+        }
+        (None, Some(status)) => ask(client, OF_STATUS, &[&after, &limit, &offset, &status]).await?,
+        (None, None) => ask(client, OF_ALL, &[&after, &limit, &offset]).await?,
+    };
+    read_ids(&found)
+}
+
+fn status_code(query: &ScheduleQuery) -> Option<i16> {
+    query.status.map(|status| narrow(&Status::ALL, status))
+}
+
+/// The block that holds the schedule after so many, and how many are before it.
+const DEEP: &str = "SELECT block, (up_to - count)::bigint FROM (
+       SELECT block, sum(count) AS count, sum(sum(count)) OVER (ORDER BY block) AS up_to
+       FROM schedule_blocks WHERE $1::smallint IS NULL OR status = $1 GROUP BY block) b
+     WHERE up_to > $2::bigint ORDER BY block LIMIT 1";
+
+/// A page begins so many after the schedule with this id. A deep one is reached block by block, and then
+/// one by one inside of its block; there is none behind the last block.
+async fn start(client: &Client, query: &ScheduleQuery) -> Result<Option<(i64, i64)>, Failure> {
+    let offset = i64::try_from(query.offset).unwrap_or(i64::MAX);
+    let after = view::number(query.after.as_ref());
+    if offset < BLOCK || after.is_some() || query.workflow.is_some() {
+        return Ok(Some((after.unwrap_or(i64::MIN), offset)));
+    }
+    let found = ask(client, DEEP, &[&status_code(query), &offset]).await?;
+    let Some(row) = found.first() else { return Ok(None) };
+    let (block, before): (i64, i64) = (get(row, 0)?, get(row, 1)?);
+    Ok(Some((block * BLOCK - 1, offset - before)))
+}
+
+async fn count(client: &Client, query: &ScheduleQuery) -> Result<u64, Failure> {
+    let workflow = query.workflow.map_or(0, |workflow| workflow.0);
+    let sql = "SELECT coalesce(sum(count), 0)::bigint FROM schedule_counts
+               WHERE workflow = $1 AND ($2::smallint IS NULL OR status = $2)";
+    let found = ask(client, sql, &[&workflow, &status_code(query)]).await?;
+    found.first().map_or(Ok(0), |row| rows::natural(row, 0))
+}
+
+/// The page first, then the run of each of its rows.
+const LEDGER_PAGE: &str = concat!(
+    "SELECT ",
+    of_ledger!(),
+    ", r.uuid, r.n, r.retry, r.status, r.schedule FROM (
+       SELECT * FROM ledger WHERE schedule = $1 AND n < $2
+         AND ($3::smallint IS NULL OR outcome = $3)
+         AND ($4::bigint IS NULL OR greatest(last_nominal, effective) >= $4)
+         AND ($5::bigint IS NULL OR least(nominal, effective) <= $5)
+       ORDER BY n DESC LIMIT $6) l
+     LEFT JOIN LATERAL (
+       SELECT uuid, n, retry, status, schedule FROM open_runs WHERE key = l.run
+       UNION ALL SELECT uuid, n, retry, status, schedule FROM ended_runs WHERE key = l.run) r
+       ON true
+     ORDER BY l.n DESC"
+);
+
+pub(super) async fn ledger(
+    client: &Client,
+    query: LedgerQuery,
+) -> Result<Page<LedgerRow>, Failure> {
+    let before = view::number(query.after.as_ref()).unwrap_or(i64::MAX);
+    let outcome = query.outcome.map(|outcome| narrow(&Outcome::ALL, outcome));
+    let (from, to) = (query.from.map(ms), query.to.map(ms));
+    let limit = many(query.limit.saturating_add(1));
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+        [&query.schedule.0, &before, &outcome, &from, &to, &limit];
+    let found = ask(client, LEDGER_PAGE, &params).await?;
+    let mut items = found.iter().map(ledger_row).collect::<Result<Vec<_>, _>>()?;
+    let has_more = items.len() > query.limit;
+    items.truncate(query.limit);
+    let last = items.last().filter(|_| has_more);
+    let next = last.and_then(|row| i64::try_from(row.entry.n).ok()).map(Cursor::Number);
+    let found = ask(client, "SELECT n FROM progress WHERE id = $1", &[&query.schedule.0]).await?;
+    let total: Option<u64> = found.first().map(|row| rows::natural(row, 0)).transpose()?;
+    let plain = query.outcome.is_none() && query.from.is_none() && query.to.is_none();
+    let total = match total {
+        Some(total) if plain => Total::AtLeast(total),
+        _ => Total::AtLeast(items.len() as u64),
+    };
+    Ok(Page { items, total, next })
+}
+
+fn ledger_row(row: &Row) -> Result<LedgerRow, Failure> {
+    const UUID: usize = LEDGER_COLUMNS;
+    const STATUS: usize = UUID + 3;
+    let run = match get::<Option<i16>>(row, STATUS)? {
+        None => None,
+        Some(_) => {
+            let schedule = get::<Option<i64>>(row, STATUS + 1)?.map(ScheduleId);
+            let id = rows::run_id(row, schedule, [UUID, UUID + 1, UUID + 2])?;
+            Some((id, rows::coded(row, STATUS, &RunStatus::ALL)?))
+        }
+    };
+    Ok(LedgerRow { entry: rows::entry(row)?, run })
+}
+
+pub(super) async fn overrides(client: &Client, id: ScheduleId) -> Result<Vec<Override>, Failure> {
+    let sql = "SELECT nominal, action, by FROM overrides WHERE schedule = $1 ORDER BY nominal";
+    let read = |row: &Row| {
+        Ok(Override {
+            nominal: rows::instant(row, 0)?,
+            action: rows::json(row, 1)?,
+            by: get(row, 2)?,
+        })
+    };
+    ask(client, sql, &[&id.0]).await?.iter().map(read).collect()
 }

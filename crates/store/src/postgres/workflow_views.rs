@@ -1,27 +1,156 @@
 //! Workflows, nodes and figures, as they are seen.
 
+use std::sync::Arc;
+
 use deadpool_postgres::Client;
+use engine::run::RunStatus;
+use engine::schedule::Status;
+use engine::{NodeId, WorkflowId};
 use jiff::Timestamp;
+use tokio_postgres::Row;
 
+use super::columns::of_workflow;
+use super::reader::{ask, is_storable, many};
+use super::rows::{self, WORKFLOW_COLUMNS, get, narrow};
 use crate::failure::Failure;
-use crate::view::{NodeView, Page, Stats, WorkflowQuery, WorkflowView};
+use crate::stored::ms;
+use crate::view::{self, Cursor, NodeView, Page, Stats, Total, WorkflowQuery, WorkflowView};
 
-pub(super) async fn workflows(_: &Client, _: WorkflowQuery) -> Result<Page<WorkflowView>, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+/// Due wakeups are counted up to here: beyond it, "many" is enough.
+const DUE_COUNTED: i64 = 100_000;
+
+/// Workflows with one revision each: this one, or the live one, or the newest.
+macro_rules! views {
+    ($from:literal) => {
+        concat!(
+            "SELECT ",
+            of_workflow!(),
+            ", v.revision, v.source, v.definition, v.created_at,
+               (SELECT coalesce(sum(c.count), 0)::bigint FROM schedule_counts c
+                WHERE c.workflow = w.id)
+             FROM ",
+            $from,
+            " w JOIN revisions v ON v.workflow = w.id
+               AND v.revision = coalesce($1::integer, w.live, w.newest) "
+        )
+    };
+}
+
+const PAGE: &str = concat!(
+    views!("(SELECT * FROM workflows WHERE name > $2 ORDER BY name LIMIT $3)"),
+    "ORDER BY w.name"
+);
+const BY_ID: &str = concat!(views!("workflows"), "WHERE w.id = $2");
+const BY_NAME: &str = concat!(views!("workflows"), "WHERE w.name = $2");
+
+fn read_view(row: &Row) -> Result<WorkflowView, Failure> {
+    const REVISION: usize = WORKFLOW_COLUMNS;
+    Ok(WorkflowView {
+        workflow: rows::workflow(row)?,
+        revision: rows::small(row, REVISION)?,
+        source: get(row, REVISION + 1)?,
+        definition: Arc::new(rows::json(row, REVISION + 2)?),
+        saved_at: rows::instant(row, REVISION + 3)?,
+        schedules: rows::natural(row, REVISION + 4)?,
+    })
+}
+
+pub(super) async fn workflows(
+    client: &Client,
+    query: WorkflowQuery,
+) -> Result<Page<WorkflowView>, Failure> {
+    let after = view::name(query.after.as_ref()).filter(|name| is_storable(name)).unwrap_or("");
+    let limit = many(query.limit.saturating_add(1));
+    let found = ask(client, PAGE, &[&None::<i32>, &after, &limit]).await?;
+    let has_more = found.len() > query.limit;
+    let page = &found[..found.len().min(query.limit)];
+    let items = page.iter().map(read_view).collect::<Result<Vec<_>, _>>()?;
+    let last = items.last().filter(|_| has_more);
+    let next = last.map(|view| Cursor::Name(view.workflow.name.clone()));
+    Ok(Page { items, total: Total::Exact(count(client).await?), next })
+}
+
+async fn count(client: &Client) -> Result<u64, Failure> {
+    let found = ask(client, "SELECT count(*) FROM workflows", &[]).await?;
+    found.first().map_or(Ok(0), |row| rows::natural(row, 0))
 }
 
 pub(super) async fn workflow(
-    _: &Client,
-    _: String,
-    _: Option<u32>,
+    client: &Client,
+    id_or_name: String,
+    revision: Option<u32>,
 ) -> Result<Option<WorkflowView>, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+    let Ok(revision) = revision.map(i32::try_from).transpose() else { return Ok(None) };
+    let found = match id_or_name.parse::<WorkflowId>() {
+        Ok(id) => ask(client, BY_ID, &[&revision, &id.0]).await?,
+        Err(()) if is_storable(&id_or_name) => {
+            ask(client, BY_NAME, &[&revision, &id_or_name]).await?
+        }
+        Err(()) => Vec::new(),
+    };
+    found.first().map(read_view).transpose()
 }
 
-pub(super) async fn nodes(_: &Client) -> Result<Vec<NodeView>, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+pub(super) async fn nodes(client: &Client) -> Result<Vec<NodeView>, Failure> {
+    let sql = "SELECT id, name, started_at, seen_at, lease_until, capacity,
+                 (SELECT count(*) FROM open_runs WHERE status = 1 AND owner = nodes.id)
+               FROM nodes ORDER BY id";
+    let read = |row: &Row| {
+        Ok(NodeView {
+            id: NodeId(get(row, 0)?),
+            name: get(row, 1)?,
+            started_at: rows::instant(row, 2)?,
+            seen_at: Some(rows::instant(row, 3)?),
+            lease_until: Some(rows::instant(row, 4)?),
+            capacity: Some(rows::small::<u32>(row, 5)?.into()),
+            attempts: rows::natural(row, 6)?,
+        })
+    };
+    ask(client, sql, &[]).await?.iter().map(read).collect()
 }
 
-pub(super) async fn stats(_: &Client, _: Timestamp) -> Result<Stats, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+/// What is due and how much of it; a node whose lease has run out is due as well.
+const WAKEUPS: &str = "SELECT
+    (SELECT count(*) FROM (
+       (SELECT 1 FROM progress WHERE wake_at <= $1 ORDER BY wake_at LIMIT $2)
+       UNION ALL (SELECT 1 FROM open_runs WHERE wake_at <= $1 ORDER BY wake_at LIMIT $2)
+       UNION ALL (SELECT 1 FROM nodes WHERE lease_until < $1) LIMIT $2) due),
+    least(
+      (SELECT wake_at FROM progress WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
+      (SELECT wake_at FROM open_runs WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
+      (SELECT min(lease_until) + 1 FROM nodes WHERE lease_until < $1))";
+
+const BYTES: &str = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'S')";
+
+pub(super) async fn stats(client: &Client, now: Timestamp) -> Result<Stats, Failure> {
+    let sql = "SELECT status, sum(count)::bigint FROM schedule_counts WHERE workflow = 0
+               GROUP BY status";
+    let counted = by_status(&ask(client, sql, &[]).await?)?;
+    let schedules = Status::ALL.map(|status| (status, count_of(&counted, &Status::ALL, status)));
+    let sql = "SELECT status, count(*) FROM open_runs GROUP BY status";
+    let counted = by_status(&ask(client, sql, &[]).await?)?;
+    let open = RunStatus::ALL.into_iter().filter(|status| !status.has_ended());
+    let runs = open.map(|status| (status, count_of(&counted, &RunStatus::ALL, status))).collect();
+    let wakeups = ask(client, WAKEUPS, &[&ms(now), &DUE_COUNTED]).await?;
+    let due = wakeups.first().map_or(Ok(0), |row| rows::natural(row, 0))?;
+    let next = wakeups.first().map(|row| rows::maybe_instant(row, 1)).transpose()?;
+    let bytes = ask(client, BYTES, &[]).await?;
+    Ok(Stats {
+        schedules: schedules.into(),
+        runs,
+        workflows: count(client).await?,
+        due,
+        next_wakeup: next.flatten(),
+        bytes: bytes.first().map_or(Ok(0), |row| rows::natural(row, 0))?,
+    })
+}
+
+fn by_status(found: &[Row]) -> Result<Vec<(i16, u64)>, Failure> {
+    found.iter().map(|row| Ok((get(row, 0)?, rows::natural(row, 1)?))).collect()
+}
+
+fn count_of<T: PartialEq + Copy>(counted: &[(i16, u64)], all: &[T], status: T) -> u64 {
+    let code = narrow(all, status);
+    counted.iter().find(|(known, _)| *known == code).map_or(0, |(_, count)| *count)
 }

@@ -9,6 +9,7 @@ mod expiry;
 mod keeping;
 mod overrides;
 mod places;
+mod postgres;
 mod runs;
 mod schedule_views;
 mod sqlite;
@@ -113,3 +114,4 @@ macro_rules! suite {
 
 suite!(sqlite_with_threads, crate::sqlite::Folder::new(false));
 suite!(sqlite_inline, crate::sqlite::Folder::new(true));
+suite!(postgres_shared, crate::postgres::Schema::new());

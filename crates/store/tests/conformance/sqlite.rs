@@ -1,9 +1,12 @@
 //! The embedded store: how the suite opens it, and what holds for a file alone.
 
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use calendar::Zones;
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use rusqlite::Connection;
 use store::{Failure, Sqlite, SqliteOptions, Store};
 use tempfile::TempDir;
@@ -26,6 +29,10 @@ impl Folder {
         self.folder.path().join("punctual.db")
     }
 
+    fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+        self.open_at(&self.path())
+    }
+
     fn open_at(&self, path: &Path) -> Result<Arc<dyn Store>, Failure> {
         let options =
             SqliteOptions { sync: false, inline: self.inline, ..SqliteOptions::default() };
@@ -34,16 +41,20 @@ impl Folder {
 }
 
 impl Place for Folder {
-    fn open(&self) -> Result<Arc<dyn Store>, Failure> {
-        self.open_at(&self.path())
+    fn open(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, Failure>> {
+        Box::pin(ready(self.open()))
     }
 
-    fn path_for_copy(&self) -> PathBuf {
-        self.folder.path().join("copy.db")
+    fn end_leases(&self, _: Timestamp) -> BoxFuture<'_, ()> {
+        Box::pin(ready(()))
+    }
+
+    fn path_for_copy(&self) -> Option<PathBuf> {
+        Some(self.folder.path().join("copy.db"))
     }
 
     fn open_copy(&self) -> Result<Arc<dyn Store>, Failure> {
-        self.open_at(&self.path_for_copy())
+        self.open_at(&self.folder.path().join("copy.db"))
     }
 }
 

@@ -7,6 +7,7 @@ use engine::run::{AttemptEnd, RunStatus};
 use engine::schedule::{Schedule, read_written};
 use engine::turn::{Answer, Command, Effect, NewRun, NewSchedule, Perform, Places, Verb};
 use engine::{Moment, NodeId, RunId, ScheduleId, WorkflowId};
+use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::value::RawValue;
 use store::{
@@ -17,9 +18,11 @@ use store::{
 /// Where a store of one kind is kept.
 pub(crate) trait Place {
     /// Opens the store, or makes a new one.
-    fn open(&self) -> Result<Arc<dyn Store>, Failure>;
-    /// A path for a copy of it.
-    fn path_for_copy(&self) -> std::path::PathBuf;
+    fn open(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, Failure>>;
+    /// The leases of all nodes have run out by this instant. Nothing where there are none.
+    fn end_leases(&self, at: Timestamp) -> BoxFuture<'_, ()>;
+    /// A path for a copy of it, where a store can make one.
+    fn path_for_copy(&self) -> Option<std::path::PathBuf>;
     /// Opens a copy.
     fn open_copy(&self) -> Result<Arc<dyn Store>, Failure>;
 }
@@ -54,7 +57,8 @@ impl World {
     /// The node's life ends without a word, and another begins.
     pub(crate) async fn join(&mut self, at: i64) -> store::Joined {
         self.store = None;
-        let store = self.place.open().unwrap();
+        let store = self.place.open().await.unwrap();
+        self.place.end_leases(minute(at)).await;
         let moment = Moment::new(minute(at), minute(at));
         let joined = store.join("node", moment).await.unwrap();
         (self.node, self.awake_since) = (joined.node, minute(at));

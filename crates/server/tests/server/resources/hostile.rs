@@ -78,7 +78,8 @@ async fn an_rrule_that_counts_too_far_is_refused() {
 triggers: [{id: t, type: schedule, rrule: 'FREQ=DAILY;COUNT=9223372036854775808'}]
 steps: []
 ";
-    let problem = in_time(node.yaml("/api/v1/workflows?publish=true", text)).await.whole_problem(422);
+    let problem =
+        in_time(node.yaml("/api/v1/workflows?publish=true", text)).await.whole_problem(422);
     assert_eq!(problem["errors"][0]["path"], "triggers[0].rrule", "{problem}");
     assert_eq!(problem["errors"][0]["line"], 2);
 }

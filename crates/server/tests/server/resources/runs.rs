@@ -3,10 +3,12 @@
 use engine::Moment;
 use engine::definition::ReadContext;
 use engine::turn::{Answer, Command, NewRun, Places};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use store::{CommandRequest, TurnRequest};
 
-use crate::harness::{Node, open};
+use crate::ground::Ground;
+use crate::harness::Node;
 
 const QUICK: &str = "name: quick\nversion: 7\nsteps: [{id: a, type: noop}, {id: b, type: noop}]\n";
 const BAD: &str = "name: bad
@@ -110,8 +112,10 @@ async fn lists_are_filtered_and_paged() {
             let mut found = Vec::new();
             let mut cursor = String::new();
             loop {
-                let page =
-                    node.get(&format!("/api/v1/runs?limit={limit}&{query}{cursor}")).await.expect(200);
+                let page = node
+                    .get(&format!("/api/v1/runs?limit={limit}&{query}{cursor}"))
+                    .await
+                    .expect(200);
                 let items = page["items"].as_array().unwrap();
                 found.extend(items.iter().map(|run| run["id"].as_str().unwrap().to_owned()));
                 match page["next_cursor"].as_str() {
@@ -160,7 +164,8 @@ async fn wrong_states_and_unknown_runs() {
         ("cancel", json!({"why": "x"}), 422, "unknown field"),
         ("cancel", json!({"reason": "x".repeat(2_000)}), 422, "too long"),
     ] {
-        let problem = node.post(&format!("/api/v1/runs/{id}/{verb}"), body).await.whole_problem(status);
+        let problem =
+            node.post(&format!("/api/v1/runs/{id}/{verb}"), body).await.whole_problem(status);
         assert!(problem["detail"].as_str().unwrap().contains(detail), "{problem}");
     }
     for run in ["sched-9-n0-rc0", "nobody", "%00", "019a8f00-1234-7abc-8def-0123456789ab"] {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::lifeline::Lifeline;
 use crate::harness::Node;
+use crate::lifeline::Lifeline;
 use crate::peer::Peer;
 
 #[tokio::test]
@@ -77,7 +77,8 @@ async fn a_cancelled_command_ends_with_all_it_started() {
         (&running["status"], &running["steps"][0]["status"]),
         (&json!("running"), &json!("running"))
     );
-    let cancelled = node.post(&format!("/api/v1/runs/{id}/cancel"), json!({"reason": "enough"})).await;
+    let cancelled =
+        node.post(&format!("/api/v1/runs/{id}/cancel"), json!({"reason": "enough"})).await;
     cancelled.expect(200);
     lifeline.released().await;
     let run = node.ended(&id).await;

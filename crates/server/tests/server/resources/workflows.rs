@@ -95,7 +95,9 @@ async fn each_change_is_a_version() {
         let items = page["items"].as_array().unwrap();
         seen.extend(items.iter().map(|item| item["version"].as_u64().unwrap()));
         match page["next_cursor"].as_str() {
-            Some(cursor) => path = format!("/api/v1/workflows/{id}/versions?limit=2&cursor={cursor}"),
+            Some(cursor) => {
+                path = format!("/api/v1/workflows/{id}/versions?limit=2&cursor={cursor}")
+            }
             None => break,
         }
     }
@@ -110,7 +112,8 @@ async fn each_change_is_a_version() {
 #[tokio::test]
 async fn a_dry_run_and_a_validation_store_nothing() {
     let node = Node::start().await;
-    let planned = node.yaml("/api/v1/workflows?publish=true&dry_run=true", HOURLY).await.expect(200);
+    let planned =
+        node.yaml("/api/v1/workflows?publish=true&dry_run=true", HOURLY).await.expect(200);
     assert_eq!((&planned["id"], &planned["revision"]), (&Value::Null, &json!(1)));
     let validity = node.yaml("/api/v1/workflows/validate", HOURLY).await.expect(200);
     assert_eq!(validity, json!({"valid": true, "problems": []}));
@@ -126,7 +129,8 @@ async fn a_dry_run_and_a_validation_store_nothing() {
     assert_eq!(node.get("/api/v1/workflows").await.expect(200)["total"], 0);
 
     node.publish(HOURLY).await;
-    let planned = node.yaml("/api/v1/workflows?publish=true&dry_run=true", HOURLY).await.expect(200);
+    let planned =
+        node.yaml("/api/v1/workflows?publish=true&dry_run=true", HOURLY).await.expect(200);
     assert_eq!((&planned["changed"], &planned["revision"]), (&json!(false), &json!(1)));
 }
 
@@ -170,12 +174,18 @@ async fn wrong_requests_are_refused() {
     for path in ["/api/v1/workflows?publish=yes", "/api/v1/workflows?publsh=true"] {
         node.yaml(path, HOURLY).await.whole_problem(400);
     }
-    for path in ["/api/v1/workflows/nobody", "/api/v1/workflows/99", "/api/v1/workflows/%2e%2e", "/api/v1/workflows/a/versions"]
-    {
+    for path in [
+        "/api/v1/workflows/nobody",
+        "/api/v1/workflows/99",
+        "/api/v1/workflows/%2e%2e",
+        "/api/v1/workflows/a/versions",
+    ] {
         node.get(path).await.whole_problem(404);
     }
     for verb in ["publish", "archive", "pause", "resume", "runs"] {
-        node.post(&format!("/api/v1/workflows/nobody/{verb}"), Value::Null).await.whole_problem(404);
+        node.post(&format!("/api/v1/workflows/nobody/{verb}"), Value::Null)
+            .await
+            .whole_problem(404);
     }
     for query in ["limit=0", "cursor=x", "offset=3"] {
         node.get(&format!("/api/v1/workflows?{query}")).await.whole_problem(400);
@@ -201,9 +211,12 @@ async fn states_change_only_where_they_may() {
         assert_eq!((&shown["paused"], &shown["status"]), (&json!(paused), &json!(workflow_status)));
     }
     node.post(&format!("/api/v1/workflows/{id}/archive"), Value::Null).await.expect(200);
-    let problem = node.post(&format!("/api/v1/workflows/{id}/runs"), Value::Null).await.whole_problem(409);
+    let problem =
+        node.post(&format!("/api/v1/workflows/{id}/runs"), Value::Null).await.whole_problem(409);
     assert!(problem["detail"].as_str().unwrap().contains("no published version"));
-    node.post(&format!("/api/v1/workflows/{id}/pause"), json!({"now": true})).await.whole_problem(422);
+    node.post(&format!("/api/v1/workflows/{id}/pause"), json!({"now": true}))
+        .await
+        .whole_problem(422);
 }
 
 #[tokio::test]
@@ -246,7 +259,9 @@ steps: []
     assert_eq!(shown, (&json!("Europe/Berlin"), &json!(8.0)));
     node.publish(&text("10:00-12:00")).await;
     assert_eq!(node.get("/api/v1/calendars/office").await.expect(200)["hours_per_day"], 2.0);
-    node.send_as(Method::DELETE, "/api/v1/calendars/office", "application/json", "").await.whole_problem(409);
+    node.send_as(Method::DELETE, "/api/v1/calendars/office", "application/json", "")
+        .await
+        .whole_problem(409);
 }
 
 #[tokio::test]
@@ -257,7 +272,8 @@ async fn a_start_by_hand_gives_a_run_or_names_the_one_in_its_way() {
     let text = format!("name: t\nsteps: [{{id: a, type: exec, command: [sh, -c, '{script}']}}]\n");
     node.publish(&text).await;
     let payload = r#"{"payload": {"big": 9007199254740993, "exact": 1.10}}"#;
-    let reply = node.send_as(Method::POST, "/api/v1/workflows/t/runs", "application/json", payload).await;
+    let reply =
+        node.send_as(Method::POST, "/api/v1/workflows/t/runs", "application/json", payload).await;
     let run = reply.expect(201);
     let id = run["id"].as_str().unwrap();
     assert_eq!(reply.header("location"), Some(&*format!("/api/v1/runs/{id}")));

@@ -54,6 +54,8 @@ CREATE TABLE words (
   schedule bigint NOT NULL,
   PRIMARY KEY (word, schedule)
 );
+-- All words of one name.
+CREATE INDEX words_by_schedule ON words (schedule, word);
 
 -- How many schedules there are: by workflow, and with workflow 0 in all. Each node counts in a slot of its
 -- own, so that nodes do not wait for each other; the sum counts.
@@ -162,6 +164,9 @@ CREATE TABLE ended_runs (LIKE open_runs INCLUDING DEFAULTS);
 ALTER TABLE ended_runs ADD PRIMARY KEY (key);
 CREATE UNIQUE INDEX ended_runs_by_occurrence ON ended_runs (schedule, n, retry);
 CREATE UNIQUE INDEX ended_runs_by_uuid ON ended_runs (uuid) WHERE uuid IS NOT NULL;
+-- A schedule's runs whose keys are not in the order of their numbers: by hand, and retries.
+CREATE INDEX ended_runs_besides ON ended_runs (schedule, key)
+  WHERE schedule IS NOT NULL AND (n IS NULL OR retry > 0);
 CREATE INDEX ended_runs_by_workflow ON ended_runs (workflow, key);
 -- What has ended, but not well: statuses 5 to 7.
 CREATE INDEX ended_runs_not_well ON ended_runs (status, key) WHERE status > 4;

@@ -1,0 +1,38 @@
+//! Several nodes on one PostgreSQL. Without `PUNCTUAL_TEST_POSTGRES` there is none to share.
+
+mod clocks;
+mod cluster;
+mod leases;
+mod outage;
+mod sharing;
+
+use engine::WorkflowId;
+use engine::turn::{Answer, Command, NewRun};
+
+use crate::ground::Ground;
+use crate::harness::Node;
+
+/// A place that nodes can share.
+fn shared() -> Option<Ground> {
+    let ground = Ground::shared();
+    if ground.is_none() {
+        eprintln!("left out: PUNCTUAL_TEST_POSTGRES names no PostgreSQL");
+    }
+    ground
+}
+
+/// A node with this name among others.
+async fn node(ground: &Ground, name: &str) -> Node {
+    Node::start_on(ground.clone(), |options| options.node = name.to_owned()).await
+}
+
+/// Starts the workflow by hand, without the API; the run's id.
+async fn start(node: &Node, workflow: &str) -> String {
+    let id = WorkflowId(workflow.parse().unwrap());
+    let run = NewRun { id: uuid::Uuid::now_v7().as_u128(), payload: None, by: "test".to_owned() };
+    let command = Command::StartWorkflow { id, run };
+    match node.server.hub().command(command, None).await.unwrap().answer {
+        Answer::Run(id) => id,
+        other => panic!("{other:?}"),
+    }
+}

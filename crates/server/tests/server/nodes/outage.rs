@@ -1,0 +1,44 @@
+//! A database that goes away and comes back.
+
+use std::time::Duration;
+
+use super::cluster::Cluster;
+use super::{node, start};
+use crate::ground::Ground;
+use crate::harness::{NOOP, Node, PATIENCE};
+
+/// Asks until the node answers with the status; what it says.
+async fn readyz(node: &Node, status: u16) -> String {
+    let answered = async {
+        loop {
+            let reply = node.get("/readyz").await;
+            if reply.status == status {
+                return reply.text;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, answered).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_says_that_its_database_is_gone_and_goes_on_when_it_is_back() {
+    let Some(cluster) = Cluster::start() else { return };
+    let ground = Ground::at(cluster.url());
+    let node = node(&ground, "only").await;
+    let workflow = node.workflow(NOOP).await;
+    cluster.down();
+    let said = readyz(&node, 503).await;
+    let problem: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(problem["status"], 503, "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("he store is not available"), "{said}");
+    // Asked for something, it says the same, and nothing is done.
+    let runs = format!("/api/v1/workflows/{workflow}/runs");
+    node.post(&runs, serde_json::Value::Null).await.problem(503);
+    cluster.up();
+    readyz(&node, 200).await;
+    start(&node, &workflow).await;
+    ground.until("SELECT count(*) FROM ended_runs WHERE status = 4", |runs| runs == 1).await;
+    node.server.stop().await.unwrap();
+    drop(ground);
+}

@@ -1,0 +1,28 @@
+//! One question, asked with a statement that its connection has prepared once.
+
+use deadpool_postgres::Client;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::connect::unavailable;
+use crate::failure::Failure;
+
+pub(super) async fn ask(
+    client: &Client,
+    sql: &str,
+    params: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>, Failure> {
+    let statement = client.prepare_cached(sql).await.map_err(unavailable)?;
+    client.query(&statement, params).await.map_err(unavailable)
+}
+
+/// A number of rows, as the database counts.
+pub(super) fn many(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// No stored text holds the one character that the database cannot hold, nor does what comes before it
+/// differ.
+pub(super) fn is_storable(text: &str) -> bool {
+    !text.contains('\0')
+}
