@@ -66,9 +66,8 @@ const RULES: [(&str, &str); 9] = [
          WHERE r.status = 4 GROUP BY r.key HAVING count(s.step) <> 1 OR min(s.status) <> 0",
     ),
     (
-        // Each attempt has the next token: a report of an older one that was taken leaves fewer tokens
-        // than attempts.
-        "a run that was ended by the report of an attempt that was not its last",
+        // Each attempt has a token of its own; one that was lost with its node is not counted, and has one.
+        "a run whose step had more attempts than tokens were given",
         "SELECT r.key, r.token, s.attempts FROM ended_runs r JOIN steps s ON s.run = r.key
          WHERE r.token < s.attempts",
     ),

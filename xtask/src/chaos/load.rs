@@ -8,13 +8,14 @@ use testbed::Cluster;
 use super::node::{Node, ask};
 use crate::steps::now;
 
-/// Steps that start a process are dear: one in so many.
+/// Steps that start a process are dear: one in so many. They take a while, so that some of them go on when
+/// their node is killed or held.
 const ONE_COMMAND_IN: u64 = 100;
 const WORKFLOWS: [(&str, &str); 2] = [
     ("quick", r#"{"name": "quick", "steps": [{"id": "work", "type": "noop"}]}"#),
     (
         "command",
-        r#"{"name": "command", "steps": [{"id": "work", "type": "exec", "command": ["true"]}]}"#,
+        r#"{"name": "command", "steps": [{"id": "work", "type": "exec", "command": ["sleep", "0.5"]}]}"#,
     ),
 ];
 

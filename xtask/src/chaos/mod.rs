@@ -96,22 +96,25 @@ pub(crate) fn run(root: &Path, size: &Size) -> Outcome {
         .into_iter()
         .map(|planned| Due { at: planned.at, act: Act::Fault(planned.fault) })
         .collect();
+    let mut disturbed = begin;
     while let Some(due) = take_first(&mut planned) {
         std::thread::sleep(due.at.saturating_sub(begin.elapsed()));
         println!("{:>6.1} s  {:?}", begin.elapsed().as_secs_f64(), due.act);
         let then = world.act(due.act, size)?;
+        if !matches!(due.act, Act::Start(_)) {
+            disturbed = now();
+        }
         planned.extend(then.map(|(after, act)| Due { at: begin.elapsed() + after, act }));
     }
-    let healed = now();
     let rest =
-        until("work is on time again", || Ok(world.is_on_time()?.then(|| healed.elapsed())))?;
+        until("work is on time again", || Ok(world.is_on_time()?.then(|| disturbed.elapsed())))?;
     until("everything has ended", || Ok(load.is_over(&world.cluster)?.then_some(())))?;
     let refused = world.sum("punctual_reports_refused_total");
     let taken_over = world.sum("punctual_attempts_taken_over_total");
     let checked = check::all(&world.cluster, &load)?;
-    doctor(&world.setup)?;
     tell(size, &checked, begin, rest, refused, taken_over);
-    checked.outcome(size.seed)
+    checked.outcome(size.seed)?;
+    doctor(&world.setup)
 }
 
 /// What is to be done, and when.
