@@ -1,13 +1,321 @@
-//! What is wrong with what is stored.
+//! Whether what is stored holds together.
+//!
+//! Each question is one statement, which sees one instant: others go on meanwhile. What is mended is looked at
+//! again under its locks, a few rows at a time.
 
 use jiff::Timestamp;
+use tokio_postgres::Row;
 
 use super::core::Core;
+use super::link::{Asked, Link, Param, param};
+use super::rows::{self, get};
 use crate::failure::Failure;
 use crate::view::Finding;
 
+/// So many of one kind are told one by one.
+pub(super) const TOLD: usize = 20;
+
+/// One invariant: what breaks it, and how it is mended.
+struct Invariant {
+    code: &'static str,
+    /// Rows with an id, a text, and how many breaches there are in all.
+    breaches: &'static str,
+    message: &'static str,
+    /// Statements of one transaction that mends breaches; nothing if a person has to look. It is done again
+    /// until the last of them returns no row.
+    mend: &'static [&'static str],
+}
+
+/// Rows with an id and a text for each breach.
+macro_rules! breaches {
+    ($($sql:expr),*) => {
+        concat!(
+            "SELECT b.id::bigint, b.text::text, count(*) OVER () FROM (", $($sql,)*
+            ") AS b (id, text) ORDER BY b.id LIMIT 20"
+        )
+    };
+}
+
+/// A schedule with nothing going on wakes at its next time, if it is active.
+macro_rules! wakeup {
+    () => {
+        "CASE WHEN s.status = 0 THEN p.next_effective END"
+    };
+}
+
+macro_rules! without_wakeup {
+    () => {
+        concat!(
+            "progress p JOIN schedules s ON s.id = p.id WHERE p.live IS NULL
+             AND p.wake_at IS DISTINCT FROM ",
+            wakeup!()
+        )
+    };
+}
+
+macro_rules! lost {
+    () => {
+        "open_runs r WHERE r.status = 1
+         AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = r.owner)"
+    };
+}
+
+macro_rules! counted {
+    () => {
+        "SELECT workflow, status, count(*) FROM schedules GROUP BY workflow, status
+         UNION ALL SELECT 0, status, count(*) FROM schedules GROUP BY status"
+    };
+}
+
+macro_rules! counted_blocks {
+    () => {
+        "SELECT status, id / 1024, count(*) FROM schedules GROUP BY status, id / 1024"
+    };
+}
+
+macro_rules! active {
+    () => {
+        "(SELECT count(*) FROM open_runs r WHERE r.status IN (1, 2, 3) AND r.workflow = w.id)"
+    };
+}
+
+const INVARIANTS: [Invariant; 12] = [
+    Invariant {
+        code: "schedule-without-progress",
+        breaches: breaches!(
+            "SELECT s.id, '' FROM schedules s
+             WHERE NOT EXISTS (SELECT 1 FROM progress p WHERE p.id = s.id)"
+        ),
+        message: "schedule {id} has no progress",
+        mend: &[],
+    },
+    Invariant {
+        code: "versions",
+        breaches: breaches!(
+            "SELECT s.id, '' FROM schedules s JOIN progress p ON p.id = s.id
+             WHERE s.version <> p.version"
+        ),
+        message: "the two rows of schedule {id} are not of one version",
+        mend: &["WITH apart AS MATERIALIZED (
+                   SELECT p.id FROM progress p JOIN schedules s ON s.id = p.id
+                   WHERE s.version <> p.version LIMIT 500 FOR UPDATE OF p, s),
+                 known AS (
+                   UPDATE schedules s SET version = s.version + 1 FROM apart a WHERE s.id = a.id
+                   RETURNING s.id, s.version)
+                 UPDATE progress p SET version = k.version FROM known k WHERE p.id = k.id
+                 RETURNING p.id"],
+    },
+    Invariant {
+        code: "schedule-without-wakeup",
+        breaches: breaches!("SELECT p.id, '' FROM ", without_wakeup!()),
+        message: "schedule {id} does not wake when it should",
+        // If the declaration was read before the lock was waited for, its version is another one.
+        mend: &[concat!(
+            "WITH wrong AS MATERIALIZED (
+               SELECT p.id, ",
+            wakeup!(),
+            " AS wake_at FROM ",
+            without_wakeup!(),
+            " AND s.version = p.version LIMIT 500 FOR UPDATE OF p)
+             UPDATE progress p SET wake_at = w.wake_at FROM wrong w WHERE p.id = w.id
+             RETURNING p.id"
+        )],
+    },
+    Invariant {
+        code: "schedule-without-next-time",
+        breaches: breaches!(
+            "SELECT p.id, '' FROM progress p JOIN schedules s ON s.id = p.id
+             WHERE s.status = 0 AND p.next_effective IS NULL AND p.live IS NULL"
+        ),
+        message: "schedule {id} is active, but has no next time and nothing is going on",
+        mend: &[],
+    },
+    Invariant {
+        code: "wakeup-of-nothing",
+        breaches: breaches!(
+            "SELECT p.id, '' FROM progress p
+             WHERE NOT EXISTS (SELECT 1 FROM schedules s WHERE s.id = p.id)"
+        ),
+        message: "a wakeup is for schedule {id}, which is gone",
+        mend: &["DELETE FROM progress WHERE id IN (
+                   SELECT p.id FROM progress p
+                   WHERE NOT EXISTS (SELECT 1 FROM schedules s WHERE s.id = p.id) LIMIT 500)
+                 RETURNING id"],
+    },
+    Invariant {
+        code: "run-without-owner",
+        breaches: breaches!("SELECT r.key, '' FROM ", lost!()),
+        message: "run {id} is running, but no node performs it",
+        // As if a node whose lease has run out had performed it: it is taken over with the next turn.
+        mend: &[
+            "LOCK TABLE nodes IN SHARE ROW EXCLUSIVE MODE",
+            "INSERT INTO nodes (name, started_at, seen_at, lease_until, capacity, attempts)
+             VALUES ('lost', 0, 0, 0, 0, 0)",
+            concat!(
+                "UPDATE open_runs SET owner = (SELECT max(id) FROM nodes WHERE name = 'lost')
+                 WHERE key IN (SELECT r.key FROM ",
+                lost!(),
+                " FOR UPDATE)"
+            ),
+        ],
+    },
+    Invariant {
+        code: "run-twice",
+        breaches: breaches!(
+            "SELECT o.key, '' FROM open_runs o
+             WHERE EXISTS (SELECT 1 FROM ended_runs e WHERE e.key = o.key)"
+        ),
+        message: "run {id} has ended, but is kept among those that have not",
+        mend: &["DELETE FROM open_runs o
+                 WHERE EXISTS (SELECT 1 FROM ended_runs e WHERE e.key = o.key)"],
+    },
+    Invariant {
+        code: "occurrence-with-two-runs",
+        breaches: breaches!(
+            "SELECT o.schedule, o.n FROM open_runs o JOIN ended_runs e
+               ON e.schedule = o.schedule AND e.n = o.n AND e.retry = o.retry AND e.key <> o.key"
+        ),
+        message: "an occurrence of schedule {id} has two runs: number {text}",
+        mend: &[],
+    },
+    Invariant {
+        code: "occurrence-without-run",
+        breaches: breaches!(
+            "SELECT l.schedule, l.n FROM ledger l WHERE l.outcome IN (0, 1) AND l.run IS NULL"
+        ),
+        message: "an occurrence of schedule {id} has started, but has no run: number {text}",
+        mend: &[],
+    },
+    Invariant {
+        code: "counts",
+        breaches: breaches!(
+            "WITH counted AS (",
+            counted!(),
+            "), known AS (SELECT workflow, status, sum(count)::bigint FROM schedule_counts
+                          GROUP BY workflow, status HAVING sum(count) <> 0)
+             SELECT 0, '' WHERE EXISTS (SELECT * FROM counted EXCEPT SELECT * FROM known)
+                OR EXISTS (SELECT * FROM known EXCEPT SELECT * FROM counted)"
+        ),
+        message: "the counts of schedules are wrong",
+        mend: &[
+            "LOCK TABLE schedule_counts IN SHARE ROW EXCLUSIVE MODE",
+            "DELETE FROM schedule_counts",
+            concat!(
+                "INSERT INTO schedule_counts (workflow, status, slot, count)
+                 SELECT c.workflow, c.status, 0, c.count FROM (",
+                counted!(),
+                ") AS c (workflow, status, count)"
+            ),
+        ],
+    },
+    Invariant {
+        code: "block-counts",
+        breaches: breaches!(
+            "WITH counted AS (",
+            counted_blocks!(),
+            "), known AS (SELECT status, block, sum(count)::bigint FROM schedule_blocks
+                          GROUP BY status, block HAVING sum(count) <> 0)
+             SELECT 0, '' WHERE EXISTS (SELECT * FROM counted EXCEPT SELECT * FROM known)
+                OR EXISTS (SELECT * FROM known EXCEPT SELECT * FROM counted)"
+        ),
+        message: "the counts of schedules by blocks are wrong",
+        mend: &[
+            "LOCK TABLE schedule_blocks IN SHARE ROW EXCLUSIVE MODE",
+            "DELETE FROM schedule_blocks",
+            concat!(
+                "INSERT INTO schedule_blocks (status, block, slot, count)
+                 SELECT c.status, c.block, 0, c.count FROM (",
+                counted_blocks!(),
+                ") AS c (status, block, count)"
+            ),
+        ],
+    },
+    Invariant {
+        code: "active-count",
+        breaches: breaches!(
+            "SELECT w.id, w.name FROM workflows w WHERE w.concurrency IS NOT NULL AND w.active <> ",
+            active!()
+        ),
+        message: "workflow {text} counts its active runs wrongly",
+        mend: &[
+            "SELECT id FROM workflows WHERE concurrency IS NOT NULL ORDER BY id FOR UPDATE",
+            concat!(
+                "UPDATE workflows w SET active = ",
+                active!(),
+                " WHERE w.concurrency IS NOT NULL AND w.active <> ",
+                active!()
+            ),
+        ],
+    },
+];
+
 impl Core {
-    pub(super) fn check(&mut self, _: Timestamp, _: bool) -> Result<Vec<Finding>, Failure> {
-        Err(Failure::Unavailable("not there yet".to_owned()))
+    pub(super) fn check(&mut self, _: Timestamp, repair: bool) -> Result<Vec<Finding>, Failure> {
+        let mut findings = Vec::new();
+        for invariant in &INVARIANTS {
+            let found = look(&mut self.link, invariant.breaches, Vec::new)?;
+            if found.is_empty() {
+                continue;
+            }
+            let repaired = repair && !invariant.mend.is_empty();
+            if repaired {
+                mend(&mut self.link, invariant.mend)?;
+            }
+            let messages = messages(&found, invariant)?;
+            findings.extend(messages.into_iter().map(|message| Finding {
+                code: invariant.code,
+                message,
+                repaired,
+            }));
+        }
+        findings.extend(self.check_wakeups(repair)?);
+        Ok(findings)
     }
+}
+
+/// Asks a question that may take long.
+pub(super) fn look(
+    link: &mut Link,
+    sql: &'static str,
+    params: impl Fn() -> Vec<Param>,
+) -> Result<Vec<Row>, Failure> {
+    link.transact(|link| {
+        let patient = "SELECT set_config('statement_timeout', $1, true)";
+        let patient = Asked::new(patient, vec![param("0")]);
+        link.begin(vec![patient])?;
+        let mut found = link.commit(vec![Asked::new(sql, params())])?;
+        Ok(found.pop().unwrap_or_default())
+    })
+}
+
+fn mend(link: &mut Link, statements: &[&'static str]) -> Result<(), Failure> {
+    loop {
+        let left = link.transact(|link| {
+            link.begin(vec![])?;
+            let asked = statements.iter().map(|sql| Asked::new(sql, vec![])).collect();
+            let mut found = link.commit(asked)?;
+            Ok(found.pop().unwrap_or_default())
+        })?;
+        if left.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn messages(found: &[Row], invariant: &Invariant) -> Result<Vec<String>, Failure> {
+    let mut messages = Vec::with_capacity(found.len());
+    let mut all = found.len();
+    for row in found {
+        let (id, text): (i64, &str) = (get(row, 0)?, get(row, 1)?);
+        all = rows::natural(row, 2)?;
+        messages.push(invariant.message.replace("{id}", &id.to_string()).replace("{text}", text));
+    }
+    messages.extend(more(all, invariant.code));
+    Ok(messages)
+}
+
+/// What is said of those that are not told one by one.
+pub(super) fn more(all: usize, code: &str) -> Option<String> {
+    let more = all.checked_sub(TOLD).filter(|more| *more > 0)?;
+    Some(format!("… and {more} more of the kind {code}"))
 }

@@ -1,18 +1,288 @@
-//! What was kept long enough goes.
+//! History that has been kept long enough goes, a little at a time.
+//!
+//! Only rows of the past are locked, and nothing that is due waits for them. Walks through what is kept longer
+//! than the rest stop after a while, and go on there the next time.
 
 use jiff::{SignedDuration, Timestamp};
+use tokio_postgres::Row;
 
 use super::core::Core;
+use super::link::{Asked, Link, param};
+use super::reader::many;
+use super::rows::get;
 use crate::failure::Failure;
 use crate::request::Expired;
+use crate::stored::{milliseconds, ms};
+
+/// Answers to idempotency keys are remembered so long.
+const KEYS_KEPT_MS: i64 = 24 * 3_600_000;
+/// Whoever removes history holds this advisory lock: one node is enough.
+const LOCK_EXPIRY: i32 = 0x7075_6e65;
+/// So many runs are looked at in one go.
+const LOOKED_AT: usize = 2_000;
+/// Schedules that say themselves how long their runs are kept: so many are looked at in one go.
+const SCHEDULES_LOOKED_AT: usize = 500;
+
+const HOLD: &str = "SELECT pg_try_advisory_xact_lock($1, hashtext(current_schema()))";
+const PLACES: &str = "SELECT key, value FROM meta WHERE key LIKE 'expired\\_%'";
+const KEEP_PLACE: &str = "INSERT INTO meta (key, value) VALUES ($1, $2)
+     ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE meta.value <> excluded.value";
+const KEYS: &str = "DELETE FROM idempotency WHERE key IN
+       (SELECT key FROM idempotency WHERE created_at < $1 ORDER BY created_at LIMIT $2
+        FOR UPDATE SKIP LOCKED) RETURNING 1";
+
+/// The oldest runs of schedules that say themselves how long they are kept. The first runs of occurrences are
+/// in the order of their numbers, the others in that of their keys.
+const OF_SCHEDULES: &str = "SELECT s.id, r.key
+     FROM (SELECT id, retention FROM schedules WHERE id = ANY($1)) s
+     CROSS JOIN LATERAL (
+       (SELECT key, ended_at FROM ended_runs WHERE schedule = s.id ORDER BY n, retry LIMIT $3)
+       UNION
+       (SELECT key, ended_at FROM ended_runs
+        WHERE schedule = s.id AND (n IS NULL OR retry > 0) ORDER BY key LIMIT $3)) r
+     WHERE r.ended_at < $2 - s.retention ORDER BY s.id, r.key LIMIT $3";
+const WITH_RETENTION: &str = "SELECT id FROM schedules WHERE retention IS NOT NULL AND id > $1
+     ORDER BY id LIMIT $2";
+/// Runs of workflows that do, but for those of such schedules.
+const OF_WORKFLOW: &str = "SELECT r.key, r.created_at, r.ended_at, s.retention IS NULL
+     FROM (SELECT key, schedule, created_at, ended_at FROM ended_runs
+           WHERE workflow = $3 AND key > $1 ORDER BY key LIMIT $2) r
+     LEFT JOIN schedules s ON s.id = r.schedule ORDER BY r.key";
+/// All others. Keys are in the order of creation: the oldest are at the beginning.
+const OTHERS: &str = "SELECT r.key, r.created_at, r.ended_at,
+       s.retention IS NULL AND w.retention IS NULL
+     FROM (SELECT key, schedule, workflow, created_at, ended_at FROM ended_runs
+           WHERE key > $1 ORDER BY key LIMIT $2) r
+     LEFT JOIN schedules s ON s.id = r.schedule
+     LEFT JOIN workflows w ON w.id = r.workflow ORDER BY r.key";
+/// Schedules with ledger rows, from one to the next by the index, with the age of the oldest row.
+const WITH_LEDGER: &str = "WITH RECURSIVE l AS (
+       (SELECT schedule, decided_at FROM ledger WHERE schedule > $1
+        ORDER BY schedule, n LIMIT 1)
+       UNION ALL
+       SELECT o.schedule, o.decided_at FROM l CROSS JOIN LATERAL (
+         SELECT schedule, decided_at FROM ledger WHERE schedule > l.schedule
+         ORDER BY schedule, n LIMIT 1) o)
+     SELECT l.schedule, l.decided_at, coalesce(s.retention, w.retention)
+     FROM (SELECT * FROM l LIMIT $2) l
+     LEFT JOIN schedules s ON s.id = l.schedule LEFT JOIN workflows w ON w.id = s.workflow
+     ORDER BY l.schedule";
+const OLD_ROWS: &str = "SELECT u.id, l.n FROM unnest($1::bigint[], $2::bigint[]) AS u (id, before)
+     CROSS JOIN LATERAL (SELECT n, decided_at FROM ledger WHERE schedule = u.id
+       ORDER BY n LIMIT $3) l
+     WHERE l.decided_at < u.before ORDER BY u.id, l.n LIMIT $3";
+const REMOVE_ROWS: &str = "DELETE FROM ledger WHERE (schedule, n) IN
+     (SELECT * FROM unnest($1::bigint[], $2::bigint[]))";
+
+/// How far a walk has come.
+struct Walked {
+    expired: Vec<i64>,
+    /// Where it goes on.
+    place: i64,
+    /// It has come to what is too young, and begins anew.
+    is_done: bool,
+}
+
+impl Walked {
+    fn done(expired: Vec<i64>) -> Walked {
+        Walked { expired, place: 0, is_done: true }
+    }
+}
 
 impl Core {
     pub(super) fn expire(
         &mut self,
-        _: Timestamp,
-        _: SignedDuration,
-        _: usize,
+        now: Timestamp,
+        keep: SignedDuration,
+        limit: usize,
     ) -> Result<Expired, Failure> {
-        Err(Failure::Unavailable("not there yet".to_owned()))
+        let (now, before) = (ms(now), ms(now).saturating_sub(milliseconds(keep)));
+        self.link.transact(|link| {
+            let found = link.begin(vec![
+                Asked::new(HOLD, vec![param(LOCK_EXPIRY)]),
+                Asked::new(PLACES, vec![]),
+            ])?;
+            let is_ours = found[0].first().map(|row| get(row, 0)).transpose()?.unwrap_or(false);
+            if !is_ours {
+                link.commit(vec![])?;
+                return Ok(Expired { removed: 0, more: false });
+            }
+            let mut go = Go { link, now, before, limit, asked: Vec::new(), more: false };
+            let mut removed = go.expire_runs(&found[1])?;
+            removed += go.expire_ledger(place(&found[1], "expired_schedule")?)?;
+            let Go { mut asked, mut more, .. } = go;
+            let old = now.saturating_sub(KEYS_KEPT_MS);
+            asked.push(Asked::new(KEYS, vec![param(old), param(many(limit))]));
+            let keys = link.commit(asked)?.pop().unwrap_or_default().len();
+            more |= keys == limit;
+            Ok(Expired { removed: (removed + keys) as u64, more })
+        })
+    }
+}
+
+/// Where a walk has stopped.
+fn place(found: &[Row], walk: &str) -> Result<i64, Failure> {
+    for row in found {
+        if get::<&str>(row, 0)? == walk {
+            return Ok(get::<&str>(row, 1)?.parse().unwrap_or(0));
+        }
+    }
+    Ok(0)
+}
+
+/// One go.
+struct Go<'a> {
+    link: &'a mut Link,
+    now: i64,
+    before: i64,
+    limit: usize,
+    /// What is to be written.
+    asked: Vec<Asked>,
+    /// Whether there may be more to remove.
+    more: bool,
+}
+
+impl Go<'_> {
+    fn keep_place(&mut self, walk: &'static str, walked: &Walked) {
+        self.more |= !walked.is_done;
+        let params = vec![param(walk), param(walked.place.to_string())];
+        self.asked.push(Asked::new(KEEP_PLACE, params));
+    }
+
+    fn expire_runs(&mut self, places: &[Row]) -> Result<usize, Failure> {
+        let of_schedules = self.of_schedules(place(places, "expired_own")?)?;
+        self.keep_place("expired_own", &of_schedules);
+        let mut expired = of_schedules.expired;
+        let mut walked = self.of_workflows(
+            place(places, "expired_workflow")?,
+            place(places, "expired_workflow_run")?,
+            self.limit - expired.len(),
+        )?;
+        expired.append(&mut walked.expired);
+        let params = vec![param(many(LOOKED_AT))];
+        let from = place(places, "expired_run")?;
+        let left = self.limit - expired.len();
+        let mut others = self.walk(OTHERS, from, params, self.before, left)?;
+        self.keep_place("expired_run", &others);
+        expired.append(&mut others.expired);
+        expired.sort_unstable();
+        let count = expired.len();
+        if count > 0 {
+            let steps = "DELETE FROM steps WHERE run = ANY($1)";
+            self.asked.push(Asked::new(steps, vec![param(expired.clone())]));
+            let runs = "DELETE FROM ended_runs WHERE key = ANY($1)";
+            self.asked.push(Asked::new(runs, vec![param(expired)]));
+        }
+        Ok(count)
+    }
+
+    /// Some schedules after this one.
+    fn of_schedules(&mut self, after: i64) -> Result<Walked, Failure> {
+        let params = vec![param(after), param(many(SCHEDULES_LOOKED_AT))];
+        let found = self.link.one(WITH_RETENTION, params)?;
+        let ids: Vec<i64> = found.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        let Some(last) = ids.last().copied() else { return Ok(Walked::done(Vec::new())) };
+        let is_last = ids.len() < SCHEDULES_LOOKED_AT;
+        let params = vec![param(ids), param(self.now), param(many(self.limit))];
+        let found = self.link.one(OF_SCHEDULES, params)?;
+        let expired = found.iter().map(|row| get(row, 1)).collect::<Result<Vec<i64>, _>>()?;
+        if let Some(row) = found.last().filter(|_| expired.len() >= self.limit) {
+            return Ok(Walked { expired, place: get::<i64>(row, 0)? - 1, is_done: false });
+        }
+        Ok(match is_last {
+            true => Walked::done(expired),
+            false => Walked { expired, place: last, is_done: false },
+        })
+    }
+
+    /// One workflow after the other.
+    fn of_workflows(&mut self, from: i64, after: i64, limit: usize) -> Result<Walked, Failure> {
+        let sql = "SELECT id, retention FROM workflows WHERE retention IS NOT NULL AND id >= $1
+                   ORDER BY id LIMIT 1";
+        let (mut workflow, mut after, mut expired) = (from, after, Vec::new());
+        let mut is_done = false;
+        for _ in 0..self.limit {
+            let found = self.link.one(sql, vec![param(workflow)])?;
+            let Some(row) = found.first() else {
+                (workflow, after, is_done) = (0, 0, true);
+                break;
+            };
+            let (id, retention): (i64, i64) = (get(row, 0)?, get(row, 1)?);
+            let from = if id == workflow { after } else { 0 };
+            let params = vec![param(many(LOOKED_AT)), param(id)];
+            let before = self.now.saturating_sub(retention);
+            let left = limit - expired.len();
+            let mut walked = self.walk(OF_WORKFLOW, from, params, before, left)?;
+            expired.append(&mut walked.expired);
+            (workflow, after) = (id + i64::from(walked.is_done), walked.place);
+            if !walked.is_done {
+                break;
+            }
+        }
+        let place = |place| Walked { expired: Vec::new(), place, is_done };
+        self.keep_place("expired_workflow", &place(workflow));
+        self.keep_place("expired_workflow_run", &place(after));
+        Ok(Walked { expired, place: workflow, is_done })
+    }
+
+    /// Along the keys, from the oldest to the first that is too young.
+    fn walk(
+        &mut self,
+        sql: &'static str,
+        from: i64,
+        params: Vec<super::link::Param>,
+        before: i64,
+        limit: usize,
+    ) -> Result<Walked, Failure> {
+        let mut all = vec![param(from)];
+        all.extend(params);
+        let found = self.link.one(sql, all)?;
+        let mut walked = Walked { expired: Vec::new(), place: from, is_done: false };
+        for row in &found {
+            if walked.expired.len() >= limit {
+                return Ok(walked);
+            }
+            let (key, created_at): (i64, i64) = (get(row, 0)?, get(row, 1)?);
+            if created_at >= before {
+                return Ok(Walked::done(walked.expired));
+            }
+            let has_expired = get::<Option<i64>>(row, 2)?.is_some_and(|ended| ended < before);
+            if has_expired && get(row, 3)? {
+                walked.expired.push(key);
+            }
+            walked.place = key;
+        }
+        Ok(if found.len() < LOOKED_AT { Walked::done(walked.expired) } else { walked })
+    }
+
+    /// The ledger is ordered by schedule: a few schedules in each go.
+    fn expire_ledger(&mut self, after: i64) -> Result<usize, Failure> {
+        let found = self.link.one(WITH_LEDGER, vec![param(after), param(many(self.limit))])?;
+        let (mut ids, mut befores, mut last) = (Vec::new(), Vec::new(), 0);
+        for row in &found {
+            let own: Option<i64> = get(row, 2)?;
+            let before = own.map_or(self.before, |keep| self.now.saturating_sub(keep));
+            last = get(row, 0)?;
+            if get::<i64>(row, 1)? < before {
+                ids.push(last);
+                befores.push(before);
+            }
+        }
+        let params = vec![param(ids), param(befores), param(many(self.limit))];
+        let old = self.link.one(OLD_ROWS, params)?;
+        let schedules: Vec<i64> = old.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        let numbers: Vec<i64> = old.iter().map(|row| get(row, 1)).collect::<Result<_, _>>()?;
+        let walked = match schedules.last() {
+            Some(id) if schedules.len() >= self.limit => {
+                Walked { expired: Vec::new(), place: id - 1, is_done: false }
+            }
+            _ if found.len() < self.limit => Walked::done(Vec::new()),
+            _ => Walked { expired: Vec::new(), place: last, is_done: false },
+        };
+        self.keep_place("expired_schedule", &walked);
+        if !old.is_empty() {
+            self.asked.push(Asked::new(REMOVE_ROWS, vec![param(schedules), param(numbers)]));
+        }
+        Ok(old.len())
     }
 }

@@ -4,6 +4,7 @@ mod apply;
 mod book;
 mod certificates;
 mod check;
+mod check_wakeups;
 mod columns;
 mod connect;
 mod core;
@@ -319,6 +320,6 @@ impl Store for Postgres {
     }
 
     fn backup(&self, to: PathBuf) -> Answered<'_, u64> {
-        Box::pin(upkeep::backup(to))
+        Box::pin(upkeep::backup(self.shared.schema().to_owned(), to))
     }
 }

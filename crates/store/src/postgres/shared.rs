@@ -92,6 +92,10 @@ impl Shared {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = (version, rules);
     }
 
+    pub(super) fn schema(&self) -> &str {
+        &self.schema
+    }
+
     pub(super) fn definition(&self, id: WorkflowId, revision: u32) -> Option<Arc<Definition>> {
         held(&self.definitions).get(&(id, revision)).cloned()
     }

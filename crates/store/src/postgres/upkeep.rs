@@ -1,40 +1,158 @@
 //! Calendars, the zone database's release, and copies.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use deadpool_postgres::Client;
-use engine::{Moment, ScheduleId};
+use engine::turn::Refused;
+use engine::{Moment, Rules, ScheduleId};
 
 use super::core::Core;
+use super::link::{Asked, Link, param};
+use super::reader::{ask, is_storable, many};
+use super::rows::get;
+use super::shared::{self, Shared};
 use crate::failure::Failure;
+use crate::rules::{self, Change};
 use crate::view::CalendarView;
 
-pub(super) async fn calendars(_: &Client) -> Result<Vec<CalendarView>, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+const CALENDARS: &str = "SELECT id, spec FROM calendars ORDER BY id";
+const NEXT_VERSION: &str = "UPDATE meta SET value = (value::bigint + 1)::text WHERE key = 'rules'
+     RETURNING value";
+
+pub(super) async fn calendars(client: &Client) -> Result<Vec<CalendarView>, Failure> {
+    shared::calendars(&ask(client, CALENDARS, &[]).await?)
 }
 
-pub(super) async fn backup(_: PathBuf) -> Result<u64, Failure> {
-    Err(Failure::Unavailable("not there yet".to_owned()))
+/// The database has tools for that, which also know its roles and settings.
+pub(super) async fn backup(schema: String, to: PathBuf) -> Result<u64, Failure> {
+    Err(Failure::Refused(Refused::Conflict(format!(
+        "A store in PostgreSQL is copied with PostgreSQL's own tools: \
+         pg_dump --format=custom --schema={schema} --file={} DATABASE",
+        to.display()
+    ))))
+}
+
+/// Begins a transaction in which nobody else decides: the rules and the calendars that they are made of.
+fn open_alone(
+    link: &mut Link,
+    shared: &Shared,
+) -> Result<(Arc<Rules>, Vec<CalendarView>), Failure> {
+    let hold = "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))";
+    let found = link.begin(vec![
+        Asked::new(hold, vec![param(super::LOCK_RULES)]),
+        Asked::new("SELECT value FROM meta WHERE key = 'rules'", vec![]),
+        Asked::new(CALENDARS, vec![]),
+    ])?;
+    let Some(row) = found[1].first() else {
+        return Err(Failure::Damaged("the calendars have no version".to_owned()));
+    };
+    let version: String = get(row, 0)?;
+    let rules = match shared.rules_of(&version) {
+        Some(rules) => rules,
+        None => shared.reload(version, &found[2])?,
+    };
+    Ok((rules, shared::calendars(&found[2])?))
+}
+
+/// Commits the change with a new version of the rules; what else was asked for.
+fn close(
+    link: &mut Link,
+    shared: &Shared,
+    rules: Rules,
+    mut asked: Vec<Asked>,
+) -> Result<Vec<Vec<tokio_postgres::Row>>, Failure> {
+    asked.push(Asked::new(NEXT_VERSION, vec![]));
+    let mut found = link.commit(asked)?;
+    let version = found.pop().unwrap_or_default();
+    if let Some(row) = version.first() {
+        shared.set_rules(get(row, 0)?, Arc::new(rules));
+    }
+    Ok(found)
 }
 
 impl Core {
     pub(super) fn put_calendar(
         &mut self,
-        _: &str,
-        _: &str,
+        id: &str,
+        spec: &str,
         _: Moment,
     ) -> Result<Vec<ScheduleId>, Failure> {
-        Err(Failure::Unavailable("not there yet".to_owned()))
+        let Core { link, shared } = self;
+        link.transact(|link| {
+            let (before, mut calendars) = open_alone(link, shared)?;
+            calendars.retain(|calendar| calendar.id != id);
+            calendars.push(CalendarView { id: id.to_owned(), spec: spec.to_owned() });
+            let rules = rules::changed(&before, &calendars, &Change::Put(id))?;
+            let put = "INSERT INTO calendars (id, spec) VALUES ($1, $2)
+                       ON CONFLICT (id) DO UPDATE SET spec = excluded.spec";
+            // Composed calendars change with their parts: all schedules with a calendar are looked at.
+            let using = "SELECT id FROM schedules WHERE calendar IS NOT NULL ORDER BY id";
+            let found = close(
+                link,
+                shared,
+                rules,
+                vec![
+                    Asked::new(put, vec![param(id.to_owned()), param(spec.to_owned())]),
+                    Asked::new(using, vec![]),
+                ],
+            )?;
+            found[1].iter().map(|row| get(row, 0).map(ScheduleId)).collect()
+        })
     }
-    pub(super) fn delete_calendar(&mut self, _: &str) -> Result<bool, Failure> {
-        Err(Failure::Unavailable("not there yet".to_owned()))
+
+    pub(super) fn delete_calendar(&mut self, id: &str) -> Result<bool, Failure> {
+        if !is_storable(id) {
+            return Ok(false);
+        }
+        let Core { link, shared } = self;
+        link.transact(|link| {
+            let (before, mut calendars) = open_alone(link, shared)?;
+            let used = "SELECT id FROM schedules WHERE calendar = $1 ORDER BY id LIMIT 1";
+            if let Some(row) = link.one(used, vec![param(id.to_owned())])?.first() {
+                let message = format!("Calendar {id} is used by schedule {}.", get::<i64>(row, 0)?);
+                return Err(Failure::Refused(Refused::Conflict(message)));
+            }
+            let known = calendars.len();
+            calendars.retain(|calendar| calendar.id != id);
+            if calendars.len() == known {
+                link.commit(vec![])?;
+                return Ok(false);
+            }
+            let rules = rules::changed(&before, &calendars, &Change::Deleted(id))?;
+            let delete = "DELETE FROM calendars WHERE id = $1";
+            close(link, shared, rules, vec![Asked::new(delete, vec![param(id.to_owned())])])?;
+            Ok(true)
+        })
     }
+
     pub(super) fn outdated(
         &mut self,
-        _: &str,
-        _: ScheduleId,
-        _: usize,
+        zones: &str,
+        after: ScheduleId,
+        limit: usize,
     ) -> Result<Vec<ScheduleId>, Failure> {
-        Err(Failure::Unavailable("not there yet".to_owned()))
+        self.link.transact(|link| {
+            let known = "SELECT value FROM meta WHERE key = 'zones'";
+            let found = link.begin(vec![Asked::new(known, vec![])])?;
+            let known: Option<String> = found[0].first().map(|row| get(row, 0)).transpose()?;
+            if known.as_deref() == Some(zones) {
+                link.commit(vec![])?;
+                return Ok(Vec::new());
+            }
+            // If nothing is known, nothing was computed with another one yet.
+            if known.is_some() {
+                let sql = "SELECT id FROM progress WHERE id > $1 ORDER BY id LIMIT $2";
+                let found = link.one(sql, vec![param(after.0), param(many(limit))])?;
+                if !found.is_empty() {
+                    link.commit(vec![])?;
+                    return found.iter().map(|row| get(row, 0).map(ScheduleId)).collect();
+                }
+            }
+            let note = "INSERT INTO meta (key, value) VALUES ('zones', $1)
+                        ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+            link.commit(vec![Asked::new(note, vec![param(zones.to_owned())])])?;
+            Ok(Vec::new())
+        })
     }
 }

@@ -10,10 +10,13 @@ use jiff::{SignedDuration, Timestamp};
 use store::{Failure, Postgres, PostgresClock, PostgresOptions, Store};
 use tokio_postgres::NoTls;
 
-use crate::world::Place;
+use crate::world::{Place, World, codes, minute};
 
-/// A schema with a store, in a database that is there for tests.
-pub(crate) struct Schema {
+/// A schema with a store, in a database that is there for tests. It is gone with the last that holds it.
+#[derive(Clone)]
+pub(crate) struct Schema(Arc<Named>);
+
+struct Named {
     url: String,
     name: String,
 }
@@ -24,24 +27,25 @@ impl Schema {
         let url = std::env::var("PUNCTUAL_TEST_POSTGRES")
             .expect("PUNCTUAL_TEST_POSTGRES=postgres://user@host:port/database is set");
         let given = GIVEN.fetch_add(1, Ordering::Relaxed);
-        Schema { url, name: format!("conformance_{}_{given}", std::process::id()) }
+        let name = format!("conformance_{}_{given}", std::process::id());
+        Schema(Arc::new(Named { url, name }))
     }
 
     async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
         let options = PostgresOptions {
-            schema: self.name.clone(),
+            schema: self.0.name.clone(),
             clock: PostgresClock::Caller,
             lease: SignedDuration::from_hours(1_000),
             commands: 2,
             readers: 2,
-            ..PostgresOptions::new(self.url.clone())
+            ..PostgresOptions::new(self.0.url.clone())
         };
         Ok(Arc::new(Postgres::open(Zones::bundled(), options).await?))
     }
 
     /// Says something to the database itself.
-    pub(crate) async fn execute(&self, sql: &str) {
-        say(&self.url, &format!("SET search_path = {}; {sql}", self.name)).await;
+    async fn execute(&self, sql: &str) {
+        say(&self.0.url, &format!("SET search_path = {}; {sql}", self.0.name)).await;
     }
 }
 
@@ -53,7 +57,7 @@ async fn say(url: &str, sql: &str) {
     talk.await.unwrap().unwrap();
 }
 
-impl Drop for Schema {
+impl Drop for Named {
     fn drop(&mut self) {
         let (url, sql) = (self.url.clone(), format!("DROP SCHEMA IF EXISTS {} CASCADE", self.name));
         let dropped = std::thread::spawn(move || {
@@ -85,4 +89,66 @@ impl Place for Schema {
     fn open_copy(&self) -> Result<Arc<dyn Store>, Failure> {
         unreachable!("there is no path for one")
     }
+}
+
+/// Breaks a store by hand: it is found, and mended where that can be done.
+async fn check(breach: &str, code: &str, is_mended: bool) {
+    let schema = Schema::new();
+    let world = World::busy(Box::new(schema.clone())).await;
+    assert_eq!(codes(world.store().check(minute(60), false).await.unwrap()), []);
+    schema.execute(breach).await;
+    let found = codes(world.store().check(minute(60), false).await.unwrap());
+    assert!(found.contains(&(code, false)), "{breach}: {found:?}");
+    let found = codes(world.store().check(minute(60), true).await.unwrap());
+    assert!(found.contains(&(code, is_mended)), "{breach}: {found:?}");
+    if is_mended {
+        let left = codes(world.store().check(minute(60), false).await.unwrap());
+        assert_eq!(left, [], "{breach}");
+    }
+}
+
+#[tokio::test]
+async fn each_breach_is_found_and_mended_where_it_can_be() {
+    let twice = "INSERT INTO ended_runs SELECT * FROM open_runs WHERE status = 1";
+    let of_nothing = "CREATE TABLE copied AS SELECT * FROM progress; UPDATE copied SET id = 999;
+                      INSERT INTO progress SELECT * FROM copied; DROP TABLE copied";
+    let again = "INSERT INTO ended_runs SELECT * FROM open_runs WHERE n IS NOT NULL;
+                 UPDATE ended_runs SET key = key + 1000000";
+    for (breach, code, is_mended) in [
+        ("DELETE FROM progress", "schedule-without-progress", false),
+        ("UPDATE progress SET version = version + 1", "versions", true),
+        ("UPDATE progress SET live = NULL, wake_at = NULL", "schedule-without-wakeup", true),
+        ("UPDATE progress SET live = NULL, wake_at = 7", "schedule-without-wakeup", true),
+        ("UPDATE progress SET wake_at = wake_at + 2", "schedule-without-wakeup", true),
+        (
+            "UPDATE progress SET next_nominal = NULL, next_effective = NULL, live = NULL",
+            "schedule-without-next-time",
+            false,
+        ),
+        (of_nothing, "wakeup-of-nothing", true),
+        ("UPDATE open_runs SET owner = NULL WHERE status = 1", "run-without-owner", true),
+        ("UPDATE open_runs SET owner = 999 WHERE status = 1", "run-without-owner", true),
+        ("UPDATE open_runs SET wake_at = NULL", "run-without-wakeup", true),
+        (twice, "run-twice", true),
+        (again, "occurrence-with-two-runs", false),
+        ("UPDATE ledger SET run = NULL", "occurrence-without-run", false),
+        ("UPDATE schedule_counts SET count = 7", "counts", true),
+        ("UPDATE schedule_counts SET status = 3", "counts", true),
+        ("UPDATE schedule_blocks SET count = count + 1", "block-counts", true),
+        ("UPDATE schedule_blocks SET block = block + 1", "block-counts", true),
+        ("UPDATE workflows SET active = 7 WHERE concurrency = 2", "active-count", true),
+    ] {
+        check(breach, code, is_mended).await;
+    }
+}
+
+#[tokio::test]
+async fn a_mended_run_goes_on() {
+    let schema = Schema::new();
+    let world = World::busy(Box::new(schema.clone())).await;
+    schema.execute("UPDATE open_runs SET owner = NULL WHERE status = 1").await;
+    world.store().check(minute(60), true).await.unwrap();
+    world.settle(61).await;
+    let ended = world.runs().await.iter().filter(|run| run.ends_with("succeeded")).count();
+    assert_eq!(ended, 3, "{:?}", world.runs().await);
 }

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use store::{Failure, Sqlite, SqliteOptions, Store};
 use tempfile::TempDir;
 
-use crate::world::{Place, World, failed, minute, performs};
+use crate::world::{Place, World, codes, minute};
 
 /// A folder with a store.
 #[derive(Clone)]
@@ -88,31 +88,14 @@ fn what_is_no_store_is_refused() {
     assert!(matches!(failure, Failure::Damaged(_)), "{failure:?}");
 }
 
-/// A store with a schedule, a run that waits, one that runs, and a workflow with a limit.
-async fn busy(folder: &Folder) -> World {
-    let mut world = World::new(Box::new(folder.clone())).await;
-    let plain = world.workflow("plain").await;
-    world.schedule(plain, r#"{"name": "every hour", "interval": "1h"}"#).await;
-    let limited = "name: limited\nconcurrency: 2\nsteps: [{id: a, type: noop}]\n";
-    let limited = world.publish(0, limited).await;
-    world.start(0, limited).await.unwrap();
-    world.start(0, plain).await.unwrap();
-    let turned = world.turn(60).await;
-    world.turn_with(60, vec![failed(&performs(&turned)[1])]).await;
-    world
-}
-
 /// Breaks a store by hand: it is found, and mended where that can be done.
 async fn check(breach: &str, code: &str, is_mended: bool) {
     let folder = Folder::new(true);
-    drop(busy(&folder).await);
+    drop(World::busy(Box::new(folder.clone())).await);
     let connection = Connection::open(folder.path()).unwrap();
     connection.execute_batch(breach).unwrap();
     drop(connection);
     let store = folder.open().unwrap();
-    let codes = |findings: Vec<store::Finding>| {
-        findings.into_iter().map(|found| (found.code, found.repaired)).collect::<Vec<_>>()
-    };
     let found = codes(store.check(minute(60), false).await.unwrap());
     assert!(found.contains(&(code, false)), "{breach}: {found:?}");
     let found = codes(store.check(minute(60), true).await.unwrap());
@@ -152,7 +135,7 @@ async fn each_breach_is_found_and_mended_where_it_can_be() {
 #[tokio::test]
 async fn a_mended_run_goes_on() {
     let folder = Folder::new(true);
-    drop(busy(&folder).await);
+    drop(World::busy(Box::new(folder.clone())).await);
     let connection = Connection::open(folder.path()).unwrap();
     connection.execute_batch("UPDATE runs SET owner = NULL WHERE status = 1").unwrap();
     drop(connection);

@@ -54,6 +54,20 @@ impl World {
         world
     }
 
+    /// A store with a schedule, a run that waits, one that runs, and a workflow with a limit.
+    pub(crate) async fn busy(place: Box<dyn Place>) -> World {
+        let mut world = World::new(place).await;
+        let plain = world.workflow("plain").await;
+        world.schedule(plain, r#"{"name": "every hour", "interval": "1h"}"#).await;
+        let limited = "name: limited\nconcurrency: 2\nsteps: [{id: a, type: noop}]\n";
+        let limited = world.publish(0, limited).await;
+        world.start(0, limited).await.unwrap();
+        world.start(0, plain).await.unwrap();
+        let turned = world.turn(60).await;
+        world.turn_with(60, vec![failed(&performs(&turned)[1])]).await;
+        world
+    }
+
     /// The node's life ends without a word, and another begins.
     pub(crate) async fn join(&mut self, at: i64) -> store::Joined {
         self.store = None;
@@ -307,6 +321,11 @@ pub(crate) fn failed(perform: &Perform) -> Report {
             output: None,
         },
     )
+}
+
+/// The kinds of what was found, and whether it was mended.
+pub(crate) fn codes(findings: Vec<store::Finding>) -> Vec<(&'static str, bool)> {
+    findings.into_iter().map(|found| (found.code, found.repaired)).collect()
 }
 
 /// What a refused command says.
