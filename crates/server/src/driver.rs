@@ -88,7 +88,7 @@ impl Driver {
         tracing::info!(node = %joined.node, earlier_lives = joined.gone, "joined");
         hub.set_node(joined.node, capacity);
         Ok(Driver {
-            awake_since: awake_since(&*store, clock.now()).await,
+            awake_since: awake_since(&*store, joined.node, clock.now()).await,
             last_seen: clock.machine_now(),
             store,
             clock,
@@ -153,13 +153,21 @@ impl Driver {
             );
             self.awake_since = self.clock.now();
         }
-        // A shared store has a clock of its own: what happens to this machine's is nothing to it.
-        if self.store.lease().is_none() && self.last_seen.duration_since(now) > SET_BACK {
-            let seconds = self.last_seen.duration_since(now).as_secs();
-            tracing::warn!(seconds, "the clock was set back: nothing that has run runs again");
-            self.awake_since = self.awake_since.min(now);
+        let set_back = self.set_back();
+        if set_back > SET_BACK {
+            // A shared store has a clock of its own: what happens to this machine's is nothing to it.
+            if self.store.lease().is_none() {
+                let seconds = set_back.as_secs();
+                tracing::warn!(seconds, "the clock was set back: nothing that has run runs again");
+            }
+            self.awake_since = self.awake_since.min(self.clock.now());
         }
         self.last_seen = now;
+    }
+
+    /// How far this machine's clock is behind what it showed last.
+    fn set_back(&self) -> SignedDuration {
+        self.last_seen.duration_since(self.clock.machine_now())
     }
 
     /// How long after its alarm the node wakes up, by this machine's clock.
@@ -223,7 +231,7 @@ impl Driver {
         let taken =
             Taken { claimed: turned.claimed, refused: turned.refused, begun: turned.effects.len() };
         self.perform(turned.effects);
-        self.hub.metrics.going_on(self.going_on(), self.capacity);
+        self.hub.metrics.going_on(self.going_on());
         taken
     }
 
@@ -238,6 +246,7 @@ impl Driver {
         self.dispatch.abandon();
         self.performed.held().clear();
         self.reports.clear();
+        self.hub.metrics.going_on(0);
         self.is_fenced = true;
         self.doubt();
         self.hub.set_not_ready("This node was taken for dead, and is joining again.");
@@ -320,13 +329,18 @@ impl Driver {
     }
 
     /// If it seems to have slept, a store with a clock of its own is asked first: perhaps this machine's
-    /// was set.
+    /// was set. And others may have been awake.
     async fn notice_time(&mut self, alarm: Option<Timestamp>) {
-        let is_asked = self.store.lease().is_some() && self.overslept(alarm) > ASLEEP;
+        let is_strange = self.overslept(alarm) > ASLEEP || self.set_back() > SET_BACK;
+        let is_asked = is_strange && self.store.lease().is_some();
         if is_asked && self.renewals().run_once().await.is_err() {
             return;
         }
+        let before = self.awake_since;
         self.wake_up(alarm);
+        if self.awake_since > before {
+            self.awake_since = awake_since(&*self.store, self.node, self.awake_since).await;
+        }
     }
 
     /// Takes to heart what the hub has told, before the next turn.
@@ -410,12 +424,12 @@ impl Driver {
     }
 }
 
-/// Since when somebody has been awake: this node since now, others that live for longer.
-async fn awake_since(store: &dyn Store, now: Timestamp) -> Timestamp {
+/// Since when somebody has been awake: this node since then, or others that live for longer.
+async fn awake_since(store: &dyn Store, node: NodeId, since: Timestamp) -> Timestamp {
     if store.lease().is_none() {
-        return now;
+        return since;
     }
     let nodes = store.nodes().await.unwrap_or_default();
-    let alive = nodes.iter().filter(|node| node.lease_until.is_some_and(|until| until >= now));
-    alive.map(|node| node.started_at).fold(now, Timestamp::min)
+    let others = nodes.iter().filter(|other| other.id != node && other.lease_until >= Some(since));
+    others.map(|other| other.started_at).fold(since, Timestamp::min)
 }

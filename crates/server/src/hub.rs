@@ -1,6 +1,6 @@
 //! Where the driver and the edges meet: commands go through here, and what happened is told from here.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use engine::turn::{Command, Effect, Notice, Perform};
@@ -41,7 +41,6 @@ pub struct Hub {
     /// When the driver wakes up by itself, in milliseconds.
     wakes_at: AtomicI64,
     node: AtomicI64,
-    capacity: AtomicU64,
     /// Why nothing is driven, in words; nothing when all is well.
     not_ready: RwLock<Option<String>>,
     /// Counters for `/metrics`.
@@ -62,7 +61,6 @@ impl Hub {
             notices: broadcast::channel(BEHIND).0,
             wakes_at: AtomicI64::new(i64::MAX),
             node: AtomicI64::new(0),
-            capacity: AtomicU64::new(0),
             not_ready: RwLock::new(Some("The driver has not begun.".to_owned())),
             metrics: Metrics::default(),
         }
@@ -156,13 +154,8 @@ impl Hub {
         *self.not_ready.write().unwrap_or_else(PoisonError::into_inner) = Some(why.into());
     }
 
-    /// Attempts at a time.
-    pub(crate) fn capacity(&self) -> u64 {
-        self.capacity.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn set_node(&self, node: NodeId, capacity: usize) {
-        self.capacity.store(capacity as u64, Ordering::Relaxed);
+        self.metrics.set_capacity(capacity);
         self.node.store(node.0, Ordering::Relaxed);
         self.set_ready();
     }

@@ -110,10 +110,18 @@ impl Metrics {
         }
     }
 
-    /// How many attempts the node performs, of how many it could.
-    pub(crate) fn going_on(&self, attempts: usize, capacity: usize) {
+    /// How many attempts the node performs now.
+    pub(crate) fn going_on(&self, attempts: usize) {
         self.node_attempts.set(attempts as i64);
+    }
+
+    pub(crate) fn set_capacity(&self, capacity: usize) {
         self.node_capacity.set(capacity as i64);
+    }
+
+    /// How many attempts the node performs at most.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.node_capacity.get().unsigned_abs()
     }
 
     pub(crate) fn renewal_failed(&self) {

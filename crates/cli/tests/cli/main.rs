@@ -9,6 +9,7 @@ mod node;
 mod peer_suites;
 mod remote;
 mod serving;
+mod shared_store;
 mod validate;
 mod vectors;
 mod zones;
@@ -21,7 +22,7 @@ fn punctual() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
     // The machine's own zone database must not decide what a test sees.
     command.env_remove("PUNCTUAL_TZDIR").env("NO_COLOR", "1");
-    for name in ["PUNCTUAL_URL", "PUNCTUAL_TOKEN", "PUNCTUAL_LOG"] {
+    for name in ["PUNCTUAL_URL", "PUNCTUAL_TOKEN", "PUNCTUAL_LOG", "PUNCTUAL_DB"] {
         command.env_remove(name);
     }
     command

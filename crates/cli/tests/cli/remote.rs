@@ -355,6 +355,7 @@ fn what_is_typed_wrong() {
         &["run", "resolve", "x", "perhaps"],
         &["run", "list", "-n", "0"],
         &["workflow", "show"],
+        &["node"],
         &["apply"],
         &["explain"],
         &["backup"],

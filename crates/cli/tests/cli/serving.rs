@@ -20,7 +20,13 @@ fn what_is_refused_before_anything_starts() {
         (&["--listen", "127.0.0.1:99999"], 1, "not an address"),
         (&["--egress", "http://x"], 1, "egress entry `http://x`"),
         (&["--egress", "169.254.169.254"], 1, "egress entry"),
-        (&["--db", "postgres://localhost/x"], 1, "the embedded store only"),
+        (&["--db", "mysql://u:secret@h/x"], 1, "a store of this kind is not known"),
+        (&["--db", "postgres://u:secret@127.0.0.1:1/x"], 3, "whether PostgreSQL runs there"),
+        (&["--db", "postgres://u:secret@127.0.0.1:port/x"], 1, "cannot be read"),
+        (&["--db", "postgres://u:se/cret@127.0.0.1:1/x"], 3, "whether PostgreSQL runs there"),
+        (&["--db", "postgres://h/x", "--schema", ""], 1, "no schema is named"),
+        (&["--lease", "0s"], 1, "allowed: 1s to 1h"),
+        (&["--lease", "soon"], 1, "soon"),
         (&["--db", "sqlite:"], 1, "no file is named"),
         (&["--db", "/nowhere/at/all.db"], 3, "its folder has to exist"),
         (&["/nowhere/at/all"], 3, "a folder with definitions"),
@@ -35,6 +41,7 @@ fn what_is_refused_before_anything_starts() {
         let (found, out, err) = run(&all);
         assert_eq!((found, out.as_str()), (code, ""), "{args:?}: {err}");
         assert!(err.contains(said), "{args:?}: {err}");
+        assert!(!err.contains("secret") && !err.contains("cret@"), "{args:?}: {err}");
     }
     let wrong_level = punctual().args(["serve", "--db", &db]).env("PUNCTUAL_LOG", "a=b=c").output();
     let (code, _, err) = finished(wrong_level.expect("the binary starts"));
@@ -157,7 +164,7 @@ fn a_second_signal_stops_at_once() {
     // What was left running is ended, and done again, by the next life.
     let mut node = home.serve();
     node.logged("ended what an earlier life left running");
-    node.logged("took over what a life before this one was doing");
+    node.logged("took over what a node that is gone was doing");
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl NodeObject {
     fn new(view: NodeView, app: &App) -> NodeObject {
         let is_this = view.id == app.hub().node();
         // An embedded store has one node, which knows for itself.
-        let own = is_this.then(|| app.hub().capacity());
+        let own = is_this.then(|| app.hub().metrics.capacity());
         NodeObject {
             id: view.id.to_string(),
             name: view.name,

@@ -102,18 +102,20 @@ async fn a_body_that_is_announced_too_large_is_not_waited_for() {
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_body_that_does_not_arrive_is_given_up() {
     let node = Node::start().await;
+    tokio::time::pause();
     let request = "POST /api/v1/schedules HTTP/1.1\r\nHost: localhost\r\n\
         Content-Type: application/json\r\nContent-Length: 10\r\n\r\n{";
     let answer = raw(&node, request.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn headers_that_do_not_arrive_are_given_up() {
     let node = Node::start().await;
+    tokio::time::pause();
     let answer = raw(&node, b"GET /healthz HTTP/1.1\r\nHost: loc").await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
 }

@@ -1,0 +1,81 @@
+//! Nodes that share a PostgreSQL, if `PUNCTUAL_TEST_POSTGRES` names one.
+
+use crate::node::{Home, Node};
+use crate::{punctual, run};
+
+/// A schema of its own, dropped with it.
+struct Schema {
+    url: String,
+    name: String,
+}
+
+impl Schema {
+    fn new(name: &str) -> Option<Schema> {
+        let Ok(url) = std::env::var("PUNCTUAL_TEST_POSTGRES") else {
+            eprintln!("left out: PUNCTUAL_TEST_POSTGRES names no PostgreSQL");
+            return None;
+        };
+        Some(Schema { url, name: format!("cli_{name}_{}", std::process::id()) })
+    }
+
+    fn serve(&self, home: &Home, name: &str) -> Node {
+        let mut command = punctual();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--log", "json", "--node", name]);
+        command.arg(home.definitions()).args(["--schema", &self.name]).env("PUNCTUAL_DB", &self.url);
+        command.current_dir(home.path(""));
+        Node::start(command)
+    }
+}
+
+impl Drop for Schema {
+    fn drop(&mut self) {
+        let drop = format!("DROP SCHEMA IF EXISTS {} CASCADE", self.name);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let connected = tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await;
+            let (client, connection) = connected.expect("a connection");
+            tokio::spawn(connection);
+            client.batch_execute(&drop).await.expect("it is dropped");
+        });
+    }
+}
+
+#[test]
+fn two_nodes_share_a_database() {
+    let Some(schema) = Schema::new("two") else { return };
+    let home = Home::new().with("t.yaml", "name: t\nsteps: [{id: a, type: noop}]\n");
+    let (mut first, second) = (schema.serve(&home, "first"), schema.serve(&home, "second"));
+    assert!(!first.logged("ready")["db"].as_str().expect("a place").contains('?'));
+    let nodes = first.json(&["node", "list"]);
+    let names = |nodes: &serde_json::Value| {
+        let items = nodes["items"].as_array().expect("a list").iter();
+        items.map(|node| (node["name"].clone(), node["is_this"].clone())).collect::<Vec<_>>()
+    };
+    let expected = [("first".into(), true.into()), ("second".into(), false.into())];
+    assert_eq!(names(&nodes), expected, "{nodes:#}");
+    let table = second.shown(&["node", "list"]);
+    assert!(table.trim_start().starts_with("ID") && table.contains("this one answers"), "{table}");
+    assert_eq!(second.figure("punctual_nodes"), 2.0);
+    // What one was asked to do can be seen through the other.
+    let run_id = first.json(&["run", "t", "--follow"])["id"].clone();
+    let seen = second.json(&["run", "show", run_id.as_str().expect("an id")]);
+    assert_eq!(seen["status"], "succeeded");
+    // The doctor comes in while they run.
+    let (code, out, err) = run(&["doctor", "--db", &schema.url, "--schema", &schema.name]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(second.stop().success());
+    assert_eq!(first.figure("punctual_nodes"), 1.0);
+    assert!(first.stop().success());
+}
+
+#[test]
+fn what_is_wrong_with_a_database_is_said() {
+    let Some(schema) = Schema::new("wrong") else { return };
+    let (server, _) = schema.url.rsplit_once('/').expect("a database");
+    let missing = format!("{server}/nowhere_at_all");
+    let (code, _, err) = run(&["doctor", "--db", &missing]);
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains("does not exist") && err.contains("try: createdb"), "{err}");
+    let (code, _, err) = run(&["backup", "--db", &schema.url, "copy"]);
+    assert!(code == 1 && err.contains("try: pg_dump"), "{err}");
+}
