@@ -21,7 +21,10 @@ impl Schema {
     fn serve(&self, home: &Home, name: &str) -> Node {
         let mut command = punctual();
         command.args(["serve", "--listen", "127.0.0.1:0", "--log", "json", "--node", name]);
-        command.arg(home.definitions()).args(["--schema", &self.name]).env("PUNCTUAL_DB", &self.url);
+        command
+            .arg(home.definitions())
+            .args(["--schema", &self.name])
+            .env("PUNCTUAL_DB", &self.url);
         command.current_dir(home.path(""));
         Node::start(command)
     }
