@@ -59,6 +59,9 @@ enum Command {
         /// With the binary that tests use, instead of a release
         #[arg(long)]
         debug: bool,
+        /// Half a minute of it, as in `test`
+        #[arg(long, conflicts_with_all = ["seed", "minutes", "rate", "debug"])]
+        short: bool,
     },
     /// The database's machine is lost, and a standby takes over
     Failover,
@@ -90,7 +93,8 @@ fn main() -> ExitCode {
         Command::Bench { quick } => bench::run(root, quick),
         Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
         Command::Crash => crash::run(root),
-        Command::Chaos { seed, minutes, rate, debug } => {
+        Command::Chaos { short: true, .. } => chaos::short(root),
+        Command::Chaos { seed, minutes, rate, debug, short: false } => {
             let size = chaos::Size::full(seed, minutes, rate);
             chaos::run(root, &if debug { size.debug() } else { size })
         }
