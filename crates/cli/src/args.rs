@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Doctor(node::DoctorArgs),
     /// An online copy of a node's store
     Backup(node::BackupArgs),
+    /// Copy an embedded store into a PostgreSQL, and check the copy
+    Migrate(MigrateArgs),
     /// The next times of any rule, in words and as a list
     Next(NextArgs),
     /// Calendar arithmetic for scripts: JSON lines in, JSON lines out
@@ -65,6 +67,29 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+/// `punctual migrate`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Everything as of one instant is copied in one transaction, read back and held against the source: row counts
+and a checksum over every value. The source may be in use; what happens there afterwards is not copied. To
+move for good: stop the node, migrate, start nodes with the new --db.
+Example:
+  punctual migrate --from sqlite:./punctual.db --to postgres://punctual@db/punctual")]
+pub(crate) struct MigrateArgs {
+    /// The embedded store
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: String,
+    /// The PostgreSQL
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: String,
+    /// The schema that will hold the tables; it must not be in use
+    #[arg(long, default_value = "punctual", value_name = "NAME")]
+    pub(crate) schema: String,
+    /// For programs
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `punctual bench`.

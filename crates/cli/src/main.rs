@@ -8,6 +8,7 @@ mod client;
 mod clock;
 mod document;
 mod failure;
+mod migrate;
 mod next;
 mod node;
 mod place;
@@ -67,6 +68,7 @@ fn run(zones: calendar::Zones) -> Result<(), Failure> {
         Command::Apply(args) => client::apply(args, &zones, &mut out),
         Command::Doctor(args) => store_file::doctor(args, zones, &mut out),
         Command::Backup(args) => store_file::backup(args, &mut out),
+        Command::Migrate(args) => migrate::run(args, &mut out),
         Command::Bench(args) => bench::run(args, &mut out),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "punctual", &mut out);

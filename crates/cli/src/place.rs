@@ -108,10 +108,14 @@ impl Shared {
         zones: Zones,
         lease: Option<SignedDuration>,
     ) -> Result<Postgres, Failure> {
-        let usual = PostgresOptions::new(self.url.clone());
-        let lease = lease.unwrap_or(usual.lease);
-        let options = PostgresOptions { schema: self.schema.clone(), lease, ..usual };
+        let usual = self.options();
+        let options = PostgresOptions { lease: lease.unwrap_or(usual.lease), ..usual };
         Postgres::open(zones, options).await.map_err(|why| self.failure(&why))
+    }
+
+    /// As usual, where it is.
+    pub(crate) fn options(&self) -> PostgresOptions {
+        PostgresOptions { schema: self.schema.clone(), ..PostgresOptions::new(self.url.clone()) }
     }
 
     /// Why it cannot be used, and what to do about it.

@@ -120,7 +120,7 @@ pub(crate) fn backup(args: &BackupArgs, out: &mut dyn Write) -> Result<(), Failu
 }
 
 /// A store that has to be there already: nothing is made by looking at it.
-fn existing(path: &Path) -> Result<(), Failure> {
+pub(crate) fn existing(path: &Path) -> Result<(), Failure> {
     if path.is_file() {
         return Ok(());
     }

@@ -1,15 +1,11 @@
 //! The calendars that a definition brings along.
 
 use calendar::CalendarSpec;
-use engine::Moment;
 use engine::definition::Definition;
-use engine::turn::Command;
 use store::Failure;
 
 use crate::hub::Hub;
-
-/// Schedules that are computed again in one transaction.
-const RECOMPUTED: usize = 1_000;
+use crate::upkeep::NextTimes;
 
 /// Makes the calendars of a definition known, before its triggers go live. If one of them is refused,
 /// its place is told.
@@ -25,12 +21,8 @@ pub async fn declare_calendars(hub: &Hub, definition: &Definition) -> Result<(),
         if known.iter().any(|view| view.id == spec.id && view.spec == text) {
             continue;
         }
-        let moment = Moment::new(hub.now(), hub.now());
-        let changed = hub.store().put_calendar(&spec.id, &text, moment).await;
-        for batch in changed.map_err(|failure| (place, failure))?.chunks(RECOMPUTED) {
-            let recomputed = hub.command(Command::Recompute(batch.to_vec()), None).await;
-            recomputed.map_err(|failure| (place, failure))?;
-        }
+        let put = NextTimes::default().put_calendar(hub, &spec.id, &text).await;
+        put.map_err(|failure| (place, failure))?;
     }
     Ok(())
 }

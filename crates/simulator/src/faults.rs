@@ -16,6 +16,7 @@ use store::{
 use crate::clock::Time;
 use crate::random::Random;
 use crate::sabotage::Tampering;
+use crate::watch::{Changes, Watch};
 
 /// How often things go wrong, in a thousand commits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,9 +44,18 @@ impl Rates {
 /// What was asked of the store, as the driver and the hub meant it.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    Turn { reports: Vec<Report> },
+    Turn {
+        reports: Vec<Report>,
+    },
     Command(Box<Command>),
     Join,
+    PutCalendar,
+    /// What is left to be recomputed.
+    Outdated,
+    /// With how long history is kept.
+    Expire {
+        keep: i64,
+    },
 }
 
 /// What is known of a request.
@@ -56,10 +66,22 @@ pub(crate) struct Record {
     pub(crate) now: i64,
     /// Whether it may have changed something.
     pub(crate) reached: bool,
-    /// Reports that were refused, if the answer arrived.
-    pub(crate) refused: Option<usize>,
+    /// What the answer says, if it arrived.
+    pub(crate) told: Option<Told>,
+    /// What is changed in the file.
+    pub(crate) changes: Result<Changes, String>,
     /// What went wrong.
     pub(crate) failure: Option<String>,
+}
+
+/// What is of interest in an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Told {
+    Nothing,
+    /// Reports that were refused.
+    Refused(usize),
+    /// Whether there is more to remove.
+    More(bool),
 }
 
 /// What the faulty store and the world share.
@@ -74,7 +96,13 @@ struct State {
     rates: Rates,
     records: Vec<Record>,
     crashed: bool,
+    watch: Watch,
 }
+
+/// Removed in one go at most: few, so that there are commits in between.
+const EXPIRED: usize = 10;
+/// Commits of several that belong together fail so much more often.
+const SEAM: u32 = 5;
 
 /// What goes wrong with one commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,9 +116,15 @@ enum Fault {
 }
 
 impl Desk {
-    pub(crate) fn new(time: Arc<Time>, random: Random, tampering: Tampering) -> Desk {
+    pub(crate) fn new(time: Arc<Time>, random: Random, watch: Watch, tampering: Tampering) -> Desk {
         let (rates, records, crashed) = (Rates::default(), Vec::new(), false);
-        Desk { time, state: Mutex::new(State { random, rates, records, crashed }), tampering }
+        let state = Mutex::new(State { random, rates, records, crashed, watch });
+        Desk { time, state, tampering }
+    }
+
+    /// Looks at the file with other eyes than the store's.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Watch) -> T) -> T {
+        look(&self.state().watch)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -110,9 +144,15 @@ impl Desk {
         std::mem::take(&mut self.state().crashed)
     }
 
-    fn fault(&self) -> Fault {
+    fn fault(&self, asked: &Asked) -> Fault {
         let mut state = self.state();
         let Rates { unavailable, unknown, crash, slow, slowest } = state.rates;
+        let often = match asked {
+            Asked::Turn { .. } | Asked::Join => 1,
+            Asked::Command(command) if !matches!(**command, Command::Recompute(_)) => 1,
+            _ => SEAM,
+        };
+        let (unavailable, unknown, crash) = (unavailable * often, unknown * often, crash * often);
         if state.random.chance(slow) {
             self.time.pass(state.random.spread(1, slowest));
         }
@@ -133,10 +173,10 @@ impl Desk {
         &self,
         asked: Asked,
         work: impl FnOnce() -> Result<T, Failure>,
-        refused: impl FnOnce(&T) -> usize,
+        told: impl FnOnce(&T) -> Told,
     ) -> Result<T, Failure> {
         let now = self.time.wall();
-        let fault = self.fault();
+        let fault = self.fault(&asked);
         let reached = matches!(fault, Fault::None | Fault::LostAfter | Fault::CrashAfter);
         let result = if reached { work() } else { Err(lost("before the commit")) };
         let result = match (fault, result) {
@@ -150,11 +190,18 @@ impl Desk {
             }
             (_, _) => Err(lost("on the way")),
         };
-        let refused = result.as_ref().ok().map(refused);
+        let told = result.as_ref().ok().map(told);
         let failure = result.as_ref().err().map(ToString::to_string);
-        self.state().records.push(Record { asked, now, reached, refused, failure });
+        let mut state = self.state();
+        let changes = state.watch.changes().map_err(|error| error.to_string());
+        state.records.push(Record { asked, now, reached, told, changes, failure });
+        drop(state);
         result
     }
+}
+
+fn nothing<T>(_: &T) -> Told {
+    Told::Nothing
 }
 
 fn lost(wher: &str) -> Failure {
@@ -180,7 +227,7 @@ fn ready<'a, T: Send + 'a>(result: Result<T, Failure>) -> Answered<'a, T> {
 
 impl Store for FaultyStore {
     fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined> {
-        ready(self.desk.commit(Asked::Join, || answer(self.real.join(name, moment)), |_| 0))
+        ready(self.desk.commit(Asked::Join, || answer(self.real.join(name, moment)), nothing))
     }
 
     fn renew(&self, request: RenewRequest) -> Answered<'_, Renewed> {
@@ -203,16 +250,18 @@ impl Store for FaultyStore {
             }
             Ok(tampering.answer(turned, self.desk.time.wall()))
         };
-        ready(self.desk.commit(asked, work, |turned| turned.refused))
+        ready(self.desk.commit(asked, work, |turned| Told::Refused(turned.refused)))
     }
 
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {
         let asked = Asked::Command(Box::new(request.command.clone()));
-        ready(self.desk.commit(asked, || answer(self.real.command(request)), |_| 0))
+        let request = self.desk.tampering.command(request);
+        ready(self.desk.commit(asked, || answer(self.real.command(request)), nothing))
     }
 
     fn put_calendar(&self, id: &str, spec: &str, moment: Moment) -> Answered<'_, Vec<ScheduleId>> {
-        self.real.put_calendar(id, spec, moment)
+        let work = || answer(self.real.put_calendar(id, spec, moment));
+        ready(self.desk.commit(Asked::PutCalendar, work, nothing))
     }
 
     fn delete_calendar(&self, id: &str) -> Answered<'_, bool> {
@@ -225,7 +274,9 @@ impl Store for FaultyStore {
         after: ScheduleId,
         limit: usize,
     ) -> Answered<'_, Vec<ScheduleId>> {
-        self.real.outdated(zones, after, limit)
+        let work =
+            || Ok(self.desk.tampering.outdated(answer(self.real.outdated(zones, after, limit))?));
+        ready(self.desk.commit(Asked::Outdated, work, nothing))
     }
 
     fn expire(
@@ -234,7 +285,15 @@ impl Store for FaultyStore {
         keep: jiff::SignedDuration,
         limit: usize,
     ) -> Answered<'_, store::Expired> {
-        self.real.expire(now, keep, limit)
+        let asked = Asked::Expire { keep: keep.as_millis() as i64 };
+        let tampering = &self.desk.tampering;
+        let work = || {
+            let (now, keep) = tampering.expire(now, keep);
+            let expired = answer(self.real.expire(now, keep, limit.min(EXPIRED)))?;
+            self.desk.look(|watch| tampering.expired(watch.connection()))?;
+            Ok(expired)
+        };
+        ready(self.desk.commit(asked, work, |expired| Told::More(expired.more)))
     }
 
     fn schedules(&self, query: ScheduleQuery) -> Answered<'_, Page<ScheduleView>> {

@@ -6,23 +6,27 @@
 //!
 //! | part | where |
 //! |---|---|
-//! | what is declared and asked for | `world`, `commands` |
+//! | what is declared and asked for | `world`, `commands`, `calendars` |
+//! | duties in the background | `upkeep` |
 //! | work that hangs, fails, and answers twice | `work` |
 //! | commits that fail, crashes, clocks that jump | `faults`, `trouble` |
 //! | what must be | `model` |
 //! | planted bugs, to see that they are found | `sabotage` |
 #![forbid(unsafe_code)]
 
+mod calendars;
 mod clock;
 mod commands;
 mod faults;
 mod model;
 mod node;
+mod observe;
 mod random;
 mod sabotage;
 mod simulation;
 mod trace;
 mod trouble;
+mod upkeep;
 mod watch;
 mod work;
 mod world;

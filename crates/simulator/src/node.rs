@@ -2,25 +2,35 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use calendar::Zones;
 use engine::NodeId;
 use engine::turn::Command;
 use futures_util::FutureExt as _;
+use jiff::SignedDuration;
+use server::upkeep::{NextTimes, Retention};
 use server::{Clock, Dispatch, Driver, Hub, Nudge, Taken};
 use store::{Failure, Idempotency, Sqlite, SqliteOptions, Store};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::clock::Time;
 use crate::faults::{Desk, FaultyStore, answer};
+use crate::random::Random;
+use crate::sabotage::Tampering;
+use crate::watch::Watch;
 use crate::work::Work;
 
 /// Attempts at a time: few, so that places are scarce.
 pub(crate) const CAPACITY: usize = 6;
+/// Next times computed again in one commit: few, so that there are commits in between.
+const NEXT_TIMES: NextTimes = NextTimes { batch: 2 };
+/// A duty that lets others go first more often never ends.
+const TURNS: usize = 1_000_000;
 
 /// What outlives the node.
 pub(crate) struct Machine {
-    pub(crate) path: PathBuf,
+    path: PathBuf,
     zones: Arc<Zones>,
     store: Option<Arc<dyn Store>>,
     pub(crate) time: Arc<Time>,
@@ -39,14 +49,16 @@ impl Machine {
     pub(crate) fn new(
         folder: &Path,
         time: Arc<Time>,
-        desk: Arc<Desk>,
+        chance: Random,
+        tampering: Tampering,
         work: Arc<Work>,
     ) -> Result<Machine, Failure> {
         let path = folder.join("punctual.db");
         let zones = Arc::new(Zones::bundled());
-        let mut machine = Machine { path, zones, store: None, time, desk, work };
-        machine.store()?;
-        Ok(machine)
+        let store = open(&path, &zones)?;
+        let watch = Watch::begin(&path).map_err(|error| Failure::Damaged(error.to_string()))?;
+        let desk = Arc::new(Desk::new(time.clone(), chance, watch, tampering));
+        Ok(Machine { path, zones, store: Some(store), time, desk, work })
     }
 
     /// The store, opened if it is not.
@@ -54,9 +66,7 @@ impl Machine {
         if let Some(store) = &self.store {
             return Ok(store.clone());
         }
-        let options = SqliteOptions { inline: true, sync: false, readers: 1, cache_kb: 8_192 };
-        let store: Arc<dyn Store> =
-            Arc::new(Sqlite::open(&self.path, self.zones.clone(), options)?);
+        let store = open(&self.path, &self.zones)?;
         self.store = Some(store.clone());
         Ok(store)
     }
@@ -84,7 +94,24 @@ impl Machine {
     }
 }
 
+fn open(path: &Path, zones: &Arc<Zones>) -> Result<Arc<dyn Store>, Failure> {
+    let options = SqliteOptions { inline: true, sync: false, readers: 1, cache_kb: 8_192 };
+    Ok(Arc::new(Sqlite::open(path, zones.clone(), options)?))
+}
+
 impl Node {
+    pub(crate) fn put_calendar(&self, id: &str, spec: &str) -> Result<u64, Failure> {
+        at_last(NEXT_TIMES.put_calendar(&self.hub, id, spec))
+    }
+
+    pub(crate) fn recompute_leftovers(&self) -> Result<u64, Failure> {
+        at_last(NEXT_TIMES.run_once(&self.hub))
+    }
+
+    pub(crate) fn expire(&self, keep: SignedDuration) -> Result<u64, Failure> {
+        at_last(Retention { keep }.run_once(&self.hub))
+    }
+
     pub(crate) fn turn(&mut self) -> Result<Taken, Failure> {
         self.driver.turn().now_or_never().unwrap_or_else(|| Err(not_at_once()))
     }
@@ -104,6 +131,18 @@ impl Node {
         }
         any
     }
+}
+
+/// The store answers at once; whoever lets others go first goes on at once.
+fn at_last<T>(duty: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let mut duty = std::pin::pin!(duty);
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..TURNS {
+        if let Poll::Ready(result) = duty.as_mut().poll(&mut context) {
+            return result;
+        }
+    }
+    Err(not_at_once())
 }
 
 fn not_at_once() -> Failure {

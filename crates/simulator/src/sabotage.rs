@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::{Moment, RunKey};
+use engine::turn::Command;
+use engine::{Moment, RunKey, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
-use store::{TurnRequest, Turned};
+use store::{CommandRequest, Failure, TurnRequest, Turned};
 
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +60,23 @@ pub enum Sabotage {
     Unsuspend,
     /// A run that has ended runs again.
     RunAgain,
+    /// One of the schedules that use a calendar is not computed again.
+    ForgetRecompute,
+    /// What was left to be computed again by a crash is forgotten.
+    ForgetLeftovers,
+    /// History goes a day before its time.
+    ExpireEarly,
+    /// History stays a day longer.
+    ExpireLate,
+    /// A run goes that has not ended.
+    ExpireOpenRun,
+    /// A ledger row goes whose occurrence is not over.
+    ExpireOpenRow,
 }
 
 impl Sabotage {
     /// Every bug.
-    pub const ALL: [Sabotage; 23] = [
+    pub const ALL: [Sabotage; 29] = [
         Sabotage::DropReport,
         Sabotage::TurnTwice,
         Sabotage::LoseEffects,
@@ -87,6 +100,12 @@ impl Sabotage {
         Sabotage::ForgetRepeats,
         Sabotage::Unsuspend,
         Sabotage::RunAgain,
+        Sabotage::ForgetRecompute,
+        Sabotage::ForgetLeftovers,
+        Sabotage::ExpireEarly,
+        Sabotage::ExpireLate,
+        Sabotage::ExpireOpenRun,
+        Sabotage::ExpireOpenRow,
     ];
 
     /// The checkers of which one has to notice.
@@ -106,12 +125,17 @@ impl Sabotage {
             Sabotage::ForgetActive => &["live", "overlap"],
             Sabotage::ForgetQueued => &["live"],
             Sabotage::LoseNode => &["store", "performed"],
-            Sabotage::IgnorePause => &["states"],
+            Sabotage::IgnorePause => &["states", "next"],
             Sabotage::ForgetLimit => &["concurrency", "store"],
             Sabotage::RetryAtOnce => &["retries"],
             Sabotage::CountTwice => &["counters"],
             Sabotage::ForgetRepeats => &["repeats", "next", "states"],
             Sabotage::Unsuspend | Sabotage::RunAgain => &["states"],
+            Sabotage::ForgetRecompute | Sabotage::ForgetLeftovers => &["calendar"],
+            Sabotage::ExpireEarly
+            | Sabotage::ExpireLate
+            | Sabotage::ExpireOpenRun
+            | Sabotage::ExpireOpenRow => &["expiry"],
         }
     }
 
@@ -235,6 +259,44 @@ impl Tampering {
 
     pub(crate) fn again(&self, request: &TurnRequest) -> Option<TurnRequest> {
         self.is(Sabotage::TurnTwice).then(|| request.clone())
+    }
+
+    pub(crate) fn command(&self, mut request: CommandRequest) -> CommandRequest {
+        if self.is(Sabotage::ForgetRecompute)
+            && let Command::Recompute(ids) = &mut request.command
+        {
+            ids.pop();
+        }
+        request
+    }
+
+    pub(crate) fn outdated(&self, ids: Vec<ScheduleId>) -> Vec<ScheduleId> {
+        if self.is(Sabotage::ForgetLeftovers) { Vec::new() } else { ids }
+    }
+
+    pub(crate) fn expire(
+        &self,
+        now: Timestamp,
+        keep: SignedDuration,
+    ) -> (Timestamp, SignedDuration) {
+        let day = SignedDuration::from_hours(24);
+        if self.is(Sabotage::ExpireEarly) {
+            return (now.checked_add(day).unwrap_or(now), keep);
+        }
+        (now, if self.is(Sabotage::ExpireLate) { keep + day } else { keep })
+    }
+
+    /// What goes besides what has expired.
+    pub(crate) fn expired(&self, connection: &Connection) -> Result<(), Failure> {
+        let sql = if self.is(Sabotage::ExpireOpenRun) {
+            "DELETE FROM runs WHERE key = (SELECT min(key) FROM runs WHERE status < 4)"
+        } else if self.is(Sabotage::ExpireOpenRow) {
+            "DELETE FROM ledger WHERE run = (SELECT min(key) FROM runs WHERE status = 1)"
+        } else {
+            return Ok(());
+        };
+        let struck = connection.execute(sql, []);
+        struck.map(drop).map_err(|error| Failure::Damaged(error.to_string()))
     }
 
     pub(crate) fn answer(&self, mut turned: Turned, now: i64) -> Turned {

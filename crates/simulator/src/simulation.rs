@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use engine::turn::Command;
+use rusqlite::Connection;
 use store::Failure;
 use tempfile::TempDir;
 
+use crate::calendars::Calendars;
 use crate::clock::{Time, instant};
 use crate::commands::People;
-use crate::faults::{Asked, Desk, Rates, Record, answer};
-use crate::model::{Awake, Cause, Checked, Model, Reported, Violation, broken};
+use crate::faults::Rates;
+use crate::model::{Awake, Checked, Model, Violation, broken};
 use crate::node::{CAPACITY, Machine, Node};
 use crate::random::Random;
 use crate::sabotage::{Sabotage, Tampering};
 use crate::trace::Trace;
-use crate::watch::Watch;
 use crate::work::{Manners, Work};
 use crate::world::Rhythm;
 
@@ -30,6 +31,9 @@ const SET_BACK: i64 = 1_000;
 const CALM: i64 = 3 * HOUR;
 /// More turns at one instant, and something goes in circles.
 const TURNS_AT_ONCE: u32 = 50;
+
+/// So many in a thousand wishes are about a calendar.
+const EDITS: u32 = 60;
 
 /// What kind of world.
 #[derive(Clone, Copy, Debug)]
@@ -106,13 +110,16 @@ pub(crate) struct Simulation {
     pub(crate) node: Option<Node>,
     pub(crate) people: People,
     pub(crate) model: Model,
-    watch: Watch,
+    pub(crate) calendars: Calendars,
+    /// How long history is kept where nothing is said.
+    pub(crate) keep: i64,
     pub(crate) trace: Trace,
     pub(crate) step: u64,
     pub(crate) summary: Summary,
     /// When people and trouble come next, in time that really passes.
     pub(crate) next_command: i64,
     pub(crate) next_trouble: i64,
+    pub(crate) next_upkeep: i64,
     last_seen: i64,
     node_id: i64,
     turns_at_once: u32,
@@ -140,7 +147,7 @@ pub fn simulate(seed: u64, options: Options) -> Result<Summary, Box<Failed>> {
     }
 }
 
-fn unexpected(error: impl std::fmt::Display) -> Violation {
+pub(crate) fn unexpected(error: impl std::fmt::Display) -> Violation {
     Violation { checker: "store", message: error.to_string() }
 }
 
@@ -156,11 +163,11 @@ impl Simulation {
         let beginning = BEGINNING + random.between(0, 365) * DAY + random.between(0, DAY);
         let time = Arc::new(Time::new(beginning));
         let tampering = Tampering::new(options.sabotage);
-        let desk = Arc::new(Desk::new(time.clone(), random.fork(), tampering));
+        let chance = random.fork();
         let work = Arc::new(Work::new(time.clone(), random.fork()));
         let folder = folder().map_err(unexpected)?;
-        let mut machine = Machine::new(folder.path(), time, desk, work).map_err(unexpected)?;
-        let watch = Watch::begin(&machine.path).map_err(unexpected)?;
+        let mut machine =
+            Machine::new(folder.path(), time, chance, tampering, work).map_err(unexpected)?;
         let rules = machine.store().map_err(unexpected)?.rules();
         let people = People::new(random.fork(), options.rhythm, options.schedules * 2);
         Ok(Simulation {
@@ -168,12 +175,14 @@ impl Simulation {
             machine,
             node: None,
             model: Model::new(rules, beginning),
-            watch,
+            calendars: Calendars::new(random.fork()),
+            keep: random.pick(&[2 * HOUR, 12 * HOUR, 30 * DAY]),
             trace: Trace::default(),
             step: 0,
             summary: Summary::default(),
             next_command: beginning,
             next_trouble: beginning,
+            next_upkeep: beginning,
             last_seen: beginning,
             node_id: 0,
             turns_at_once: 0,
@@ -218,6 +227,7 @@ impl Simulation {
     /// Workflows and schedules to begin with.
     fn settle_in(&mut self) -> Checked {
         self.join()?;
+        self.declare_calendars()?;
         for place in 0..1 + self.options.schedules / 4 {
             let now = self.now();
             let command = self.people.save(&self.model, &format!("workflow-{place}"), now);
@@ -278,7 +288,7 @@ impl Simulation {
         self.turns_at_once = 0;
         let time = &self.machine.time;
         let alarm = alarm.map(|at| at - time.offset());
-        let mut next = end.min(alarm.unwrap_or(end));
+        let mut next = end.min(alarm.unwrap_or(end)).min(self.next_upkeep);
         next = next.min(self.machine.work.next_answer().unwrap_or(end));
         if !self.is_calm {
             next = next.min(self.next_command).min(self.next_trouble);
@@ -289,15 +299,22 @@ impl Simulation {
     /// What has come in the meantime, apart from wakeups.
     fn happen(&mut self) -> Checked {
         let elapsed = self.machine.time.elapsed();
+        if self.next_upkeep <= elapsed {
+            self.upkeep()?;
+        }
         if self.is_calm {
             return Ok(());
         }
         if self.next_command <= elapsed {
             let longest = (self.options.days * DAY / 200).max(60_000);
             self.next_command = elapsed + self.random.spread(1_000, longest);
-            let now = self.now();
-            let command = self.people.ask(&self.model, now);
-            self.command(command)?;
+            if self.random.chance(EDITS) {
+                self.edit_calendar()?;
+            } else {
+                let now = self.now();
+                let command = self.people.ask(&self.model, now);
+                self.command(command)?;
+            }
         }
         if self.next_trouble <= elapsed {
             let longest = (self.options.days * DAY / 20).max(60_000);
@@ -386,70 +403,11 @@ impl Simulation {
         Ok(())
     }
 
-    /// Holds what was committed against the model; whether anything was.
-    fn observe(&mut self) -> Result<bool, Violation> {
-        let mut changed = false;
-        for record in self.machine.desk.records() {
-            changed |= self.observe_one(record)?;
-        }
-        let begun = self.machine.work.begun();
-        self.model.check_begun(&begun)?;
-        Ok(changed || !begun.is_empty())
-    }
-
-    fn observe_one(&mut self, record: Record) -> Result<bool, Violation> {
-        let changes = self.watch.look().map_err(unexpected)?;
-        let Record { asked, now, reached, refused, failure } = record;
-        if !reached && !changes.is_empty() {
-            return broken("store", format!("nothing was committed, yet {changes:?}"));
-        }
-        let told = failure.as_deref().unwrap_or("committed");
-        let event = match &asked {
-            Asked::Turn { reports } => {
-                let reports: Vec<(i64, u32)> = reports.iter().map(|r| (r.run.0, r.token)).collect();
-                let runs = changes.runs.iter();
-                let runs: Vec<String> =
-                    runs.map(|run| format!("{} {}", run.id(), run.status.name())).collect();
-                format!("turn, reports {reports:?}: {told}; {}", runs.join(", "))
-            }
-            Asked::Command(command) => format!("{}: {told}", brief(command)),
-            Asked::Join => format!("join: {told}"),
-        };
-        self.trace.note(self.step, now, event);
-        if reached
-            && refused.is_none()
-            && matches!(asked, Asked::Turn { .. })
-            && !told.contains("simulated")
-        {
-            return broken("store", format!("a turn failed: {told}"));
-        }
-        let changed = !changes.is_empty();
-        let cause = match asked {
-            Asked::Turn { reports } => Cause::Turn(reported(&reports)),
-            Asked::Command(command) => Cause::Command(command),
-            Asked::Join => Cause::Node,
-        };
-        if reached {
-            self.model.commit(&cause, now, refused, changes)?;
-        }
-        Ok(changed)
-    }
-
     fn check_quiet(&mut self, alarm: Option<i64>) -> Checked {
         let Some(node) = &self.node else { return Ok(()) };
         let free = CAPACITY.saturating_sub(node.driver.going_on());
         let (now, node) = (self.now(), self.node_id);
         self.model.check_quiet(&Awake { now, node, free, work: &self.machine.work, alarm })
-    }
-
-    fn check_store(&mut self) -> Checked {
-        let now = instant(self.now());
-        let store = self.machine.store().map_err(unexpected)?;
-        let findings = answer(store.check(now, false)).map_err(unexpected)?;
-        match findings.first() {
-            Some(finding) => broken("store", format!("{}: {}", finding.code, finding.message)),
-            None => Ok(()),
-        }
     }
 
     pub(crate) fn join(&mut self) -> Checked {
@@ -463,6 +421,7 @@ impl Simulation {
             Ok(node) => {
                 (self.model.awake_since, self.last_seen) = (now, now);
                 self.node = Some(node);
+                self.next_upkeep = self.machine.time.elapsed();
                 self.node_id = self.newest_node()?;
             }
             Err(_) => self.machine.time.pass(1_000),
@@ -472,7 +431,8 @@ impl Simulation {
 
     fn newest_node(&self) -> Result<i64, Violation> {
         let sql = "SELECT max(id) FROM nodes";
-        self.watch.connection().query_row(sql, [], |row| row.get(0)).map_err(unexpected)
+        let newest = |connection: &Connection| connection.query_row(sql, [], |row| row.get(0));
+        self.machine.desk.look(|watch| newest(watch.connection())).map_err(unexpected)
     }
 
     pub(crate) fn node_id(&self) -> i64 {
@@ -481,7 +441,8 @@ impl Simulation {
 
     fn strike(&mut self) -> Checked {
         if let Some(sabotage) = self.options.sabotage.filter(|_| self.step % 40 == 30) {
-            let struck = sabotage.strike(self.watch.connection(), self.now());
+            let now = self.now();
+            let struck = self.machine.desk.look(|watch| sabotage.strike(watch.connection(), now));
             if struck.map_err(unexpected)? {
                 self.note(format!("sabotage: {sabotage:?}"));
             }
@@ -495,20 +456,5 @@ impl Simulation {
         {
             *tokens = self.model.runs.values().map(|run| (run.key, run.token)).collect();
         }
-    }
-}
-
-fn reported(reports: &[store::Report]) -> Vec<Reported> {
-    reports.iter().map(|report| Reported { run: report.run.0, token: report.token }).collect()
-}
-
-/// Definitions are long, and not what one looks for.
-fn brief(command: &Command) -> String {
-    match command {
-        Command::SaveWorkflow { source, publish, .. } => {
-            let line = source.lines().collect::<Vec<_>>().join(" | ");
-            format!("SaveWorkflow publish: {publish} {line}")
-        }
-        other => format!("{other:?}"),
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Changes {
     /// Nothing if it is gone.
     pub(crate) schedules: Vec<(i64, Option<ScheduleRow>)>,
     pub(crate) runs: Vec<RunRow>,
+    /// Runs that are no more.
+    pub(crate) runs_gone: Vec<i64>,
     pub(crate) ledger: Vec<((i64, u64), Option<LedgerRow>)>,
     /// All overrides of the schedules whose overrides have changed.
     pub(crate) overrides: Vec<(i64, Vec<(i64, OverrideAction)>)>,
@@ -47,6 +49,7 @@ impl Changes {
         self.workflows.is_empty()
             && self.schedules.is_empty()
             && self.runs.is_empty()
+            && self.runs_gone.is_empty()
             && self.ledger.is_empty()
             && self.overrides.is_empty()
     }
@@ -59,6 +62,8 @@ pub(crate) struct WorkflowRow {
     pub(crate) paused: bool,
     pub(crate) live: Option<u32>,
     pub(crate) concurrency: Option<u32>,
+    /// How long its history is kept, if it says so.
+    pub(crate) retention: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
@@ -88,6 +93,7 @@ pub(crate) struct RunRow {
     pub(crate) status: RunStatus,
     pub(crate) created_at: i64,
     pub(crate) started_at: Option<i64>,
+    pub(crate) ended_at: Option<i64>,
     pub(crate) timeout: i64,
     pub(crate) step: u32,
     pub(crate) token: u32,
@@ -106,6 +112,7 @@ pub(crate) struct LedgerRow {
     pub(crate) nominal: i64,
     pub(crate) last_nominal: i64,
     pub(crate) effective: i64,
+    pub(crate) decided_at: i64,
     pub(crate) outcome: Outcome,
     pub(crate) reason: String,
     pub(crate) run: Option<i64>,
@@ -138,19 +145,28 @@ impl Watch {
     }
 
     /// What has changed since the last look.
-    pub(crate) fn look(&mut self) -> Read<Changes> {
+    pub(crate) fn changes(&mut self) -> Read<Changes> {
         let notes = self.notes()?;
         let mut changes = Changes::default();
         for (kind, a, b) in notes {
             match kind {
                 0 => changes.workflows.extend(self.workflow(a)?),
                 1 => changes.schedules.push((a, self.schedule(a)?)),
-                2 => changes.runs.extend(self.run(a)?),
+                2 => match self.run(a)? {
+                    Some(run) => changes.runs.push(run),
+                    None => changes.runs_gone.push(a),
+                },
                 3 => changes.ledger.push(((a, b as u64), self.ledger(a, b)?)),
                 _ => changes.overrides.push((a, self.overrides(a)?)),
             }
         }
         Ok(changes)
+    }
+
+    /// A run that is no more, of which steps are left.
+    pub(crate) fn leftover_steps(&self) -> Read<Option<i64>> {
+        let sql = "SELECT run FROM steps WHERE run NOT IN (SELECT key FROM runs) LIMIT 1";
+        self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()
     }
 
     fn notes(&mut self) -> Read<Vec<(i64, i64, i64)>> {
@@ -182,7 +198,8 @@ impl Watch {
     }
 
     fn workflow(&self, id: i64) -> Read<Option<WorkflowRow>> {
-        let sql = "SELECT id, name, paused, live, concurrency FROM workflows WHERE id = ?1";
+        let sql =
+            "SELECT id, name, paused, live, concurrency, retention FROM workflows WHERE id = ?1";
         self.one(sql, id, |row| {
             Ok(WorkflowRow {
                 id: row.get(0)?,
@@ -190,6 +207,7 @@ impl Watch {
                 paused: row.get(2)?,
                 live: row.get(3)?,
                 concurrency: row.get(4)?,
+                retention: row.get(5)?,
             })
         })
     }
@@ -218,7 +236,7 @@ impl Watch {
     fn run(&self, key: i64) -> Read<Option<RunRow>> {
         let sql = "SELECT key, workflow, schedule, n, retry, triggered_by, status,
                     created_at, started_at, timeout, step, token, owner, retry_at,
-                    ending IS NOT NULL, error, uuid, effective
+                    ending IS NOT NULL, error, uuid, effective, ended_at
                    FROM runs WHERE key = ?1";
         self.one(sql, key, |row| {
             Ok(RunRow {
@@ -240,6 +258,7 @@ impl Watch {
                 error: row.get(15)?,
                 uuid: row.get(16)?,
                 effective: row.get(17)?,
+                ended_at: row.get(18)?,
             })
         })
     }
@@ -255,6 +274,7 @@ impl Watch {
                 nominal: row.get(2)?,
                 last_nominal: row.get(3)?,
                 effective: row.get(4)?,
+                decided_at: row.get(5)?,
                 outcome: Outcome::ALL[row.get::<_, usize>(6)?],
                 reason: row.get(7)?,
                 run: row.get(8)?,

@@ -2,6 +2,7 @@
 
 use engine::schedule::{Declared, read_written};
 
+use crate::calendars;
 use crate::clock::instant;
 use crate::random::Random;
 
@@ -13,7 +14,7 @@ const ZONES: [&str; 6] = [
     "Australia/Lord_Howe",
     "Pacific/Apia",
 ];
-const CALENDARS: [&str; 3] = ["US", "DE-BY", "JP"];
+const REGIONS: [&str; 3] = ["US", "DE-BY", "JP"];
 const ROLLS: [&str; 6] =
     ["skip", "next", "previous", "nearest", "modified_next", "modified_previous"];
 const OVERLAPS: [&str; 6] = ["skip", "queue", "queue_all", "cancel", "allow", "error"];
@@ -32,6 +33,9 @@ pub(crate) fn definition(random: &mut Random, name: &str, rhythm: Rhythm, now: i
     let mut text = format!("name: {name}\ntimeout: {}\n", random.pick(&["30s", "5m", "1h"]));
     if random.chance(400) {
         text.push_str(&format!("concurrency: {}\n", random.between(1, 3)));
+    }
+    if random.chance(200) {
+        text.push_str(&format!("retention: {}h\n", random.pick(&[2, 20])));
     }
     if random.chance(300) {
         text.push_str("triggers:\n");
@@ -94,6 +98,10 @@ fn options(random: &mut Random, rhythm: Rhythm, now: i64) -> String {
     if random.chance(200) {
         text.push_str(", \"pause_on_failure\": true");
     }
+    if random.chance(150) {
+        let hours = random.pick(&[1, 5, 30]);
+        text.push_str(&format!(", \"retention\": \"{hours}h\""));
+    }
     text
 }
 
@@ -135,7 +143,11 @@ pub(crate) fn rule(random: &mut Random, rhythm: Rhythm, now: i64) -> String {
     };
     text.push_str(&format!(", \"timezone\": \"{zone}\""));
     if random.chance(300) {
-        let (calendar, roll) = (random.pick(&CALENDARS), random.pick(&ROLLS));
+        let calendar = match random.chance(500) {
+            true => random.pick(&calendars::NAMES),
+            false => random.pick(&REGIONS),
+        };
+        let roll = random.pick(&ROLLS);
         text.push_str(&format!(", \"calendar\": \"{calendar}\", \"roll\": \"{roll}\""));
     }
     if random.chance(200) {

@@ -19,7 +19,7 @@ mod words;
 use futures_util::future::BoxFuture;
 
 pub use failure::Failure;
-pub use postgres::{MovedTable, Postgres, PostgresClock, PostgresOptions, copy_to_postgres};
+pub use postgres::{Moved, MovedTable, Postgres, PostgresClock, PostgresOptions, copy_to_postgres};
 pub use request::{
     Call, CommandRequest, Commanded, Expired, Idempotency, Joined, RenewRequest, Renewed, Report,
     TurnRequest, Turned,
@@ -75,6 +75,7 @@ pub trait Store: Send + Sync + 'static {
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded>;
 
     /// The calendar is known from now on; the schedules that use it are returned, to be recomputed.
+    /// Until they are, they are `outdated`, and one that is woken is recomputed before it is decided.
     /// One that cannot be built, or without which others could not, is refused.
     fn put_calendar(&self, id: &str, spec: &str, moment: Moment) -> Answered<'_, Vec<ScheduleId>>;
 
@@ -82,8 +83,9 @@ pub trait Store: Send + Sync + 'static {
     /// ([`Failure::Refused`]); whether it was there.
     fn delete_calendar(&self, id: &str) -> Answered<'_, bool>;
 
-    /// Up to `limit` schedules with an id after `after`, to be recomputed, if they were last computed
-    /// with another zone database than this one; none when all are done, which is then remembered.
+    /// Up to `limit` schedules with an id after `after`, to be recomputed: all that there are if they
+    /// were last computed with another zone database than this one, or else those that may have been
+    /// with another calendar; none when all are done, which is then remembered.
     fn outdated(
         &self,
         zones: &str,

@@ -14,6 +14,10 @@ use crate::args::node::ServeArgs;
 use crate::failure::Failure;
 use crate::place::{Place, lease};
 
+/// What is logged unless the environment says otherwise. The driver tells once that the database is gone,
+/// its connections need not.
+const QUIET: &str = "info,deadpool.postgres=error";
+
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
     let place = Place::read(&args.db)?;
@@ -21,7 +25,7 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
     let listen = address(&args.listen)?;
     let egress: Egress =
         args.egress.parse().map_err(|error| Failure::Mistake(format!("--egress: {error}")))?;
-    logging::start(args.log, "info")?;
+    logging::start(args.log, QUIET)?;
     let token = env::var("PUNCTUAL_TOKEN").ok().filter(|token| !token.is_empty());
     if token.is_none() && !listen.ip().is_loopback() {
         return Err(refused_without_token(listen));

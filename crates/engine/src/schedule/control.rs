@@ -111,10 +111,7 @@ impl Decider<'_, '_> {
     /// The rule is the same, but what it means has changed.
     pub(super) fn recompute(&mut self) {
         let counts = self.follows_completion();
-        if self.schedule.status == Status::Active
-            && self.schedule.progress.next.is_some()
-            && !counts
-        {
+        if self.schedule.status == Status::Active && !counts {
             let next = self.next_after(self.schedule.progress.mark);
             if next != self.schedule.progress.next {
                 self.schedule.progress.next = next;
@@ -157,6 +154,8 @@ impl Decider<'_, '_> {
             self.enqueue_paced(occurrence, place, pace);
         }
         self.start_queued();
+        // While the workflow is paused, what waited was given up: it may have been the last.
+        self.finish_if_exhausted();
         Ok(())
     }
 }

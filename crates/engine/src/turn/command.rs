@@ -273,7 +273,7 @@ impl<B: Book> Turn<'_, B> {
                 let input = run::Input::Resolve { resolution, node: self.with_a_place() };
                 self.change_run(&id, input)
             }
-            Command::Recompute(ids) => self.recompute(&ids),
+            Command::Recompute(ids) => Ok(Ok(Answer::Count(self.recompute(&ids)?))),
         }
     }
 
@@ -469,12 +469,13 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
     }
 
-    fn recompute(&mut self, ids: &[ScheduleId]) -> Asked<B::Error> {
+    /// Computes next times again; how many.
+    pub fn recompute(&mut self, ids: &[ScheduleId]) -> Result<u64, B::Error> {
         let mut count = 0;
         for id in ids {
             count += u64::from(self.decide_schedule(*id, Input::Recompute, None)?.is_ok());
         }
-        Ok(Ok(Answer::Count(count)))
+        Ok(count)
     }
 }
 

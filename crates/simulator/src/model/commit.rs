@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::run::RunStatus;
 use engine::schedule::Status;
+use engine::turn::Command;
 
 use super::runs::Moved;
 use super::{Cause, Checked, Kept, Model, broken};
@@ -40,6 +41,10 @@ impl Model {
         changes: Changes,
     ) -> Checked {
         self.latest = self.latest.max(now);
+        self.history.disturb();
+        if let Some(key) = changes.runs_gone.first() {
+            return broken("expiry", format!("run {key} is gone, and nobody removes anything"));
+        }
         let paused_before: Vec<i64> = self.paused_workflows();
         for workflow in changes.workflows {
             self.workflows.insert(workflow.id, workflow);
@@ -60,13 +65,14 @@ impl Model {
         let runs = moved.iter().filter_map(|moved| moved.row.schedule);
         let rows = changes.schedules.iter().map(|(id, _)| *id);
         let ledger = changes.ledger.iter().map(|((id, _), _)| *id);
-        for id in runs.chain(rows).chain(ledger) {
+        for id in runs.chain(rows).chain(ledger).chain(recomputed(cause)) {
             self.touch(&mut touched, id, &paused);
         }
         for (id, row) in changes.schedules {
             self.take_row(cause, now, id, row, &mut touched)?;
         }
         for ((id, n), row) in changes.ledger {
+            self.take_history(id, n, row.as_ref())?;
             if let Some(touched) = touched.get_mut(&id) {
                 touched.ledger.push((n, row));
             }
@@ -75,7 +81,36 @@ impl Model {
         for (id, touched) in &touched {
             self.check_schedule(cause, now, *id, touched)?;
         }
+        self.check_recomputed(cause)?;
         self.check_concurrency(&moved)
+    }
+
+    /// Those that someone said were computed again are no longer of an old calendar.
+    fn check_recomputed(&self, cause: &Cause) -> Checked {
+        let is_known = |id: &i64| self.schedules.contains_key(id);
+        for id in recomputed(cause).filter(is_known) {
+            let kept = &self.schedules[&id];
+            let is_old = kept.is_outdated && !kept.follows_completion();
+            if is_old && !kept.is_due_next(kept.row.next) {
+                let (next, expected) = (kept.row.next, kept.expected_next());
+                let message =
+                    format!("schedule {id}: next is {next:?}, it was computed: {expected:?}");
+                return broken("calendar", message);
+            }
+        }
+        Ok(())
+    }
+
+    /// A row that was removed does not come back, unless its schedule is gone as well.
+    fn take_history(&mut self, id: i64, n: u64, row: Option<&LedgerRow>) -> Checked {
+        let Some(row) = row else { return Ok(()) };
+        let was_there = self.history.written(id, row);
+        match self.schedules.get(&id) {
+            Some(kept) if n < kept.next_n && !was_there => {
+                broken("expiry", format!("schedule {id}: the row of {n} was removed, and is back"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn paused_workflows(&self) -> Vec<i64> {
@@ -120,6 +155,10 @@ impl Model {
             touched.after = row.status;
         }
         if !self.schedules.contains_key(&id) {
+            if id <= self.greatest_schedule {
+                return broken("expiry", format!("schedule {id} has an id that was given before"));
+            }
+            self.greatest_schedule = id;
             let kept = Kept::new(row, &self.rules, now)?;
             self.schedules.insert(id, kept);
             return Ok(());
@@ -154,7 +193,7 @@ impl Model {
         self.occurrences += kept.take_ledger(cause, now, awake_since, touched)?;
         kept.take_created(cause, now, touched)?;
         kept.count_from_completion(now);
-        kept.next = kept.expected_next();
+        kept.expect_next();
         kept.check_row(cause, touched)?;
         let look = kept.latest_look();
         if kept.listed != look {
@@ -196,4 +235,16 @@ impl Model {
         }
         !was && is
     }
+}
+
+/// The schedules whose next times someone has computed again.
+fn recomputed(cause: &Cause) -> impl Iterator<Item = i64> {
+    let ids = match cause {
+        Cause::Command(command) => match &**command {
+            Command::Recompute(ids) => ids.as_slice(),
+            _ => &[],
+        },
+        _ => &[],
+    };
+    ids.iter().map(|id| id.0)
 }

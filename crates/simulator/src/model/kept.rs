@@ -42,6 +42,10 @@ pub(crate) struct Kept {
     pub(crate) next: Option<(i64, i64)>,
     /// When it is due in the list of all.
     pub(super) listed: Option<i64>,
+    /// Whether a calendar has changed, and `next` may be the old one's.
+    pub(super) is_outdated: bool,
+    /// How long its history is kept, if it says so.
+    pub(super) retention: Option<i64>,
 }
 
 /// An occurrence that has started and is not over.
@@ -67,6 +71,7 @@ impl Kept {
     pub(super) fn new(row: ScheduleRow, rules: &Rules, now: i64) -> Result<Kept, Violation> {
         let declared = read(&row)?;
         let timing = timing(&declared, rules, now, row.id)?;
+        let retention = kept_for(&declared);
         let mut kept = Kept {
             declared,
             timing,
@@ -87,6 +92,8 @@ impl Kept {
             error_count: 0,
             next: None,
             listed: None,
+            is_outdated: false,
+            retention,
             row,
         };
         kept.late_once();
@@ -224,6 +231,11 @@ fn timing(declared: &Declared, rules: &Rules, anchor: i64, id: i64) -> Result<Ti
         Ok(timing) => Ok(timing),
         Err(mistakes) => broken("declared", format!("schedule {id}: {mistakes:?}")),
     }
+}
+
+/// How long history is kept.
+pub(super) fn kept_for(declared: &Declared) -> Option<i64> {
+    declared.retention.as_deref().map(milliseconds)
 }
 
 fn milliseconds(text: &str) -> i64 {

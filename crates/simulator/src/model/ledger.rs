@@ -331,7 +331,10 @@ impl Kept {
         let is_busy =
             touched.was_busy || touched.has_ended || !touched.created.is_empty() || taken.len() > 1;
         let skipped_by_hand = matches!(self.override_of(row.nominal), Some(OverrideAction::Skip));
-        let makes_up = self.missed().policy == Policy::All && taken.len() > 1;
+        // A single one that is left over from many is offered as any other.
+        let is_made_up = |row: &&&LedgerRow| !matches!(row.outcome, Missed | Coalesced);
+        let several = taken.iter().filter(is_made_up).count() > 1;
+        let makes_up = self.missed().policy == Policy::All && several;
         let waits_for_place = row.run.is_some();
         let fits = match row.outcome {
             Skipped => {

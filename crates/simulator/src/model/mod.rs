@@ -2,7 +2,9 @@
 //! rows are held against it. Only the rules' times are taken from the calendar, which has tests of
 //! its own; no policy is asked of the engine.
 
+mod calendars;
 mod commit;
+mod history;
 mod kept;
 mod ledger;
 mod quiet;
@@ -19,6 +21,7 @@ use engine::turn::Command;
 pub(crate) use kept::Kept;
 pub(crate) use quiet::Awake;
 
+use self::history::History;
 use crate::watch::{RunRow, WorkflowRow};
 
 /// Ended runs that commands may still be about.
@@ -46,7 +49,7 @@ pub(crate) enum Cause {
     Turn(Vec<Reported>),
     /// A command.
     Command(Box<Command>),
-    /// A node has joined or left.
+    /// A node has joined or left, or asks what is left to do.
     Node,
 }
 
@@ -72,6 +75,8 @@ pub(crate) struct Model {
     /// Steps that must not be performed twice, were performed, and whose end is not known.
     unsettled: BTreeSet<(i64, u32)>,
     greatest_run: i64,
+    greatest_schedule: i64,
+    history: History,
     /// What was due before this instant was due while nobody was awake.
     pub(crate) awake_since: i64,
     /// The greatest time that any commit has seen.
@@ -93,6 +98,8 @@ impl Model {
             due: BTreeSet::new(),
             unsettled: BTreeSet::new(),
             greatest_run: 0,
+            greatest_schedule: 0,
+            history: History::default(),
             awake_since: now,
             latest: now,
             occurrences: 0,
@@ -101,6 +108,7 @@ impl Model {
     }
 
     fn remember_ended(&mut self, run: RunRow) {
+        self.history.ended(&run);
         if self.ended.len() == REMEMBERED {
             self.ended.pop_front();
         }

@@ -9,7 +9,7 @@ use engine::schedule::Status::{self, Active, Dead, Done, Paused};
 use engine::turn::{Command, Verb};
 
 use super::commit::Touched;
-use super::kept::{Going, read};
+use super::kept::{Going, kept_for, read};
 use super::{Cause, Checked, Kept, Model, broken};
 use crate::watch::{RunRow, ScheduleRow};
 
@@ -22,6 +22,7 @@ impl Model {
         let declared = read(&kept.row)?;
         let is_moved = declared.timing != kept.declared.timing;
         kept.declared = declared;
+        kept.retention = kept_for(&kept.declared);
         let id = old.id;
         if old.declared != kept.row.declared && !matches!(cause, Cause::Command(_)) {
             return broken("declared", format!("schedule {id} was edited without a command"));
@@ -201,10 +202,7 @@ impl Kept {
             return broken("ledger", message);
         }
         self.check_states(cause, touched)?;
-        // Of several at one instant any may be named.
-        let same = |next: (i64, i64)| self.group_after(self.cursor).contains(&next);
-        let is_twin = self.next.is_some() && row.next.is_some_and(same);
-        if row.next != self.next && !is_twin {
+        if row.next != self.next && !self.is_due_next(row.next) {
             let message = format!("schedule {id}: next {:?}, expected {:?}", row.next, self.next);
             return broken("next", message);
         }

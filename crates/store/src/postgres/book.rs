@@ -39,6 +39,8 @@ pub(super) struct Loaded {
     pub(super) locked_runs: HashSet<RunKey>,
     /// Pending runs that are ours to begin, by workflow and oldest first; and whether there may be more.
     pub(super) pending: ById<WorkflowId, (VecDeque<RunKey>, bool)>,
+    /// Of these, those whose next time may be of an older calendar.
+    pub(super) outdated: Vec<ScheduleId>,
     /// Something was locked by another node, and left to it.
     pub(super) passed_over: bool,
 }

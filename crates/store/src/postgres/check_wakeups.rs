@@ -17,6 +17,9 @@ use crate::view::Finding;
 /// So many are looked at in one go.
 const AT_ONCE: usize = 500;
 
+/// An id, and when what has it is to wake.
+type Woken = (i64, Option<Timestamp>);
+
 /// What wakes, of one kind.
 struct Kind {
     code: &'static str,
@@ -26,8 +29,7 @@ struct Kind {
     /// These, locked.
     locked: &'static str,
     write: &'static str,
-    /// Of a row: its id, and when it has to wake.
-    read: fn(&Row) -> Result<(i64, Option<Timestamp>), Failure>,
+    read: fn(&Row) -> Result<Woken, Failure>,
     /// Where the row says when it wakes.
     column: usize,
 }

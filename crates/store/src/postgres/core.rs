@@ -100,6 +100,7 @@ fn take_turn(
     let Opened { moment, rules } = open(link, shared, request.node, request.moment)?;
     let mut book = PgBook::new(link, shared, request.places.free);
     let due = prefetch(&mut book, request, moment.now, own)?;
+    let outdated = std::mem::take(&mut book.loaded.outdated);
     let mut turn = Turn::new(&mut book, &rules, moment, request.node, request.places);
     turn.expect(due.len() + request.reports.len());
     let mut refused = 0;
@@ -112,6 +113,11 @@ fn take_turn(
         let settled = turn.report(report.run, report.token, report.end.clone())?;
         refused += usize::from(settled.is_err());
     }
+    // A calendar has changed, and whoever changed it has not come to these yet: nothing is decided by a
+    // calendar that is no more.
+    if !outdated.is_empty() {
+        turn.recompute(&outdated)?;
+    }
     for (_, wakeup) in &due {
         turn.wake(*wakeup)?;
     }
@@ -123,7 +129,8 @@ fn take_turn(
     if turned.places.look && turned.places.free == 0 && shared.may_call_look(moment.now) {
         calls.insert(Call::Look);
     }
-    let next = end(book.link, shared, &turned.writes, request.node, &calls, Vec::new())?;
+    let besides = up_to_date(&outdated).into_iter().collect();
+    let next = end(book.link, shared, &turned.writes, request.node, &calls, besides)?;
     // What others are deciding is due and not ours: it is looked at again when they are done.
     let is_others = due.is_empty() && next.is_some_and(|next| next <= moment.now);
     let later = moment.now.checked_add(PAUSE).ok();
@@ -239,9 +246,24 @@ fn prefetch_around(book: &mut PgBook<'_>, own: &BTreeSet<i64>) -> Result<(), Fai
     let shared: Vec<i64> = workflows.difference(own).copied().collect();
     let mut asked: Vec<Asked> = load::ask_workflows(shared).into();
     asked.push(load::ask_overrides(overridden.clone()));
+    asked.push(Asked::new(
+        "SELECT schedule FROM outdated WHERE schedule = ANY($1) ORDER BY schedule",
+        vec![param(book.loaded.locked.iter().map(|id| id.0).collect::<Vec<i64>>())],
+    ));
     let found = book.link.ask(asked)?;
     load::keep_workflows(&mut book.loaded, &found[0], &found[1])?;
-    load::keep_overrides(&mut book.loaded, &overridden, &found[2])
+    load::keep_overrides(&mut book.loaded, &overridden, &found[2])?;
+    for row in &found[3] {
+        book.loaded.outdated.push(ScheduleId(get(row, 0)?));
+    }
+    Ok(())
+}
+
+/// Their next times were computed again.
+fn up_to_date(ids: &[ScheduleId]) -> Option<Asked> {
+    let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+    let sql = "DELETE FROM outdated WHERE schedule = ANY($1)";
+    (!ids.is_empty()).then(|| Asked::new(sql, vec![param(ids)]))
 }
 
 /// Whether everything could be read, and everything that is written was locked for it.
@@ -354,6 +376,9 @@ fn carry_out(
     check_book(&mut book, &turned.writes, own)?;
     let calls = calls(&turned.writes, &turned.effects, request.node);
     let mut besides = Vec::new();
+    if let Command::Recompute(ids) = &request.command {
+        besides.extend(up_to_date(ids));
+    }
     if let Some(idempotency) = &request.idempotency {
         besides.push(ask_remember(idempotency, &answer, moment)?);
     }

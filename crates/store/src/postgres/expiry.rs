@@ -40,7 +40,7 @@ const OF_SCHEDULES: &str = "SELECT s.id, r.key
        UNION
        (SELECT key, ended_at FROM ended_runs
         WHERE schedule = s.id AND (n IS NULL OR retry > 0) ORDER BY key LIMIT $3)) r
-     WHERE r.ended_at < $2 - s.retention ORDER BY s.id, r.key LIMIT $3";
+     WHERE r.ended_at < $2 - s.retention ORDER BY s.id, r.key";
 const WITH_RETENTION: &str = "SELECT id FROM schedules WHERE retention IS NOT NULL AND id > $1
      ORDER BY id LIMIT $2";
 /// Runs of workflows that do, but for those of such schedules.
@@ -67,10 +67,14 @@ const WITH_LEDGER: &str = "WITH RECURSIVE l AS (
      FROM (SELECT * FROM l LIMIT $2) l
      LEFT JOIN schedules s ON s.id = l.schedule LEFT JOIN workflows w ON w.id = s.workflow
      ORDER BY l.schedule";
+/// What is going on, or waits, stays: more will be said about it.
 const OLD_ROWS: &str = "SELECT u.id, l.n FROM unnest($1::bigint[], $2::bigint[]) AS u (id, before)
+     LEFT JOIN progress p ON p.id = u.id
      CROSS JOIN LATERAL (SELECT n, decided_at FROM ledger WHERE schedule = u.id
+       AND NOT EXISTS (SELECT 1 FROM jsonb_path_query(p.live::jsonb, '$.**.n') AS live
+                       WHERE live::text::bigint = n)
        ORDER BY n LIMIT $3) l
-     WHERE l.decided_at < u.before ORDER BY u.id, l.n LIMIT $3";
+     WHERE l.decided_at < u.before ORDER BY u.id, l.n";
 const REMOVE_ROWS: &str = "DELETE FROM ledger WHERE (schedule, n) IN
      (SELECT * FROM unnest($1::bigint[], $2::bigint[]))";
 
@@ -176,22 +180,23 @@ impl Go<'_> {
         Ok(count)
     }
 
-    /// Some schedules after this one.
+    /// Some schedules after this one, a few runs of each.
     fn of_schedules(&mut self, after: i64) -> Result<Walked, Failure> {
-        let params = vec![param(after), param(many(SCHEDULES_LOOKED_AT))];
-        let found = self.link.one(WITH_RETENTION, params)?;
+        let some = (self.limit / 2).clamp(1, SCHEDULES_LOOKED_AT);
+        let found = self.link.one(WITH_RETENTION, vec![param(after), param(many(some))])?;
         let ids: Vec<i64> = found.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
         let Some(last) = ids.last().copied() else { return Ok(Walked::done(Vec::new())) };
-        let is_last = ids.len() < SCHEDULES_LOOKED_AT;
-        let params = vec![param(ids), param(self.now), param(many(self.limit))];
-        let found = self.link.one(OF_SCHEDULES, params)?;
-        let expired = found.iter().map(|row| get(row, 1)).collect::<Result<Vec<i64>, _>>()?;
-        if let Some(row) = found.last().filter(|_| expired.len() >= self.limit) {
-            return Ok(Walked { expired, place: get::<i64>(row, 0)? - 1, is_done: false });
-        }
-        Ok(match is_last {
-            true => Walked::done(expired),
-            false => Walked { expired, place: last, is_done: false },
+        let is_last = ids.len() < some;
+        let each = (self.limit / 2 / ids.len()).max(1);
+        let params = vec![param(ids), param(self.now), param(many(each))];
+        let mut found = pairs(&self.link.one(OF_SCHEDULES, params)?)?;
+        let unfinished = first_with(&found, each).or(found.get(self.limit).map(|pair| pair.0));
+        found.truncate(self.limit);
+        let expired = found.into_iter().map(|(_, key)| key).collect();
+        Ok(match unfinished {
+            Some(id) => Walked { expired, place: id - 1, is_done: false },
+            None if is_last => Walked::done(expired),
+            None => Walked { expired, place: last, is_done: false },
         })
     }
 
@@ -255,7 +260,7 @@ impl Go<'_> {
         Ok(if found.len() < LOOKED_AT { Walked::done(walked.expired) } else { walked })
     }
 
-    /// The ledger is ordered by schedule: a few schedules in each go.
+    /// The ledger is ordered by schedule: some schedules in each go, and a few rows of each.
     fn expire_ledger(&mut self, after: i64) -> Result<usize, Failure> {
         let found = self.link.one(WITH_LEDGER, vec![param(after), param(many(self.limit))])?;
         let (mut ids, mut befores, mut last) = (Vec::new(), Vec::new(), 0);
@@ -268,21 +273,29 @@ impl Go<'_> {
                 befores.push(before);
             }
         }
-        let params = vec![param(ids), param(befores), param(many(self.limit))];
-        let old = self.link.one(OLD_ROWS, params)?;
-        let schedules: Vec<i64> = old.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
-        let numbers: Vec<i64> = old.iter().map(|row| get(row, 1)).collect::<Result<_, _>>()?;
-        let walked = match schedules.last() {
-            Some(id) if schedules.len() >= self.limit => {
-                Walked { expired: Vec::new(), place: id - 1, is_done: false }
-            }
-            _ if found.len() < self.limit => Walked::done(Vec::new()),
-            _ => Walked { expired: Vec::new(), place: last, is_done: false },
+        let each = (self.limit / ids.len().max(1)).max(1);
+        let params = vec![param(ids), param(befores), param(many(each))];
+        let old = pairs(&self.link.one(OLD_ROWS, params)?)?;
+        let walked = match first_with(&old, each) {
+            Some(id) => Walked { expired: Vec::new(), place: id - 1, is_done: false },
+            None if found.len() < self.limit => Walked::done(Vec::new()),
+            None => Walked { expired: Vec::new(), place: last, is_done: false },
         };
         self.keep_place("expired_schedule", &walked);
-        if !old.is_empty() {
+        let count = old.len();
+        if count > 0 {
+            let (schedules, numbers): (Vec<i64>, Vec<i64>) = old.into_iter().unzip();
             self.asked.push(Asked::new(REMOVE_ROWS, vec![param(schedules), param(numbers)]));
         }
-        Ok(old.len())
+        Ok(count)
     }
+}
+
+fn pairs(found: &[Row]) -> Result<Vec<(i64, i64)>, Failure> {
+    found.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect()
+}
+
+/// The first schedule with at least so many, which may have more.
+fn first_with(found: &[(i64, i64)], each: usize) -> Option<i64> {
+    found.chunk_by(|a, b| a.0 == b.0).find(|of_one| of_one.len() >= each).map(|of_one| of_one[0].0)
 }

@@ -38,7 +38,7 @@ use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 
-pub use self::moving::{MovedTable, copy_to_postgres};
+pub use self::moving::{Moved, MovedTable, copy_to_postgres};
 
 use self::connect::Target;
 use self::core::Core;

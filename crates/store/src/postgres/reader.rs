@@ -21,8 +21,7 @@ pub(super) fn many(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// No stored text holds the one character that the database cannot hold, nor does what comes before it
-/// differ.
+/// Whether a stored text could be this one: the database cannot hold the character NUL.
 pub(super) fn is_storable(text: &str) -> bool {
     !text.contains('\0')
 }

@@ -74,13 +74,28 @@ async fn list(client: &Client, query: &ScheduleQuery) -> Result<Page<ScheduleVie
     Ok(Page { items, total: Total::Exact(count(client, query).await?), next })
 }
 
-/// Of each status some: the index orders by status first.
-const OF_WORKFLOW: &str = "SELECT id FROM (
-       SELECT id FROM schedules WHERE workflow = $4 AND status = 0 AND id > $1
-       UNION ALL SELECT id FROM schedules WHERE workflow = $4 AND status = 1 AND id > $1
-       UNION ALL SELECT id FROM schedules WHERE workflow = $4 AND status = 2 AND id > $1
-       UNION ALL SELECT id FROM schedules WHERE workflow = $4 AND status = 3 AND id > $1) s
-     ORDER BY id LIMIT $2 OFFSET $3";
+macro_rules! of_workflow_and_status {
+    ($status:literal) => {
+        concat!(
+            "(SELECT id FROM schedules WHERE workflow = $4 AND status = ",
+            $status,
+            " AND id > $1 ORDER BY id)"
+        )
+    };
+}
+
+/// Merged, as the index orders by status first.
+const OF_WORKFLOW: &str = concat!(
+    "SELECT id FROM (",
+    of_workflow_and_status!("0"),
+    " UNION ALL ",
+    of_workflow_and_status!("1"),
+    " UNION ALL ",
+    of_workflow_and_status!("2"),
+    " UNION ALL ",
+    of_workflow_and_status!("3"),
+    ") s ORDER BY id LIMIT $2 OFFSET $3"
+);
 const OF_WORKFLOW_AND_STATUS: &str = "SELECT id FROM schedules
      WHERE workflow = $4 AND status = $5 AND id > $1 ORDER BY id LIMIT $2 OFFSET $3";
 const OF_STATUS: &str =

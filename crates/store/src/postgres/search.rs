@@ -29,12 +29,12 @@ struct Place {
     id: i64,
 }
 
-/// Entries after a place, with all words of the name, if status and workflow are the wanted ones.
+/// Entries after a place, with all words of the name, if status and workflow are the wanted ones. The schedule
+/// is asked for one by one: the planner is not to think of reading all of them.
 const ENTRIES: &str = "SELECT e.word, e.schedule,
-       CASE WHEN ($5::smallint IS NULL AND $6::bigint IS NULL) OR EXISTS (
-         SELECT 1 FROM schedules s WHERE s.id = e.schedule
-           AND ($5::smallint IS NULL OR s.status = $5)
-           AND ($6::bigint IS NULL OR s.workflow = $6))
+       CASE WHEN ($5::smallint IS NULL AND $6::bigint IS NULL) OR (
+         SELECT ($5::smallint IS NULL OR s.status = $5) AND ($6::bigint IS NULL OR s.workflow = $6)
+         FROM schedules s WHERE s.id = e.schedule)
        THEN ARRAY(SELECT o.word FROM words o WHERE o.schedule = e.schedule) END
      FROM (SELECT word, schedule FROM words WHERE (word, schedule) > ($1, $2) AND word < $3
            ORDER BY word, schedule LIMIT $4) e

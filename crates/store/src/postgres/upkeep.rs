@@ -87,6 +87,8 @@ impl Core {
             let put = "INSERT INTO calendars (id, spec) VALUES ($1, $2)
                        ON CONFLICT (id) DO UPDATE SET spec = excluded.spec";
             // Composed calendars change with their parts: all schedules with a calendar are looked at.
+            let outdated = "INSERT INTO outdated SELECT id FROM schedules
+                            WHERE calendar IS NOT NULL ORDER BY id ON CONFLICT DO NOTHING";
             let using = "SELECT id FROM schedules WHERE calendar IS NOT NULL ORDER BY id";
             let found = close(
                 link,
@@ -94,10 +96,11 @@ impl Core {
                 rules,
                 vec![
                     Asked::new(put, vec![param(id.to_owned()), param(spec.to_owned())]),
+                    Asked::new(outdated, vec![]),
                     Asked::new(using, vec![]),
                 ],
             )?;
-            found[1].iter().map(|row| get(row, 0).map(ScheduleId)).collect()
+            found[2].iter().map(|row| get(row, 0).map(ScheduleId)).collect()
         })
     }
 
@@ -136,18 +139,18 @@ impl Core {
             let known = "SELECT value FROM meta WHERE key = 'zones'";
             let found = link.begin(vec![Asked::new(known, vec![])])?;
             let known: Option<String> = found[0].first().map(|row| get(row, 0)).transpose()?;
-            if known.as_deref() == Some(zones) {
-                link.commit(vec![])?;
-                return Ok(Vec::new());
-            }
-            // If nothing is known, nothing was computed with another one yet.
-            if known.is_some() {
-                let sql = "SELECT id FROM progress WHERE id > $1 ORDER BY id LIMIT $2";
-                let found = link.one(sql, vec![param(after.0), param(many(limit))])?;
-                if !found.is_empty() {
-                    link.commit(vec![])?;
-                    return found.iter().map(|row| get(row, 0).map(ScheduleId)).collect();
+            let is_known = known.as_deref() == Some(zones);
+            // Of a new store nothing was computed with another zone database yet.
+            let sql = match is_known || known.is_none() {
+                true => {
+                    "SELECT schedule FROM outdated WHERE schedule > $1 ORDER BY schedule LIMIT $2"
                 }
+                false => "SELECT id FROM progress WHERE id > $1 ORDER BY id LIMIT $2",
+            };
+            let found = link.one(sql, vec![param(after.0), param(many(limit))])?;
+            if !found.is_empty() || is_known {
+                link.commit(vec![])?;
+                return found.iter().map(|row| get(row, 0).map(ScheduleId)).collect();
             }
             let note = "INSERT INTO meta (key, value) VALUES ('zones', $1)
                         ON CONFLICT (key) DO UPDATE SET value = excluded.value";

@@ -1,7 +1,7 @@
 //! What the one writer does inside of a transaction.
 
 use std::collections::HashSet;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use engine::turn::{Answer, Book as _, Command, Places, Turn, Wakeup};
 use engine::{Moment, NodeId, Rules, RunKey, ScheduleId};
@@ -19,7 +19,10 @@ pub(super) struct Core {
     pub(super) connection: Connection,
     pub(super) ids: Ids,
     pub(super) memory: Memory,
-    pub(super) rules: Arc<RwLock<Arc<Rules>>>,
+    /// As they are committed.
+    rules: Arc<RwLock<Arc<Rules>>>,
+    /// As this transaction makes them.
+    pub(super) new_rules: Option<Arc<Rules>>,
 }
 
 impl Core {
@@ -29,15 +32,28 @@ impl Core {
     ) -> Result<Core, Failure> {
         connection.set_prepared_statement_cache_capacity(256);
         let ids = ids(&connection)?;
-        Ok(Core { connection, ids, memory: Memory::default(), rules })
+        Ok(Core { connection, ids, memory: Memory::default(), rules, new_rules: None })
     }
 
     pub(super) fn rules(&self) -> Arc<Rules> {
-        self.rules.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        let committed = || self.rules.read().unwrap_or_else(PoisonError::into_inner).clone();
+        self.new_rules.clone().unwrap_or_else(committed)
+    }
+
+    /// The transaction is committed: everyone sees its calendars.
+    pub(super) fn publish_rules(&mut self) {
+        if let Some(rules) = self.new_rules.take() {
+            *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        }
     }
 
     pub(super) fn turn(&mut self, request: TurnRequest) -> Result<Turned, Failure> {
         let due = self.due(request.moment.now, request.limit)?;
+        let woken = due.iter().filter_map(|(_, wakeup)| match wakeup {
+            Wakeup::Schedule(id) => Some(*id),
+            _ => None,
+        });
+        let outdated = self.outdated_among(woken)?;
         let rules = self.rules();
         let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         let (moment, node) = (request.moment, request.node);
@@ -52,6 +68,11 @@ impl Core {
         for report in request.reports {
             refused += usize::from(turn.report(report.run, report.token, report.end)?.is_err());
         }
+        // A calendar has changed, and whoever changed it has not come to these yet: nothing is decided
+        // by a calendar that is no more.
+        if !outdated.is_empty() {
+            turn.recompute(&outdated)?;
+        }
         for (_, wakeup) in &due {
             turn.wake(*wakeup)?;
         }
@@ -59,6 +80,7 @@ impl Core {
         let turned = turn.finish();
         drop(book);
         apply(&self.connection, &turned.writes, moment.now)?;
+        self.up_to_date(&outdated)?;
         self.settle_leftovers(&due, moment.now)?;
         let taken_over = turned.writes.taken_over;
         self.memory.recent.keep(turned.writes);
@@ -163,6 +185,10 @@ impl Core {
         moment: Moment,
         node: NodeId,
     ) -> Result<Commanded, Failure> {
+        let recomputed = match &command {
+            Command::Recompute(ids) => ids.clone(),
+            _ => Vec::new(),
+        };
         let rules = self.rules();
         let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         // What a command creates begins with the driver's next turn: it knows the places.
@@ -172,6 +198,7 @@ impl Core {
         let turned = turn.finish();
         drop(book);
         apply(&self.connection, &turned.writes, moment.now)?;
+        self.up_to_date(&recomputed)?;
         Ok(Commanded {
             answer,
             replayed: false,

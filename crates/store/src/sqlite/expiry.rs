@@ -83,8 +83,11 @@ impl Core {
                     LEFT JOIN schedules s ON s.id = l.schedule
                     LEFT JOIN workflows w ON w.id = s.workflow
                     WHERE l.schedule > ?1 ORDER BY l.schedule LIMIT 1";
+        // What is going on, or waits, stays: more will be said about it.
         let delete = "DELETE FROM ledger WHERE schedule = ?1 AND n IN
                       (SELECT n FROM ledger WHERE schedule = ?1 AND decided_at < ?2
+                       AND n NOT IN (SELECT live.atom FROM progress p, json_tree(p.live) live
+                                     WHERE p.id = ?1 AND live.key = 'n')
                        ORDER BY n LIMIT ?3)";
         let mut removed = 0;
         let mut more = true;

@@ -151,19 +151,27 @@ fn write_inline<T: Send + 'static>(
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// A file beside the store, locked by whoever has it open.
-fn lock(path: &Path) -> Result<File, Failure> {
+/// Holds the store's lock without opening it, if nobody else has it.
+pub(crate) fn hold(path: &Path) -> Result<Option<File>, Failure> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let name = PathBuf::from(name);
     let failed =
         |error: std::io::Error| Failure::Unavailable(format!("{}: {error}", name.display()));
     let file = File::options().create(true).append(true).open(&name).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+/// A file beside the store, locked by whoever has it open.
+fn lock(path: &Path) -> Result<File, Failure> {
     for _ in 0..LOCK_TRIES {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        match hold(path)? {
+            Some(file) => return Ok(file),
+            None => std::thread::sleep(LOCK_PAUSE),
         }
     }
     Err(Failure::InUse(format!(

@@ -1,7 +1,7 @@
 //! Calendars, the zone database's release, and copies.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use engine::turn::Refused;
 use engine::{Moment, ScheduleId};
@@ -30,12 +30,17 @@ impl Core {
     ) -> Result<Vec<ScheduleId>, Failure> {
         let sql = "INSERT OR REPLACE INTO calendars (id, spec) VALUES (?1, ?2)";
         self.connection.prepare_cached(sql)?.execute([id, spec])?;
-        self.reload_rules(&Change::Put(id))?;
         // Composed calendars change with their parts: all schedules with a calendar are looked at.
-        let sql = "SELECT id FROM schedules WHERE calendar IS NOT NULL";
+        let sql = "INSERT OR IGNORE INTO outdated SELECT id FROM schedules
+                   WHERE calendar IS NOT NULL ORDER BY id";
+        self.connection.prepare_cached(sql)?.execute([])?;
+        let sql = "SELECT id FROM schedules WHERE calendar IS NOT NULL ORDER BY id";
         let mut statement = self.connection.prepare_cached(sql)?;
         let ids = statement.query_map([], |row| row.get(0).map(ScheduleId))?;
-        Ok(ids.collect::<Result<_, _>>()?)
+        let ids = ids.collect::<Result<_, _>>()?;
+        drop(statement);
+        self.reload_rules(&Change::Put(id))?;
+        Ok(ids)
     }
 
     pub(super) fn delete_calendar(&mut self, id: &str) -> Result<bool, Failure> {
@@ -53,9 +58,9 @@ impl Core {
         Ok(deleted)
     }
 
-    fn reload_rules(&self, change: &Change<'_>) -> Result<(), Failure> {
+    fn reload_rules(&mut self, change: &Change<'_>) -> Result<(), Failure> {
         let rules = rules::changed(&self.rules(), &calendars(&self.connection)?, change)?;
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+        self.new_rules = Some(Arc::new(rules));
         Ok(())
     }
 
@@ -68,24 +73,51 @@ impl Core {
         let sql = "SELECT value FROM meta WHERE key = 'zones'";
         let known: Option<String> =
             self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
-        if known.as_deref() == Some(zones) {
-            return Ok(Vec::new());
-        }
-        let ids: Vec<ScheduleId> = match known {
-            // Nothing was computed with another one yet.
-            None => Vec::new(),
-            Some(_) => {
-                let sql = "SELECT id FROM progress WHERE id > ?1 ORDER BY id LIMIT ?2";
-                let mut statement = self.connection.prepare_cached(sql)?;
-                let ids = statement.query_map(params![after.0, limit], |row| row.get(0))?;
-                ids.map(|id| id.map(ScheduleId)).collect::<Result<_, _>>()?
-            }
+        let is_known = known.as_deref() == Some(zones);
+        // Of a new store nothing was computed with another zone database yet.
+        let sql = match is_known || known.is_none() {
+            true => "SELECT schedule FROM outdated WHERE schedule > ?1 ORDER BY schedule LIMIT ?2",
+            false => "SELECT id FROM progress WHERE id > ?1 ORDER BY id LIMIT ?2",
         };
-        if ids.is_empty() {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let ids = statement.query_map(params![after.0, limit], |row| row.get(0))?;
+        let ids = ids.map(|id| id.map(ScheduleId)).collect::<Result<Vec<ScheduleId>, _>>()?;
+        if ids.is_empty() && !is_known {
             let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('zones', ?1)";
             self.connection.prepare_cached(sql)?.execute([zones])?;
         }
         Ok(ids)
+    }
+
+    /// Those of these schedules whose next times may be of a calendar that has changed since.
+    pub(super) fn outdated_among(
+        &self,
+        ids: impl Iterator<Item = ScheduleId>,
+    ) -> Result<Vec<ScheduleId>, Failure> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM outdated)";
+        let any: bool = self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        if !any {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT 1 FROM outdated WHERE schedule = ?1";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut found = Vec::new();
+        for id in ids {
+            if statement.exists([id.0])? {
+                found.push(id);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Their next times are of the calendars as they are.
+    pub(super) fn up_to_date(&self, ids: &[ScheduleId]) -> Result<(), Failure> {
+        let sql = "DELETE FROM outdated WHERE schedule = ?1";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        for id in ids {
+            statement.execute([id.0])?;
+        }
+        Ok(())
     }
 }
 

@@ -134,6 +134,7 @@ pub(super) fn commit_group(core: &mut Core, group: Vec<Request>) {
 
 fn undo(core: &mut Core) -> Result<(), String> {
     core.memory.forget();
+    core.new_rules = None;
     // SQLite may have undone it already, for want of space say.
     if core.connection.is_autocommit() {
         return Ok(());
@@ -142,7 +143,11 @@ fn undo(core: &mut Core) -> Result<(), String> {
 }
 
 fn commit(core: &mut Core) -> Result<(), String> {
-    let Err(error) = core.connection.execute_batch("COMMIT") else { return Ok(()) };
+    let Err(error) = core.connection.execute_batch("COMMIT") else {
+        core.publish_rules();
+        return Ok(());
+    };
+    core.new_rules = None;
     // A commit that fails, for want of space say, leaves the transaction open.
     if !core.connection.is_autocommit() {
         let _ = core.connection.execute_batch("ROLLBACK");
@@ -158,10 +163,12 @@ fn in_savepoint<T>(
     work: impl FnOnce(&mut Core) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     core.connection.prepare_cached("SAVEPOINT request")?.execute([])?;
+    let rules = core.new_rules.clone();
     let result = work(core);
     let end = if result.is_ok() { "RELEASE request" } else { "ROLLBACK TO request" };
     if result.is_err() {
         core.memory.forget();
+        core.new_rules = rules;
     }
     core.connection.prepare_cached(end)?.execute([])?;
     if result.is_err() {

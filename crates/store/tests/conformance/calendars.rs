@@ -121,3 +121,55 @@ pub(crate) async fn an_interval_from_completion_is_not_moved(world: World) {
     world.command(18, Command::Recompute(vec![id])).await;
     assert_eq!(world.next(id).await, Some(27));
 }
+
+pub(crate) async fn a_changed_calendar_is_not_forgotten_by_a_crash(mut world: World) {
+    put(&world, "mine", WORKING_WEEK).await.unwrap();
+    let workflow = world.workflow("w").await;
+    let fields = r#"{"name": "s", "cron": "0 9 * * *", "calendar": "mine"}"#;
+    let mut known = Vec::new();
+    for _ in 0..3 {
+        known.push(world.schedule(workflow, fields).await);
+    }
+    let ask = async |world: &World, after: ScheduleId| {
+        world.store().outdated("2026a", after, 2).await.unwrap()
+    };
+    assert_eq!(ask(&world, ScheduleId(0)).await, [], "they were made with this calendar");
+    put(&world, "mine", NO_TUESDAY).await.unwrap();
+    world.command(0, Command::Recompute(known[..1].to_vec())).await;
+    // Whoever was at it dies here.
+    world.join(0).await;
+    assert_eq!(ask(&world, ScheduleId(0)).await, known[1..]);
+    assert_eq!(ask(&world, known[1]).await, known[2..]);
+    world.command(0, Command::Recompute(known[1..].to_vec())).await;
+    assert_eq!(ask(&world, ScheduleId(0)).await, []);
+}
+
+pub(crate) async fn nothing_is_decided_by_a_calendar_that_is_no_more(world: World) {
+    put(&world, "mine", WORKING_WEEK).await.unwrap();
+    let workflow = world.workflow("w").await;
+    let fields =
+        r#"{"name": "s", "cron": "0 9 * * *", "calendar": "mine", "start": "2026-03-03T00:00Z"}"#;
+    let id = world.schedule(workflow, fields).await;
+    put(&world, "mine", NO_TUESDAY).await.unwrap();
+    assert_eq!(world.next(id).await, Some(DAY + 540), "nobody has computed it again yet");
+    world.settle(DAY + 540).await;
+    assert_eq!(world.runs().await, Vec::<String>::new(), "Tuesday is off");
+    assert_eq!(world.next(id).await, Some(2 * DAY + 540));
+    assert_eq!(world.store().outdated("2026a", ScheduleId(0), 9).await.unwrap(), []);
+}
+
+pub(crate) async fn what_had_no_next_time_may_have_one_again(world: World) {
+    put(&world, "mine", NO_TUESDAY).await.unwrap();
+    let workflow = world.workflow("w").await;
+    let fields = r#"{"name": "s", "cron": "0 9 * * *", "calendar": "mine",
+        "end": "2026-03-03T12:00Z"}"#;
+    let id = world.schedule(workflow, fields).await;
+    let turned = world.turn(540).await;
+    assert_eq!(world.next(id).await, None, "it is over when its run is");
+    put(&world, "mine", WORKING_WEEK).await.unwrap();
+    world.command(541, Command::Recompute(vec![id])).await;
+    assert_eq!(world.next(id).await, Some(DAY + 540));
+    world.turn_with(542, vec![succeeded(&performs(&turned)[0])]).await;
+    world.settle(DAY + 540).await;
+    assert_eq!(world.runs().await.len(), 2);
+}

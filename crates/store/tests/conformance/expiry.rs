@@ -96,3 +96,18 @@ pub(crate) async fn a_schedule_says_itself_how_long_its_history_is_kept(world: W
     assert_eq!(world.ledger(long).await.len(), 4);
     assert_eq!(world.runs().await.len(), 7);
 }
+
+pub(crate) async fn the_row_of_what_is_going_on_stays(world: World) {
+    let workflow = world.workflow("w").await;
+    let fields = r#"{"name": "s", "interval": "5m", "overlap": "queue", "timeout_seconds": 86400}"#;
+    let id = world.schedule(workflow, fields).await;
+    let turned = world.turn(5).await;
+    world.turn(10).await;
+    expire(&world, 60, 10).await;
+    assert_eq!(world.ledger(id).await, ["0 started 5", "1 queued 10"]);
+    world.turn_with(61, vec![succeeded(&performs(&turned)[0])]).await;
+    expire(&world, 61, 10).await;
+    let left = world.ledger(id).await;
+    assert!(!left.contains(&"0 started 5".to_owned()), "{left:?}");
+    assert_eq!(left[0], "1 started 10");
+}

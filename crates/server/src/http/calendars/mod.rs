@@ -7,8 +7,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use calendar::Calendar;
 use calendar::holidays::Region;
-use engine::turn::Command;
-use engine::{Moment, ScheduleId};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use store::Total;
@@ -22,9 +20,7 @@ use super::body::RawBody;
 use super::path::PathId;
 use super::problem::Problem;
 use super::query::Query;
-
-/// Next times that are computed again in one transaction.
-const RECOMPUTED: usize = 1_000;
+use crate::upkeep::NextTimes;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -74,14 +70,6 @@ fn find(app: &App, id: &str) -> Result<Calendar, Problem> {
     Ok(Calendar::for_region(&region, calendar::Zone::utc()))
 }
 
-/// Computes next times again, batch by batch; how many.
-pub(super) async fn recompute(app: &App, ids: Vec<ScheduleId>) -> Result<u64, Problem> {
-    for batch in ids.chunks(RECOMPUTED) {
-        app.hub().command(Command::Recompute(batch.to_vec()), None).await?;
-    }
-    Ok(ids.len() as u64)
-}
-
 /// Calendars that were declared, by id. Regions such as `DE-BY` need no declaration.
 #[utoipa::path(get, path = "/calendars", tag = "calendars",
     responses((status = 200, body = Listed<CalendarObject>)))]
@@ -128,9 +116,7 @@ async fn put(
     let text =
         serde_json::to_string(&spec).map_err(|error| Problem::unavailable(error.to_string()))?;
     let is_new = app.rules().calendar(&id).is_none();
-    let moment = Moment::new(app.now(), app.now());
-    let changed = app.store().put_calendar(&id, &text, moment).await?;
-    let recomputed = recompute(&app, changed).await?;
+    let recomputed = NextTimes::default().put_calendar(app.hub(), &id, &text).await?;
     let calendar = CalendarObject::new(&id, &find(&app, &id)?, Some(&text));
     let put = Put { calendar, recomputed };
     match is_new {

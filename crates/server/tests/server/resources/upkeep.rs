@@ -9,7 +9,7 @@ use engine::schedule::read_written;
 use engine::turn::{Answer, Command, Effect, NewSchedule, Places};
 use engine::{NodeId, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
-use server::upkeep::{Retention, ZoneRelease};
+use server::upkeep::{NextTimes, Retention};
 use server::{Clock, Hub};
 use store::{PostgresClock, Report, RunQuery, Store, TurnRequest};
 
@@ -131,13 +131,17 @@ async fn history_goes_when_it_has_been_kept_long_enough() {
 #[tokio::test]
 async fn next_times_follow_a_new_zone_database_once() {
     let house = House::new().await;
-    assert_eq!(ZoneRelease.run_once(&house.hub).await.unwrap(), 0);
+    assert_eq!(NextTimes::default().run_once(&house.hub).await.unwrap(), 0);
     // More than fit into one batch.
     let ids = house.schedules(1_500).await;
-    assert_eq!(ZoneRelease.run_once(&house.hub).await.unwrap(), 0, "they are of this release");
+    assert_eq!(
+        NextTimes::default().run_once(&house.hub).await.unwrap(),
+        0,
+        "they are of this release"
+    );
     // As if an earlier program with an older database had been here.
     let after = *ids.last().unwrap();
     assert_eq!(house.store().outdated("1999a", after, 1).await.unwrap(), []);
-    assert_eq!(ZoneRelease.run_once(&house.hub).await.unwrap(), 1_500);
-    assert_eq!(ZoneRelease.run_once(&house.hub).await.unwrap(), 0);
+    assert_eq!(NextTimes::default().run_once(&house.hub).await.unwrap(), 1_500);
+    assert_eq!(NextTimes::default().run_once(&house.hub).await.unwrap(), 0);
 }

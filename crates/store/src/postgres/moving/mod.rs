@@ -23,6 +23,15 @@ use crate::stored::BLOCK;
 /// Bytes that are sent at a time.
 const SENT: usize = 1 << 20;
 
+/// What was copied.
+#[derive(Clone, Debug)]
+pub struct Moved {
+    /// Table by table.
+    pub tables: Vec<MovedTable>,
+    /// A node was running on the source: what it has done meanwhile is not part of the copy.
+    pub source_in_use: bool,
+}
+
 /// What became of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovedTable {
@@ -37,11 +46,9 @@ pub struct MovedTable {
 /// Copies what is in the file `from`, as of now, into a PostgreSQL that has nothing yet. Whoever has the
 /// file open goes on; what happens there from now on is not part of the copy. Every row is read back and
 /// held against what was sent, before the commit: after a failure nothing is there.
-pub async fn copy_to_postgres(
-    from: &Path,
-    options: &PostgresOptions,
-    told: &mut dyn FnMut(&MovedTable),
-) -> Result<Vec<MovedTable>, Failure> {
+pub async fn copy_to_postgres(from: &Path, options: &PostgresOptions) -> Result<Moved, Failure> {
+    // Nobody begins to use it meanwhile.
+    let held = crate::sqlite::hold(from)?;
     let folder = tempfile_beside(from)?;
     let copy = folder.path().join("copy.db");
     crate::sqlite::backup_file(from, &copy)?;
@@ -53,7 +60,7 @@ pub async fn copy_to_postgres(
     client.batch_execute("SET statement_timeout = 0").await.map_err(unavailable)?;
     let transaction = client.transaction().await.map_err(unavailable)?;
     check_empty(&transaction).await?;
-    let mut moved = Vec::new();
+    let mut tables = Vec::new();
     for table in TABLES {
         let sent = send(&source, &transaction, table).await?;
         let found = read_back(&transaction, table).await?;
@@ -63,13 +70,12 @@ pub async fn copy_to_postgres(
                 table.name, sent.rows, sent.checksum, found.rows, found.checksum
             )));
         }
-        told(&sent);
-        moved.push(sent);
+        tables.push(sent);
     }
     finish(&source, &transaction).await?;
     transaction.commit().await.map_err(unavailable)?;
     client.batch_execute("ANALYZE").await.map_err(unavailable)?;
-    Ok(moved)
+    Ok(Moved { tables, source_in_use: held.is_none() })
 }
 
 /// On the same disk, where there is room for another one.
@@ -292,7 +298,8 @@ async fn finish(source: &Connection, transaction: &Transaction<'_>) -> Result<()
     );
     transaction.batch_execute(&sql).await.map_err(unavailable)?;
     if let Some(zones) = zones {
-        let sql = "INSERT INTO meta (key, value) VALUES ('zones', $1)";
+        let sql = "INSERT INTO meta (key, value) VALUES ('zones', $1)
+                   ON CONFLICT (key) DO UPDATE SET value = excluded.value";
         transaction.execute(sql, &[&zones]).await.map_err(unavailable)?;
     }
     Ok(())

@@ -147,6 +147,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
     },
     Table { name: "words", from: "FROM words", columns: &[column("word"), column("schedule")] },
+    Table { name: "outdated", from: "FROM outdated", columns: &[column("schedule")] },
     Table {
         name: "overrides",
         from: "FROM overrides",

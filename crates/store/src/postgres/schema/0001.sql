@@ -198,6 +198,12 @@ CREATE TABLE calendars (
   spec text NOT NULL
 );
 
+-- Schedules whose next time may be of a calendar that has changed since: written with the calendar, gone with
+-- the new next time.
+CREATE TABLE outdated (
+  schedule bigint PRIMARY KEY
+);
+
 -- Lives of nodes. One whose lease has run out is over, and what it was doing is taken over.
 CREATE TABLE nodes (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -1,0 +1,103 @@
+//! What was committed, told and held against the model.
+
+use engine::turn::Command;
+
+use crate::clock::instant;
+use crate::faults::{Asked, Record, Told, answer};
+use crate::model::{Cause, Checked, Reported, Violation, broken};
+use crate::simulation::{Simulation, unexpected};
+use crate::watch::Changes;
+
+impl Simulation {
+    /// Holds what was committed against the model; whether anything was.
+    pub(crate) fn observe(&mut self) -> Result<bool, Violation> {
+        let mut changed = false;
+        for record in self.machine.desk.records() {
+            changed |= self.observe_one(record)?;
+        }
+        let begun = self.machine.work.begun();
+        self.model.check_begun(&begun)?;
+        Ok(changed || !begun.is_empty())
+    }
+
+    fn observe_one(&mut self, record: Record) -> Result<bool, Violation> {
+        let Record { asked, now, reached, told: answer, changes, failure } = record;
+        let changes = changes.map_err(unexpected)?;
+        if !reached && !changes.is_empty() {
+            return broken("store", format!("nothing was committed, yet {changes:?}"));
+        }
+        let outcome = failure.as_deref().unwrap_or("committed");
+        self.trace.note(self.step, now, event(&asked, &changes, answer, outcome));
+        let may_be_refused = matches!(asked, Asked::Command(_) | Asked::Join);
+        if reached && answer.is_none() && !may_be_refused && !outcome.contains("simulated") {
+            return broken("store", format!("{asked:?} failed: {outcome}"));
+        }
+        let changed = !changes.is_empty();
+        if !reached {
+            return Ok(changed);
+        }
+        let cause = match asked {
+            Asked::Turn { reports } => Cause::Turn(reported(&reports)),
+            Asked::Command(command) => Cause::Command(command),
+            Asked::Join | Asked::Outdated => Cause::Node,
+            Asked::PutCalendar => {
+                self.model.take_calendars(self.machine.store().map_err(unexpected)?.rules())?;
+                Cause::Node
+            }
+            Asked::Expire { keep } => {
+                let more = if let Some(Told::More(more)) = answer { Some(more) } else { None };
+                self.model.expire(now, keep, more, &changes)?;
+                return Ok(changed);
+            }
+        };
+        let refused = if let Some(Told::Refused(refused)) = answer { Some(refused) } else { None };
+        self.model.commit(&cause, now, refused, changes)?;
+        Ok(changed)
+    }
+
+    pub(crate) fn check_store(&mut self) -> Checked {
+        let now = instant(self.now());
+        let store = self.machine.store().map_err(unexpected)?;
+        let findings = answer(store.check(now, false)).map_err(unexpected)?;
+        if let Some(finding) = findings.first() {
+            return broken("store", format!("{}: {}", finding.code, finding.message));
+        }
+        match self.machine.desk.look(|watch| watch.leftover_steps()).map_err(unexpected)? {
+            Some(run) => broken("expiry", format!("run {run} is gone, and steps of it are left")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn event(asked: &Asked, changes: &Changes, told: Option<Told>, outcome: &str) -> String {
+    match asked {
+        Asked::Turn { reports } => {
+            let reports: Vec<(i64, u32)> = reports.iter().map(|r| (r.run.0, r.token)).collect();
+            let runs = changes.runs.iter();
+            let runs: Vec<String> =
+                runs.map(|run| format!("{} {}", run.id(), run.status.name())).collect();
+            format!("turn, reports {reports:?}: {outcome}; {}", runs.join(", "))
+        }
+        Asked::Command(command) => format!("{}: {outcome}", brief(command)),
+        Asked::Join | Asked::PutCalendar | Asked::Outdated => format!("{asked:?}: {outcome}"),
+        Asked::Expire { .. } => {
+            let (runs, rows) = (changes.runs_gone.len(), changes.ledger.len());
+            format!("expire: {outcome}, {told:?}; {runs} runs, {rows} rows")
+        }
+    }
+}
+
+fn reported(reports: &[store::Report]) -> Vec<Reported> {
+    reports.iter().map(|report| Reported { run: report.run.0, token: report.token }).collect()
+}
+
+/// Definitions are long, and not what one looks for.
+fn brief(command: &Command) -> String {
+    match command {
+        Command::SaveWorkflow { source, publish, .. } => {
+            let line = source.lines().collect::<Vec<_>>().join(" | ");
+            format!("SaveWorkflow publish: {publish} {line}")
+        }
+        other => format!("{other:?}"),
+    }
+}

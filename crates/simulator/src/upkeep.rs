@@ -1,0 +1,62 @@
+//! The node's duties in the background, and calendars that change: several commits that belong together.
+
+use jiff::SignedDuration;
+use store::Failure;
+
+use crate::model::{Checked, broken};
+use crate::simulation::{HOUR, Simulation};
+
+/// So often, as the server does.
+const EVERY: i64 = HOUR;
+
+impl Simulation {
+    /// The calendars to begin with.
+    pub(crate) fn declare_calendars(&mut self) -> Checked {
+        for (id, spec) in self.calendars.all() {
+            self.put_calendar(id, &spec)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn edit_calendar(&mut self) -> Checked {
+        let (id, spec) = self.calendars.edit(self.now());
+        self.note(format!("calendar {id}: {spec}"));
+        self.put_calendar(id, &spec)
+    }
+
+    fn put_calendar(&mut self, id: &str, spec: &str) -> Checked {
+        let Some(node) = &self.node else { return Ok(()) };
+        let put = node.put_calendar(id, spec);
+        if let Err(Failure::Refused(refused)) = &put {
+            return broken("store", format!("calendar {id} was refused: {refused:?} {spec}"));
+        }
+        self.duty_done(put.is_ok())
+    }
+
+    /// What was left to be computed again is, and what is old goes.
+    pub(crate) fn upkeep(&mut self) -> Checked {
+        self.next_upkeep = self.machine.time.elapsed() + EVERY;
+        let Some(node) = &self.node else { return Ok(()) };
+        let recomputed = node.recompute_leftovers();
+        self.duty_done(recomputed.is_ok())?;
+        let Some(node) = &self.node else { return Ok(()) };
+        let expired = node.expire(SignedDuration::from_millis(self.keep));
+        self.observe()?;
+        if self.machine.desk.take_crash() {
+            return self.crash();
+        }
+        if let Err(failure) = expired {
+            self.note(format!("old history stays: {failure}"));
+        }
+        Ok(())
+    }
+
+    /// Next times have been computed again, or not all of them.
+    fn duty_done(&mut self, is_done: bool) -> Checked {
+        self.observe()?;
+        if self.machine.desk.take_crash() {
+            return self.crash();
+        }
+        if is_done { self.model.check_up_to_date() } else { Ok(()) }
+    }
+}
