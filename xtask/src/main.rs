@@ -4,8 +4,10 @@
 #![expect(clippy::print_stdout, reason = "headings and results are this program's output")]
 
 mod bench;
+mod chaos;
 mod crash;
 mod fuzz;
+mod postgres;
 mod simulate;
 mod steps;
 mod tidy;
@@ -43,6 +45,26 @@ enum Command {
     },
     /// Kill a node again and again, hold it, fill its disk: the sizes that CI has no time for
     Crash,
+    /// Three nodes on a PostgreSQL under load: killed, held, restarted, and the database too
+    Chaos {
+        /// Decides what goes wrong and when
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// How long there is load
+        #[arg(long, default_value_t = 5)]
+        minutes: u64,
+        /// Occurrences that are due in a second
+        #[arg(long, default_value_t = 2_000)]
+        rate: u64,
+        /// With the binary that tests use, instead of a release
+        #[arg(long)]
+        debug: bool,
+        /// Half a minute of it, as in `test`
+        #[arg(long, conflicts_with_all = ["seed", "minutes", "rate", "debug"])]
+        short: bool,
+    },
+    /// The database's machine is lost, and a standby takes over
+    Failover,
     /// Live through simulated worlds until one fails
     Simulate {
         /// This world alone, or the first of several
@@ -71,6 +93,12 @@ fn main() -> ExitCode {
         Command::Bench { quick } => bench::run(root, quick),
         Command::Fuzz { target, seconds } => fuzz::run(root, target.as_deref(), seconds),
         Command::Crash => crash::run(root),
+        Command::Chaos { short: true, .. } => chaos::short(root),
+        Command::Chaos { seed, minutes, rate, debug, short: false } => {
+            let size = chaos::Size::full(seed, minutes, rate);
+            chaos::run(root, &if debug { size.debug() } else { size })
+        }
+        Command::Failover => chaos::failover(root),
         Command::Simulate { seed, seeds, minutes, year } => {
             simulate::run(root, seed, seeds, minutes, year)
         }

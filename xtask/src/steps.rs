@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{bench, fuzz, tidy};
+use testbed::Cluster;
+
+use crate::{bench, chaos, fuzz, postgres, tidy};
 
 /// What a step comes to: nothing, or the reason why it failed.
 pub(crate) type Outcome = Result<(), String>;
@@ -14,11 +16,14 @@ const FUZZ_SECONDS: u32 = 20;
 
 type Step = (&'static str, fn(&Path) -> Outcome);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 10] = [
     ("format", format),
     ("clippy", clippy),
     ("tidy", tidy::run),
+    ("PostgreSQL", postgres::install),
     ("tests", tests),
+    ("chaos", chaos::short),
+    ("failover", chaos::failover),
     ("documentation", documentation),
     ("fuzzing", |root| fuzz::replay(root, FUZZ_SECONDS)),
     ("benchmark answers", bench::check_answers),
@@ -45,8 +50,17 @@ fn clippy(root: &Path) -> Outcome {
     run(cargo(root).args(arguments))
 }
 
+/// On both stores. The cluster is one for the whole run, and ends with it.
 fn tests(root: &Path) -> Outcome {
-    run(cargo(root).args(["test", "--workspace", "--locked", "--quiet"]))
+    let cluster = Cluster::builder().fsync(false).start().map_err(|why| why.to_string())?;
+    let test = |arguments: &[&str]| {
+        let mut command = cargo(root);
+        command.args(["test", "--locked", "--quiet"]).args(arguments);
+        command.env(testbed::SHARED, cluster.url());
+        command
+    };
+    run(&mut test(&["--workspace"]))?;
+    run(test(&["--package", "punctual-server"]).env("PUNCTUAL_TEST_STORE", "postgres"))
 }
 
 fn documentation(root: &Path) -> Outcome {
@@ -72,7 +86,7 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed: {status}")) }
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long the steps took is shown to a person")]
-fn now() -> Instant {
+#[expect(clippy::disallowed_methods, reason = "how long it took is shown to a person")]
+pub(crate) fn now() -> Instant {
     Instant::now()
 }

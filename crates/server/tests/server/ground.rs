@@ -26,7 +26,7 @@ impl Ground {
     /// As the environment says.
     pub(crate) fn new() -> Ground {
         match env::var("PUNCTUAL_TEST_STORE").as_deref() {
-            Ok("postgres") => Ground::shared().expect("PUNCTUAL_TEST_POSTGRES names a PostgreSQL"),
+            Ok("postgres") => Ground::shared().expect("a PostgreSQL"),
             Ok("sqlite") | Err(_) => Ground(Arc::new(Kind::Folder(tempfile::tempdir().unwrap()))),
             Ok(other) => panic!("PUNCTUAL_TEST_STORE={other}: sqlite or postgres"),
         }
@@ -34,7 +34,7 @@ impl Ground {
 
     /// A schema of its own, if there is a PostgreSQL.
     pub(crate) fn shared() -> Option<Ground> {
-        env::var("PUNCTUAL_TEST_POSTGRES").ok().map(Ground::at)
+        testbed::shared_url().ok().map(Ground::at)
     }
 
     /// A schema of its own in this PostgreSQL.

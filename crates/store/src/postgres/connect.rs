@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
+use tokio_postgres::{Client, Config, Connection, Socket};
 
 use super::PostgresOptions;
+use super::tls::{self, Encrypted, Tls};
 use crate::failure::Failure;
 
 /// Where to, and as what.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Target {
     config: Config,
+    tls: Tls,
     /// Said once on each new connection.
     setup: String,
     pub(super) schema: String,
@@ -19,9 +21,7 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn new(options: &PostgresOptions) -> Result<Target, Failure> {
-        let mut config: Config = options.url.parse().map_err(|error: tokio_postgres::Error| {
-            Failure::Unavailable(format!("the address of the database cannot be read: {error}"))
-        })?;
+        let (mut config, tls) = tls::read(&options.url)?;
         config.connect_timeout(options.connect_timeout).application_name("punctual");
         config.tcp_user_timeout(options.connect_timeout).keepalives_idle(Duration::from_secs(5));
         let schema = quoted(&options.schema);
@@ -32,11 +32,15 @@ impl Target {
             options.statement_timeout.as_millis(),
             options.idle_timeout.as_millis(),
         );
-        Ok(Target { config, setup, schema })
+        Ok(Target { config, tls, setup, schema })
     }
 
     pub(super) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(super) fn tls(&self) -> Tls {
+        self.tls.clone()
     }
 
     pub(super) fn setup(&self) -> &str {
@@ -59,10 +63,19 @@ impl Target {
         Ok(client)
     }
 
-    pub(super) async fn open(
-        &self,
-    ) -> Result<(Client, Connection<Socket, tokio_postgres::tls::NoTlsStream>), Failure> {
-        self.config.connect(NoTls).await.map_err(unavailable)
+    /// A new connection as it is.
+    pub(super) async fn open(&self) -> Result<(Client, Connection<Socket, Encrypted>), Failure> {
+        // The timeout of the client ends with the first packet: a server that then says nothing, because
+        // it is frozen, is waited for no longer. Each host has its turn.
+        let hosts = self.config.get_hosts().len().max(self.config.get_hostaddrs().len());
+        let patience = self.patience() * u32::try_from(hosts).unwrap_or(u32::MAX).max(1);
+        match tokio::time::timeout(patience, self.config.connect(self.tls())).await {
+            Ok(opened) => opened.map_err(unavailable),
+            Err(_) => Err(Failure::Unavailable(format!(
+                "the database does not answer within {} seconds",
+                patience.as_secs()
+            ))),
+        }
     }
 }
 

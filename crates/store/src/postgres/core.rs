@@ -1,14 +1,14 @@
 //! What a transaction does: claim, load, decide, write, commit.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::turn::{Answer, Command, Effect, Places, RunWrite, Turn, Wakeup, Writes};
+use engine::turn::{Answer, Command, Places, Turn, Wakeup, Writes};
 use engine::{Moment, NodeId, Rules, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
 
-use super::apply;
 use super::book::{PgBook, ask_block, first};
+use super::ending::{Ending, ask_next_wakeup, calls, left};
 use super::link::{Asked, Link, param};
 use super::load;
 use super::rows::{self, get};
@@ -19,6 +19,8 @@ use crate::stored::{json, ms};
 
 /// What is due and locked by another node is looked at again after this.
 const PAUSE: SignedDuration = SignedDuration::from_millis(5);
+/// And after this once more.
+const SECOND_LOOK: SignedDuration = SignedDuration::from_secs(1);
 
 /// A connection for transactions, and what all of them share.
 pub(super) struct Core {
@@ -141,16 +143,22 @@ fn take_turn(
         calls.insert(Call::Look);
     }
     let besides = up_to_date(&outdated).into_iter().collect();
-    let next = end(book.link, shared, &turned.writes, request.node, &calls, besides)?;
-    // What others are deciding is due and not ours: it is looked at again when they are done.
-    let is_others = due.is_empty() && next.is_some_and(|next| next <= moment.now);
-    let later = moment.now.checked_add(PAUSE).ok();
-    let next_wakeup = match is_others || passed_over {
-        true => next
-            .filter(|next| *next > moment.now)
-            .map_or(later, |next| later.map(|at| at.min(next))),
-        false => next,
+    let ending = Ending { shared, writes: &turned.writes, node: request.node, now: moment.now };
+    let left = ending.end(book.link, &calls, besides)?;
+    let is_full = request.limit > 0 && due.len() >= request.limit;
+    let again = if is_full {
+        // There is more.
+        moment.now.into()
+    } else if passed_over {
+        // What others are working on is looked at when they are done.
+        moment.now.checked_add(PAUSE).ok()
+    } else if left.others && !due.is_empty() {
+        // What was due and locked by others is looked at again, once: they may have failed.
+        moment.now.checked_add(SECOND_LOOK).ok()
+    } else {
+        None
     };
+    let next_wakeup = left.next_wakeup.into_iter().chain(again).min();
     Ok(Turned {
         effects: turned.effects,
         notices: turned.notices,
@@ -302,58 +310,6 @@ fn check_book(
     Err(book.link.again("a workflow is changed"))
 }
 
-/// What the other nodes have to know.
-fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSet<Call> {
-    let mut calls = HashSet::new();
-    let cancelled: HashSet<_> = effects
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::Cancel { run, .. } => Some(*run),
-            Effect::Perform(_) => None,
-        })
-        .collect();
-    let is_others = |write: &RunWrite| {
-        let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
-        cancelled.contains(&run.key) && run.position.owner.is_some_and(|owner| owner != node)
-    };
-    if !cancelled.is_empty() && writes.runs.iter().any(is_others) {
-        calls.insert(Call::Renew);
-    }
-    calls
-}
-
-/// The earliest wakeup of everything that waits, as of the end of the transaction.
-const NEXT_WAKEUP: &str = "SELECT least(
-    (SELECT wake_at FROM progress WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
-    (SELECT wake_at FROM open_runs WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
-    (SELECT min(lease_until) + 1 FROM nodes WHERE id <> $1))";
-
-pub(super) fn ask_next_wakeup(node: NodeId) -> Asked {
-    Asked::new(NEXT_WAKEUP, vec![param(node.0)])
-}
-
-/// Writes everything and commits; the earliest wakeup that is left.
-fn end(
-    link: &mut Link,
-    shared: &Shared,
-    writes: &Writes,
-    node: NodeId,
-    calls: &HashSet<Call>,
-    besides: Vec<Asked>,
-) -> Result<Option<Timestamp>, Failure> {
-    let mut asked = apply::statements(writes, node)?;
-    asked.extend(besides);
-    for call in calls {
-        asked.push(shared.ask_call(*call, node));
-    }
-    asked.push(ask_next_wakeup(node));
-    let found = link.commit(asked)?;
-    match found.last().and_then(|rows| rows.first()) {
-        Some(row) => rows::maybe_instant(row, 0),
-        None => Ok(None),
-    }
-}
-
 fn carry_out(
     link: &mut Link,
     shared: &Shared,
@@ -364,11 +320,8 @@ fn carry_out(
     if let Some(idempotency) = &request.idempotency
         && let Some(answer) = remembered(link, idempotency)?
     {
-        let found = link.commit(vec![ask_next_wakeup(request.node)])?;
-        let next_wakeup = match found.last().and_then(|rows| rows.first()) {
-            Some(row) => rows::maybe_instant(row, 0)?,
-            None => None,
-        };
+        let found = link.commit(vec![ask_next_wakeup(request.node, i64::MIN)])?;
+        let next_wakeup = left(found.last())?.next_wakeup;
         let (effects, notices) = (Vec::new(), Vec::new());
         return Ok(Commanded {
             answer,
@@ -395,7 +348,8 @@ fn carry_out(
     if let Some(idempotency) = &request.idempotency {
         besides.push(ask_remember(idempotency, &answer, moment)?);
     }
-    let next_wakeup = end(book.link, shared, &turned.writes, request.node, &calls, besides)?;
+    let ending = Ending { shared, writes: &turned.writes, node: request.node, now: moment.now };
+    let next_wakeup = ending.end(book.link, &calls, besides)?.next_wakeup;
     Ok(Commanded {
         answer,
         replayed: false,

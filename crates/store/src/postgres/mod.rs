@@ -1,12 +1,15 @@
 //! The store that many nodes share: one PostgreSQL. Its row locks decide who decides, and its clock when.
 
 mod apply;
+mod apply_runs;
 mod book;
+mod certificates;
 mod check;
 mod check_wakeups;
 mod columns;
 mod connect;
 mod core;
+mod ending;
 mod expiry;
 mod link;
 mod listen;
@@ -21,6 +24,7 @@ mod schedule_views;
 mod search;
 mod shared;
 mod split;
+mod tls;
 mod upkeep;
 mod worker;
 mod workflow_views;
@@ -36,7 +40,6 @@ use engine::schedule::Override;
 use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
-use tokio_postgres::NoTls;
 
 pub use self::moving::{Moved, MovedTable, copy_to_postgres};
 
@@ -73,7 +76,8 @@ pub enum PostgresClock {
 /// How a store is reached.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// `postgres://user:password@host:port/database`.
+    /// `postgres://user:password@host:port/database`, with parameters as libpq takes them, among them
+    /// `sslmode`, `sslrootcert` and several hosts with `target_session_attrs=read-write`.
     pub url: String,
     /// The schema that holds the tables. It is made if it is not there.
     pub schema: String,
@@ -177,7 +181,7 @@ impl Postgres {
 
 fn pool(target: &Target, size: usize) -> Result<Pool, Failure> {
     let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_config(target.config().clone(), NoTls, config);
+    let manager = Manager::from_config(target.config().clone(), target.tls(), config);
     let setup = target.setup().to_owned();
     let setup = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
         let setup = setup.clone();
@@ -225,10 +229,10 @@ impl Store for Postgres {
     }
 
     fn turn(&self, request: TurnRequest) -> Answered<'_, Turned> {
-        let split::Split { settling, claiming, locked, is_locked } = match split::split(request) {
-            Ok(split) => split,
-            Err(whole) => return self.turns.ask(move |core| core.turn(&whole, || {})),
-        };
+        if !split::is_worthwhile(&request) {
+            return self.turns.ask(move |core| core.turn(&request, || {}));
+        }
+        let split::Split { settling, claiming, locked, is_locked } = split::split(request);
         let settled = self.turns.ask(move |core| {
             core.turn(&settling, || {
                 // The other half may have begun already.

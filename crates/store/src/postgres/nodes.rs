@@ -4,7 +4,8 @@ use engine::turn::Effect;
 use engine::{Moment, NodeId, RunKey};
 use jiff::{SignedDuration, Timestamp};
 
-use super::core::{Core, ask_next_wakeup};
+use super::core::Core;
+use super::ending::ask_next_wakeup;
 use super::link::{Asked, Link, param};
 use super::rows::{self, get};
 use super::{PostgresClock, Shared};
@@ -45,7 +46,8 @@ impl Core {
             let id = found.first().map(|row| get(row, 0)).transpose()?;
             let node = NodeId(id.unwrap_or_default());
             let gone = "SELECT count(*) FROM nodes WHERE lease_until < $1";
-            let asked = vec![Asked::new(gone, vec![param(ms(now))]), ask_next_wakeup(node)];
+            let asked =
+                vec![Asked::new(gone, vec![param(ms(now))]), ask_next_wakeup(node, i64::MIN)];
             let found = link.commit(asked)?;
             let (gone, next) = (found[0].first(), found[1].first());
             let gone: i64 = gone.map(|row| get(row, 0)).transpose()?.unwrap_or(0);
@@ -81,7 +83,7 @@ impl Core {
                 ),
                 Asked::new(own, vec![param(request.node.0)]),
                 Asked::new(waiting, vec![]),
-                ask_next_wakeup(request.node),
+                ask_next_wakeup(request.node, i64::MIN),
             ])?;
             if found[0].is_empty() {
                 return Err(Failure::Fenced);

@@ -19,18 +19,18 @@ pub(super) struct Split {
     pub(super) is_locked: Receiver<()>,
 }
 
-/// Splits a turn that is worth it.
-pub(super) fn split(request: TurnRequest) -> Result<Split, TurnRequest> {
-    // In doubt, everything is looked at in one view.
-    let is_plain = request.limit > 0 && request.performed.is_none();
-    if !is_plain || request.reports.len() < MANY {
-        return Err(request);
-    }
+/// Whether a turn is worth splitting. In doubt, everything is looked at in one view.
+pub(super) fn is_worthwhile(request: &TurnRequest) -> bool {
+    request.limit > 0 && request.performed.is_none() && request.reports.len() >= MANY
+}
+
+/// Splits a turn.
+pub(super) fn split(request: TurnRequest) -> Split {
     let TurnRequest { moment, node, reports, limit, places, performed } = request;
     // A run that goes on with its next step keeps the place it had.
     let kept = places.free.min(reports.len()) / 2;
     let (locked, is_locked) = sync_channel(1);
-    Ok(Split {
+    Split {
         settling: TurnRequest {
             moment,
             node,
@@ -49,7 +49,7 @@ pub(super) fn split(request: TurnRequest) -> Result<Split, TurnRequest> {
         },
         locked,
         is_locked,
-    })
+    }
 }
 
 /// What came of both.

@@ -24,8 +24,7 @@ struct Named {
 impl Schema {
     pub(crate) fn new() -> Schema {
         static GIVEN: AtomicU32 = AtomicU32::new(0);
-        let url = std::env::var("PUNCTUAL_TEST_POSTGRES")
-            .expect("PUNCTUAL_TEST_POSTGRES=postgres://user@host:port/database is set");
+        let url = testbed::shared_url().expect("a PostgreSQL");
         let given = GIVEN.fetch_add(1, Ordering::Relaxed);
         let name = format!("conformance_{}_{given}", std::process::id());
         Schema(Arc::new(Named { url, name }))

@@ -1,0 +1,152 @@
+//! The runs and steps of what a turn decided.
+
+use std::collections::BTreeMap;
+
+use engine::RunId;
+use engine::run::{Run, RunStatus, StepStatus, TriggeredBy};
+use engine::turn::{RunWrite, Writes};
+
+use super::apply::{column, plain, try_column};
+use super::link::{Asked, Param, param};
+use super::rows::narrow;
+use crate::failure::Failure;
+use crate::stored::{json, milliseconds, ms};
+
+pub(super) fn runs(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+    let (mut new, mut changed, mut ended, mut left) = (vec![], vec![], vec![], vec![]);
+    for write in &writes.runs {
+        match write {
+            RunWrite::Insert(run) if run.status.has_ended() => ended.push(&**run),
+            RunWrite::Insert(run) => new.push(&**run),
+            RunWrite::Update { after, .. } if after.status.has_ended() => {
+                left.push(after.key.0);
+                ended.push(&**after);
+            }
+            RunWrite::Update { after, .. } => changed.push(&**after),
+        }
+    }
+    if !left.is_empty() {
+        all.push(Asked::new("DELETE FROM open_runs WHERE key = ANY($1)", vec![param(left)]));
+    }
+    insert_runs(OPEN, &new, all)?;
+    insert_runs(ENDED, &ended, all)?;
+    update_runs(&changed, all)
+}
+
+macro_rules! insert_into {
+    ($table:literal) => {
+        concat!(
+            "INSERT INTO ",
+            $table,
+            " (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
+               effective, created_at, timeout, input, retry_of, status, started_at, ended_at, step,
+               attempt, token, since, owner, retry_at, ending, output, error, wake_at)
+             SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[],
+               $6::bigint[], $7::integer[], $8::smallint[], $9::text[], $10::bigint[],
+               $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::text[],
+               $16::smallint[], $17::bigint[], $18::bigint[], $19::integer[], $20::integer[],
+               $21::integer[], $22::bigint[], $23::bigint[], $24::bigint[], $25::text[], $26::text[],
+               $27::text[], $28::bigint[])"
+        )
+    };
+}
+
+const OPEN: &str = insert_into!("open_runs");
+const ENDED: &str = insert_into!("ended_runs");
+
+fn insert_runs(sql: &'static str, runs: &[&Run], all: &mut Vec<Asked>) -> Result<(), Failure> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let occurrence = |run: &Run| match run.id {
+        RunId::Occurrence { n, retry, .. } => (None, Some(n.cast_signed()), retry.cast_signed()),
+        RunId::Other(uuid) => (Some(uuid::Uuid::from_u128(uuid)), None, 0),
+    };
+    let mut params = vec![
+        column(runs, |r| r.key.0),
+        column(runs, |r| occurrence(r).0),
+        column(runs, |r| r.workflow.0),
+        column(runs, |r| r.version.cast_signed()),
+        column(runs, |r| r.schedule.map(|id| id.0)),
+        column(runs, |r| occurrence(r).1),
+        column(runs, |r| occurrence(r).2),
+        column(runs, |r| narrow(&TriggeredBy::ALL, r.triggered_by)),
+        column(runs, |r| r.by.as_deref().map(plain)),
+        column(runs, |r| r.nominal.map(ms)),
+        column(runs, |r| r.effective.map(ms)),
+        column(runs, |r| ms(r.created_at)),
+        column(runs, |r| milliseconds(r.timeout)),
+        column(runs, |r| r.input.get().to_owned()),
+        column(runs, |r| r.retry_of.as_ref().map(ToString::to_string)),
+    ];
+    params.extend(position_columns(runs)?);
+    all.push(Asked::new(sql, params));
+    Ok(())
+}
+
+fn update_runs(runs: &[&Run], all: &mut Vec<Asked>) -> Result<(), Failure> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let sql = "UPDATE open_runs r SET status = u.status, started_at = u.started_at,
+                 ended_at = u.ended_at, step = u.step, attempt = u.attempt, token = u.token,
+                 since = u.since, owner = u.owner, retry_at = u.retry_at, ending = u.ending,
+                 output = u.output, error = u.error, wake_at = u.wake_at
+               FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[],
+                 $6::integer[], $7::integer[], $8::bigint[], $9::bigint[], $10::bigint[],
+                 $11::text[], $12::text[], $13::text[], $14::bigint[])
+                 AS u (key, status, started_at, ended_at, step, attempt, token, since, owner,
+                   retry_at, ending, output, error, wake_at)
+               WHERE r.key = u.key";
+    let mut params = vec![column(runs, |r| r.key.0)];
+    params.extend(position_columns(runs)?);
+    all.push(Asked::new(sql, params));
+    Ok(())
+}
+
+/// What changes of a run.
+fn position_columns(runs: &[&Run]) -> Result<Vec<Param>, Failure> {
+    Ok(vec![
+        column(runs, |r| narrow(&RunStatus::ALL, r.status)),
+        column(runs, |r| r.started_at.map(ms)),
+        column(runs, |r| r.ended_at.map(ms)),
+        column(runs, |r| r.position.step.cast_signed()),
+        column(runs, |r| r.position.attempt.cast_signed()),
+        column(runs, |r| r.position.token.cast_signed()),
+        column(runs, |r| r.position.since.map(ms)),
+        column(runs, |r| r.position.owner.map(|node| node.0)),
+        column(runs, |r| r.position.retry_at.map(ms)),
+        try_column(runs, |r| r.position.ending.as_ref().map(json).transpose())?,
+        column(runs, |r| r.output.as_ref().map(|output| output.get().to_owned())),
+        try_column(runs, |r| r.error.as_ref().map(json).transpose())?,
+        column(runs, |r| r.wake_at().map(ms)),
+    ])
+}
+
+pub(super) fn steps(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+    // A step that is written twice in one turn counts as it was last.
+    let latest: BTreeMap<_, _> =
+        writes.steps.iter().map(|(run, step)| ((run.0, step.step), step)).collect();
+    if latest.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = latest.into_iter().collect();
+    let sql = "INSERT INTO steps (run, step, status, attempts, started_at, ended_at, output, error)
+               SELECT * FROM unnest($1::bigint[], $2::integer[], $3::smallint[], $4::integer[],
+                 $5::bigint[], $6::bigint[], $7::text[], $8::text[])
+               ON CONFLICT (run, step) DO UPDATE SET status = excluded.status,
+                 attempts = excluded.attempts, started_at = excluded.started_at,
+                 ended_at = excluded.ended_at, output = excluded.output, error = excluded.error";
+    let params = vec![
+        column(&rows, |((run, _), _)| *run),
+        column(&rows, |((_, step), _)| step.cast_signed()),
+        column(&rows, |(_, s)| narrow(&StepStatus::ALL, s.status)),
+        column(&rows, |(_, s)| s.attempts.cast_signed()),
+        column(&rows, |(_, s)| ms(s.started_at)),
+        column(&rows, |(_, s)| ms(s.ended_at)),
+        column(&rows, |(_, s)| s.output.as_ref().map(|output| output.get().to_owned())),
+        try_column(&rows, |(_, s)| s.error.as_ref().map(json).transpose())?,
+    ];
+    all.push(Asked::new(sql, params));
+    Ok(())
+}

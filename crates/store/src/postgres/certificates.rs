@@ -1,0 +1,131 @@
+//! Whether the server is who it should be.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _};
+use rustls::server::ParsedCertificate;
+use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+/// Who is believed to be the server.
+#[derive(Clone, Debug)]
+pub(super) enum Trust {
+    /// Encrypted, to whomever: what `prefer` and `require` mean.
+    Anybody,
+    Authorities(Authorities),
+}
+
+/// Those whose word is taken.
+#[derive(Clone)]
+pub(super) struct Authorities {
+    roots: RootCertStore,
+    /// The same as they were written: a server's own certificate may be among them.
+    certificates: Vec<CertificateDer<'static>>,
+    /// The certificate must be for the host that is asked for: what `verify-full` adds to `verify-ca`.
+    pub(super) is_named: bool,
+}
+
+impl fmt::Debug for Authorities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Authorities({}, is_named: {})", self.certificates.len(), self.is_named)
+    }
+}
+
+/// Where authorities are named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Roots {
+    File(PathBuf),
+    /// Those of the operating system.
+    System,
+}
+
+impl Roots {
+    pub(super) fn read(&self, is_named: bool) -> Result<Authorities, String> {
+        let certificates = match self {
+            Roots::File(path) => in_file(path)?,
+            Roots::System => rustls_native_certs::load_native_certs().certs,
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(certificates.iter().cloned());
+        match roots.is_empty() {
+            true => Err("no certificate of an authority was found".to_owned()),
+            false => Ok(Authorities { roots, certificates, is_named }),
+        }
+    }
+}
+
+fn in_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| error.to_string())
+}
+
+/// Asked by rustls during the handshake.
+#[derive(Debug)]
+pub(super) struct Verifier {
+    pub(super) trust: Trust,
+    pub(super) algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let Trust::Authorities(authorities) = &self.trust else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        let certificate = ParsedCertificate::try_from(shown)?;
+        // One that was signed by itself is its own authority, and trusted word for word.
+        if !authorities.certificates.contains(shown) {
+            let (roots, algorithms) = (&authorities.roots, self.algorithms.all);
+            verify_server_cert_signed_by_trust_anchor(
+                &certificate,
+                roots,
+                between,
+                now,
+                algorithms,
+            )?;
+        }
+        if authorities.is_named {
+            verify_server_name(&certificate, name)?;
+        }
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        match self.trust {
+            // Who the other one is was not asked: old forms of certificates are as good as any.
+            Trust::Anybody => Ok(HandshakeSignatureValid::assertion()),
+            _ => verify_tls12_signature(message, certificate, signed, &self.algorithms),
+        }
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        match self.trust {
+            Trust::Anybody => Ok(HandshakeSignatureValid::assertion()),
+            _ => verify_tls13_signature(message, certificate, signed, &self.algorithms),
+        }
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,54 @@
+//! A real PostgreSQL that lives as long as the program that started it: for tests, and for nothing else.
+#![forbid(unsafe_code)]
+
+mod cluster;
+mod guard;
+mod programs;
+mod replica;
+
+use std::sync::OnceLock;
+
+pub use cluster::{Builder, Cluster};
+pub use programs::is_installed;
+
+/// The address that all tests of a run share, if somebody has already started a cluster for them.
+pub const SHARED: &str = "PUNCTUAL_TEST_POSTGRES";
+
+/// Why there is no cluster.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Trouble {
+    /// There are no programs to start.
+    #[error(
+        "PostgreSQL is not installed: neither on the PATH, nor below /usr/lib/postgresql, nor where \
+         pg_config points. Install it (`apt-get install postgresql`), or set {SHARED} to the address \
+         of a database that tests may fill"
+    )]
+    Missing,
+    /// A program did not do what it was asked for.
+    #[error("{what}: {why}")]
+    Failed {
+        /// What was tried.
+        what: String,
+        /// What it said.
+        why: String,
+    },
+}
+
+impl Trouble {
+    fn new(what: impl Into<String>, why: impl ToString) -> Trouble {
+        Trouble::Failed { what: what.into(), why: why.to_string() }
+    }
+}
+
+/// An address that tests of this process may use together, each with a schema of its own: that of the run,
+/// or else that of a cluster which ends with the process.
+pub fn shared_url() -> Result<String, Trouble> {
+    static OWN: OnceLock<Result<Cluster, Trouble>> = OnceLock::new();
+    match std::env::var(SHARED) {
+        Ok(url) if !url.is_empty() => Ok(url),
+        _ => match OWN.get_or_init(|| Cluster::builder().fsync(false).start()) {
+            Ok(cluster) => Ok(cluster.url()),
+            Err(trouble) => Err(trouble.clone()),
+        },
+    }
+}
