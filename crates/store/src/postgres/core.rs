@@ -28,6 +28,13 @@ pub(super) struct Core {
     pub(super) shared: Arc<Shared>,
 }
 
+/// Whether a turn fills free places at its end, or leaves them to one beside it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fills {
+    Places,
+    Nothing,
+}
+
 /// What holds at the beginning of a transaction.
 pub(super) struct Opened {
     pub(super) moment: Moment,
@@ -81,12 +88,14 @@ impl Core {
     pub(super) fn turn(
         &mut self,
         request: &TurnRequest,
+        fills: Fills,
         mut locked: impl FnMut(),
     ) -> Result<Turned, Failure> {
         let Core { link, shared } = self;
         // Workflows that turned out to be changed, and whose rows are locked for that from the beginning.
         let mut own = BTreeSet::new();
-        let turned = link.transact(|link| take_turn(link, shared, request, &mut own, &mut locked));
+        let turned =
+            link.transact(|link| take_turn(link, shared, request, &mut own, fills, &mut locked));
         locked();
         let turned = turned?;
         shared.remember_attempts(&turned.effects, &request.reports);
@@ -105,6 +114,7 @@ fn take_turn(
     shared: &Shared,
     request: &TurnRequest,
     own: &mut BTreeSet<i64>,
+    fills: Fills,
     locked: &mut impl FnMut(),
 ) -> Result<Turned, Failure> {
     let Opened { moment, rules } = open(link, shared, request.node, request.moment)?;
@@ -131,8 +141,7 @@ fn take_turn(
     for (_, wakeup) in &due {
         turn.wake(*wakeup)?;
     }
-    // Whoever claims nothing leaves the free places to those who do.
-    if request.limit > 0 {
+    if fills == Fills::Places {
         turn.fill_places()?;
     }
     let turned = turn.finish();

@@ -44,7 +44,7 @@ use jiff::{SignedDuration, Timestamp};
 pub use self::moving::{Moved, MovedTable, copy_to_postgres};
 
 use self::connect::Target;
-use self::core::Core;
+use self::core::{Core, Fills};
 use self::link::Link;
 use self::listen::Listener;
 use self::shared::Shared;
@@ -230,11 +230,11 @@ impl Store for Postgres {
 
     fn turn(&self, request: TurnRequest) -> Answered<'_, Turned> {
         if !split::is_worthwhile(&request) {
-            return self.turns.ask(move |core| core.turn(&request, || {}));
+            return self.turns.ask(move |core| core.turn(&request, Fills::Places, || {}));
         }
         let split::Split { settling, claiming, locked, is_locked } = split::split(request);
         let settled = self.turns.ask(move |core| {
-            core.turn(&settling, || {
+            core.turn(&settling, Fills::Nothing, || {
                 // The other half may have begun already.
                 let _ = locked.try_send(());
             })
@@ -242,7 +242,7 @@ impl Store for Postgres {
         let claimed = self.claims.ask(move |core| {
             // Also if the first half has failed.
             let _ = is_locked.recv();
-            core.turn(&claiming, || {})
+            core.turn(&claiming, Fills::Places, || {})
         });
         Box::pin(async move {
             let (settled, claimed) = futures_util::future::join(settled, claimed).await;

@@ -7,6 +7,7 @@ mod commands;
 mod due;
 mod expiry;
 mod keeping;
+mod moving;
 mod overrides;
 mod places;
 mod postgres;

@@ -30,16 +30,19 @@ impl Schema {
         Schema(Arc::new(Named { url, name }))
     }
 
-    async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
-        let options = PostgresOptions {
+    pub(crate) fn options(&self) -> PostgresOptions {
+        PostgresOptions {
             schema: self.0.name.clone(),
             clock: PostgresClock::Caller,
             lease: SignedDuration::from_hours(1_000),
             commands: 2,
             readers: 2,
             ..PostgresOptions::new(self.0.url.clone())
-        };
-        Ok(Arc::new(Postgres::open(Zones::bundled(), options).await?))
+        }
+    }
+
+    async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+        Ok(Arc::new(Postgres::open(Zones::bundled(), self.options()).await?))
     }
 
     /// Says something to the database itself.

@@ -25,7 +25,7 @@ impl Folder {
         Folder { folder: Arc::new(tempfile::tempdir().unwrap()), inline }
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("punctual.db")
     }
 

@@ -1,0 +1,107 @@
+//! From the embedded store to the shared one: everything is there, and goes on.
+
+use engine::ScheduleId;
+use engine::run::RunStatus;
+use engine::schedule::OverrideAction;
+use engine::turn::{Answer, Command};
+use store::{
+    Failure, LedgerQuery, RunQuery, ScheduleQuery, Store, WorkflowQuery, copy_to_postgres,
+};
+
+use crate::postgres::Schema;
+use crate::sqlite::Folder;
+use crate::world::{World, codes, json, minute, performs, refusal, succeeded};
+
+/// Everything that can be seen, as text.
+async fn all(store: &dyn Store) -> String {
+    let schedules = store.schedules(ScheduleQuery { limit: 100, ..ScheduleQuery::default() }).await;
+    let schedules = schedules.unwrap();
+    let mut text = format!("{schedules:#?}");
+    for view in &schedules.items {
+        let schedule = view.schedule.id;
+        let query =
+            LedgerQuery { schedule, outcome: None, from: None, to: None, limit: 100, after: None };
+        text += &format!("{:#?}", store.ledger(query).await.unwrap());
+        text += &format!("{:#?}", store.overrides(schedule).await.unwrap());
+    }
+    let runs = store.runs(RunQuery { limit: 100, ..RunQuery::default() }).await.unwrap();
+    for view in &runs.items {
+        text += &format!("{:#?}", store.run(view.run.id.clone()).await.unwrap());
+    }
+    let workflows = store.workflows(WorkflowQuery { limit: 100, after: None }).await.unwrap();
+    text += &format!("{workflows:#?}{:#?}", store.calendars().await.unwrap());
+    let searched = ScheduleQuery { search: Some("hou".to_owned()), limit: 9, ..Default::default() };
+    text + &format!("{:#?}", store.schedules(searched).await.unwrap().total)
+}
+
+/// A store with one of everything.
+async fn full(folder: &Folder) -> World {
+    let mut world = World::busy(Box::new(folder.clone())).await;
+    let workflow = world.workflow("odd").await;
+    let odd = r#"{"name": "a \\ and — №", "cron": "*/10 * * * *",
+                  "payload": {"lines": "a\n\tb\\N", "big": 9007199254740993, "nul": "\u0000"}}"#;
+    let id = world.schedule_at(60, workflow, odd).await;
+    let action = OverrideAction::Payload(json(r#"{"x": "\\N"}"#));
+    let by = "ada".to_owned();
+    let over = Command::Override { id, nominal: minute(90), action: Some(action), by };
+    world.command(61, over).await;
+    let gone = world.schedule_at(61, workflow, r#"{"name": "gone", "interval": "1h"}"#).await;
+    world.command(62, Command::DeleteSchedules(vec![gone])).await;
+    let spec = r#"{"hours": {"mon-fri": "09:00-17:00"}}"#;
+    world
+        .store()
+        .put_calendar("works", spec, engine::Moment::new(minute(62), minute(62)))
+        .await
+        .unwrap();
+    world.settle_each(63, 75).await;
+    world.start(75, workflow).await.unwrap();
+    world.turn(75).await;
+    world
+}
+
+async fn copied(from: &Folder, to: &Schema) -> Result<store::Moved, Failure> {
+    copy_to_postgres(&from.path(), &to.options()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_copied_and_goes_on() {
+    let (folder, schema) = (Folder::new(false), Schema::new());
+    let world = full(&folder).await;
+    let before = all(world.store()).await;
+    let in_use = copied(&folder, &schema).await.unwrap();
+    assert!(in_use.source_in_use);
+    drop(world);
+    let again = copied(&folder, &schema).await;
+    assert!(refusal(again).contains("in use already"));
+    let schema = Schema::new();
+    let moved = copied(&folder, &schema).await.unwrap();
+    assert!(!moved.source_in_use);
+    let rows = |name: &str| moved.tables.iter().find(|table| table.name == name).unwrap().rows;
+    assert_eq!((rows("workflows"), rows("schedules"), rows("overrides")), (3, 2, 1));
+    assert_eq!((rows("open_runs") > 0, rows("ended_runs") > 0), (true, true));
+
+    let mut world = World::new(Box::new(schema)).await;
+    assert_eq!(all(world.store()).await, before);
+    assert_eq!(codes(world.store().check(minute(75), false).await.unwrap()), []);
+    // What was going on there is taken over here, and numbers are not given again.
+    world.join(76).await;
+    let turned = world.turn(76).await;
+    assert!(turned.taken_over > 0);
+    world.turn_with(76, performs(&turned).iter().map(succeeded).collect()).await;
+    world.settle_each(77, 100).await;
+    let runs = world.store().runs(RunQuery { limit: 100, ..RunQuery::default() }).await.unwrap();
+    assert!(runs.items.iter().all(|view| view.run.status != RunStatus::Running), "{runs:#?}");
+    let new = world.new_schedule(engine::WorkflowId(1), r#"{"name": "new", "interval": "1h"}"#);
+    let answer = world.command(101, Command::CreateSchedules(vec![new])).await;
+    assert_eq!(answer, Answer::Created(vec![ScheduleId(4)]));
+    assert_eq!(codes(world.store().check(minute(101), false).await.unwrap()), []);
+}
+
+#[tokio::test]
+async fn nothing_is_copied_from_a_file_that_is_no_store() {
+    let (folder, schema) = (Folder::new(false), Schema::new());
+    std::fs::write(folder.path(), "no store").unwrap();
+    assert!(copied(&folder, &schema).await.is_err());
+    let nowhere = std::path::Path::new("/nowhere/x.db");
+    assert!(copy_to_postgres(nowhere, &schema.options()).await.is_err());
+}
