@@ -136,6 +136,8 @@ impl Shared {
             "createdb, or the name of another database; the schema in it is made".to_owned()
         } else if has(&["(42501)"]) {
             "a user who may create a schema, or a --schema that is the user's own".to_owned()
+        } else if has(&["cannot be used", "TLS", "certificate"]) {
+            "sslmode and sslrootcert in the URL, as the server wants them".to_owned()
         } else if has(&["use the newer program"]) {
             "the version of punctual that the other nodes have".to_owned()
         } else {

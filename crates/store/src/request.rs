@@ -47,7 +47,8 @@ pub struct Turned {
     pub refused: usize,
     /// How many attempts of dead nodes were taken over.
     pub taken_over: u64,
-    /// The earliest wakeup that is left. If it is due already, there was more than the limit.
+    /// The earliest wakeup that is left, or an instant before it. If it is due already, there was more than
+    /// the limit.
     pub next_wakeup: Option<Timestamp>,
     /// What the node can take on now.
     pub places: Places,

@@ -1,4 +1,4 @@
-//! Nodes that share a PostgreSQL, if `PUNCTUAL_TEST_POSTGRES` names one.
+//! Nodes that share a PostgreSQL.
 
 use crate::node::{Home, Node};
 use crate::{punctual, run};
@@ -10,12 +10,9 @@ struct Schema {
 }
 
 impl Schema {
-    fn new(name: &str) -> Option<Schema> {
-        let Ok(url) = std::env::var("PUNCTUAL_TEST_POSTGRES") else {
-            eprintln!("left out: PUNCTUAL_TEST_POSTGRES names no PostgreSQL");
-            return None;
-        };
-        Some(Schema { url, name: format!("cli_{name}_{}", std::process::id()) })
+    fn new(name: &str) -> Schema {
+        let url = testbed::shared_url().expect("a PostgreSQL");
+        Schema { url, name: format!("cli_{name}_{}", std::process::id()) }
     }
 
     fn serve(&self, home: &Home, name: &str) -> Node {
@@ -45,7 +42,7 @@ impl Drop for Schema {
 
 #[test]
 fn two_nodes_share_a_database() {
-    let Some(schema) = Schema::new("two") else { return };
+    let schema = Schema::new("two");
     let home = Home::new().with("t.yaml", "name: t\nsteps: [{id: a, type: noop}]\n");
     let (mut first, second) = (schema.serve(&home, "first"), schema.serve(&home, "second"));
     assert!(!first.logged("ready")["db"].as_str().expect("a place").contains('?'));
@@ -73,7 +70,7 @@ fn two_nodes_share_a_database() {
 
 #[test]
 fn what_is_wrong_with_a_database_is_said() {
-    let Some(schema) = Schema::new("wrong") else { return };
+    let schema = Schema::new("wrong");
     let (server, _) = schema.url.rsplit_once('/').expect("a database");
     let missing = format!("{server}/nowhere_at_all");
     let (code, _, err) = run(&["doctor", "--db", &missing]);

@@ -26,15 +26,15 @@ impl Ground {
     /// As the environment says.
     pub(crate) fn new() -> Ground {
         match env::var("PUNCTUAL_TEST_STORE").as_deref() {
-            Ok("postgres") => Ground::shared().expect("a PostgreSQL"),
+            Ok("postgres") => Ground::shared(),
             Ok("sqlite") | Err(_) => Ground(Arc::new(Kind::Folder(tempfile::tempdir().unwrap()))),
             Ok(other) => panic!("PUNCTUAL_TEST_STORE={other}: sqlite or postgres"),
         }
     }
 
-    /// A schema of its own, if there is a PostgreSQL.
-    pub(crate) fn shared() -> Option<Ground> {
-        testbed::shared_url().ok().map(Ground::at)
+    /// A schema of its own, which nodes can share.
+    pub(crate) fn shared() -> Ground {
+        Ground::at(testbed::shared_url().unwrap())
     }
 
     /// A schema of its own in this PostgreSQL.

@@ -269,6 +269,8 @@ impl Core {
             }));
         }
         findings.extend(self.check_wakeups(repair)?);
+        // What was mended may be due earlier than anybody thinks.
+        self.shared.horizon.forget();
         Ok(findings)
     }
 }

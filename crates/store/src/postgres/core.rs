@@ -8,7 +8,7 @@ use engine::{Moment, NodeId, Rules, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
 
 use super::book::{PgBook, ask_block, first};
-use super::ending::{Ending, ask_next_wakeup, calls, left};
+use super::ending::{Ahead, Ending, ask_everything, calls};
 use super::link::{Asked, Link, param};
 use super::load;
 use super::rows::{self, get};
@@ -97,7 +97,7 @@ impl Core {
         let turned =
             link.transact(|link| take_turn(link, shared, request, &mut own, fills, &mut locked));
         locked();
-        let turned = turned?;
+        let turned = turned.inspect_err(|failure| shared.doubt(failure))?;
         shared.remember_attempts(&turned.effects, &request.reports);
         Ok(turned)
     }
@@ -105,7 +105,8 @@ impl Core {
     pub(super) fn command(&mut self, request: &CommandRequest) -> Result<Commanded, Failure> {
         let Core { link, shared } = self;
         let mut own = BTreeSet::new();
-        link.transact(|link| carry_out(link, shared, request, &mut own))
+        let done = link.transact(|link| carry_out(link, shared, request, &mut own));
+        done.inspect_err(|failure| shared.doubt(failure))
     }
 }
 
@@ -194,7 +195,7 @@ fn prefetch(
     let mut asked = vec![load::ask_schedules(schedules), load::ask_runs(reported)];
     if request.limit > 0 {
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
-        asked.extend(load::ask_due(ms(now), limit));
+        asked.extend(load::ask_due(ms(now), limit, book.shared.horizon.low()));
         let gone = "SELECT id FROM nodes WHERE lease_until < $1 AND id <> $2
                     ORDER BY id FOR UPDATE SKIP LOCKED";
         asked.push(Asked::new(gone, vec![param(ms(now)), param(request.node.0)]));
@@ -329,8 +330,8 @@ fn carry_out(
     if let Some(idempotency) = &request.idempotency
         && let Some(answer) = remembered(link, idempotency)?
     {
-        let found = link.commit(vec![ask_next_wakeup(request.node, i64::MIN)])?;
-        let next_wakeup = left(found.last())?.next_wakeup;
+        let found = link.commit(vec![ask_everything(request.node)])?;
+        let next_wakeup = Ahead::of(found.last())?.earliest()?;
         let (effects, notices) = (Vec::new(), Vec::new());
         return Ok(Commanded {
             answer,

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 
 use super::apply;
 use super::link::{Asked, Link, param};
-use super::rows::{self, get};
+use super::rows::get;
 use super::shared::Shared;
 use crate::failure::Failure;
 use crate::request::Call;
@@ -35,17 +35,55 @@ pub(super) fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSe
     calls
 }
 
-/// The earliest wakeup of everything that waits and is not due yet: what is due has just been claimed, or is
-/// being decided by others, and the index is full of what it was until a moment ago.
-const NEXT_WAKEUP: &str = "SELECT least(
-    (SELECT wake_at FROM progress WHERE wake_at > $2 ORDER BY wake_at LIMIT 1),
-    (SELECT wake_at FROM open_runs WHERE wake_at > $2 ORDER BY wake_at LIMIT 1),
-    (SELECT min(lease_until) + 1 FROM nodes WHERE id <> $1)),
-  EXISTS (SELECT 1 FROM nodes WHERE id <> $1)";
+macro_rules! ahead {
+    ($runs:literal) => {
+        concat!(
+            "SELECT (SELECT wake_at FROM progress WHERE wake_at > $2 ORDER BY wake_at LIMIT 1), ",
+            $runs,
+            ", (SELECT min(lease_until) + 1 FROM nodes WHERE id <> $1),
+               EXISTS (SELECT 1 FROM nodes WHERE id <> $1)"
+        )
+    };
+}
 
-/// The earliest wakeup after the instant.
-pub(super) fn ask_next_wakeup(node: NodeId, after: i64) -> Asked {
-    Asked::new(NEXT_WAKEUP, vec![param(node.0), param(after)])
+/// The earliest wakeups after an instant: of schedules, of runs, of other nodes' leases; and whether there are
+/// other nodes.
+const AHEAD: &str =
+    ahead!("(SELECT wake_at FROM open_runs WHERE wake_at > $2 ORDER BY wake_at LIMIT 1)");
+/// The same where the runs' is known.
+const AHEAD_OF_SCHEDULES: &str = ahead!("NULL::bigint");
+
+/// Everything, from the beginning.
+pub(super) fn ask_everything(node: NodeId) -> Asked {
+    Asked::new(AHEAD, vec![param(node.0), param(i64::MIN)])
+}
+
+/// What lies ahead, in milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ahead {
+    pub(super) schedule: Option<i64>,
+    pub(super) run: Option<i64>,
+    lease: Option<i64>,
+    others: bool,
+}
+
+impl Ahead {
+    /// The answer to [`ask_everything`].
+    pub(super) fn of(found: Option<&Vec<Row>>) -> Result<Ahead, Failure> {
+        let Some(row) = found.and_then(|rows| rows.first()) else { return Ok(Ahead::default()) };
+        Ok(Ahead {
+            schedule: get(row, 0)?,
+            run: get(row, 1)?,
+            lease: get(row, 2)?,
+            others: get(row, 3)?,
+        })
+    }
+
+    pub(super) fn earliest(self) -> Result<Option<Timestamp>, Failure> {
+        let earliest = [self.schedule, self.run, self.lease].into_iter().flatten().min();
+        let earliest = earliest.map(Timestamp::from_millisecond).transpose();
+        earliest.map_err(|error| Failure::Damaged(format!("a wakeup: {error}")))
+    }
 }
 
 /// What is left to do when a transaction has ended.
@@ -56,16 +94,8 @@ pub(super) struct Left {
     pub(super) others: bool,
 }
 
-/// The answer to [`ask_next_wakeup`].
-pub(super) fn left(found: Option<&Vec<Row>>) -> Result<Left, Failure> {
-    match found.and_then(|rows| rows.first()) {
-        Some(row) => Ok(Left { next_wakeup: rows::maybe_instant(row, 0)?, others: get(row, 1)? }),
-        None => Ok(Left { next_wakeup: None, others: false }),
-    }
-}
-
-/// The earliest wakeup among what is written.
-fn next_written(writes: &Writes) -> Option<Timestamp> {
+/// The earliest wakeups among what is written, of schedules and of runs.
+fn written(writes: &Writes) -> (Option<i64>, Option<i64>) {
     let schedules = writes.schedules.iter().filter_map(|write| match write {
         ScheduleWrite::Insert(schedule) => schedule.wake_at(),
         ScheduleWrite::Update { after, .. } => after.wake_at(),
@@ -75,8 +105,12 @@ fn next_written(writes: &Writes) -> Option<Timestamp> {
         let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
         run.wake_at()
     });
-    schedules.chain(runs).min()
+    (schedules.map(ms).min(), runs.map(ms).min())
 }
+
+/// From so many runs on, the next run's time is not asked for if it is known: it may have ended since, and the
+/// node wakes up once for nothing, but the index is full of those that have.
+const BUSY: usize = 8;
 
 /// The end of a transaction.
 pub(super) struct Ending<'a> {
@@ -99,10 +133,22 @@ impl Ending<'_> {
         for call in calls {
             asked.push(self.shared.ask_call(*call, self.node));
         }
-        asked.push(ask_next_wakeup(self.node, ms(self.now)));
+        let (now, horizon) = (ms(self.now), &self.shared.horizon);
+        // What is due has just been claimed, or is being decided by others: what comes after it is asked for.
+        let is_busy = self.writes.runs.len() >= BUSY;
+        let known_run = if is_busy { horizon.next_run(now) } else { None };
+        let ahead = if known_run.is_some() { AHEAD_OF_SCHEDULES } else { AHEAD };
+        asked.push(Asked::new(ahead, vec![param(self.node.0), param(now)]));
         let found = link.commit(asked)?;
-        let mut left = left(found.last())?;
-        left.next_wakeup = left.next_wakeup.into_iter().chain(next_written(self.writes)).min();
-        Ok(left)
+        let mut ahead = Ahead::of(found.last())?;
+        if known_run.is_none() {
+            horizon.found_run(ahead.run);
+        }
+        let (schedule, run) = written(self.writes);
+        horizon.written(schedule, run);
+        let earlier = |a: Option<i64>, b: Option<i64>| a.into_iter().chain(b).min();
+        ahead.schedule = earlier(ahead.schedule, schedule);
+        ahead.run = earlier(earlier(ahead.run, known_run.flatten()), run);
+        Ok(Left { next_wakeup: ahead.earliest()?, others: ahead.others })
     }
 }

@@ -39,7 +39,7 @@ const SCHEDULES: &str =
 const SCHEDULES_AGAIN: &str = concat!(schedule_columns!(), "WHERE p.id = ANY($1)");
 const DUE_SCHEDULES: &str = concat!(
     schedule_columns!(),
-    "WHERE p.wake_at <= $1 ORDER BY p.wake_at, p.id LIMIT $2 FOR UPDATE OF p SKIP LOCKED"
+    "WHERE p.wake_at <= $1 AND p.wake_at >= $3 ORDER BY p.wake_at, p.id LIMIT $2 FOR UPDATE OF p SKIP LOCKED"
 );
 const FREE_SCHEDULES: &str =
     concat!(schedule_columns!(), "WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE OF p SKIP LOCKED");
@@ -47,7 +47,7 @@ const RUNS: &str =
     concat!(run_columns!(), "FROM open_runs r WHERE r.key = ANY($1) ORDER BY r.key FOR UPDATE");
 const DUE_RUNS: &str = concat!(
     run_columns!(),
-    "FROM open_runs r WHERE r.wake_at <= $1 ORDER BY r.wake_at, r.key LIMIT $2
+    "FROM open_runs r WHERE r.wake_at <= $1 AND r.wake_at >= $3 ORDER BY r.wake_at, r.key LIMIT $2
      FOR UPDATE SKIP LOCKED"
 );
 const FREE_RUNS: &str = concat!(
@@ -86,10 +86,10 @@ const PENDING: &str = "SELECT c.workflow, c.key FROM unnest($1::bigint[]) AS w (
      ORDER BY c.workflow, c.key";
 
 /// What is due is asked for, to be taken only if it is free.
-pub(super) fn ask_due(now: i64, limit: i64) -> [Asked; 2] {
+pub(super) fn ask_due(now: i64, limit: i64, low: i64) -> [Asked; 2] {
     [
-        Asked::new(DUE_SCHEDULES, vec![param(now), param(limit)]),
-        Asked::new(DUE_RUNS, vec![param(now), param(limit)]),
+        Asked::new(DUE_SCHEDULES, vec![param(now), param(limit), param(low)]),
+        Asked::new(DUE_RUNS, vec![param(now), param(limit), param(low)]),
     ]
 }
 

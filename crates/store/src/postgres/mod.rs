@@ -11,6 +11,7 @@ mod connect;
 mod core;
 mod ending;
 mod expiry;
+mod horizon;
 mod link;
 mod listen;
 mod load;

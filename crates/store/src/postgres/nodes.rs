@@ -1,11 +1,13 @@
 //! Lives of nodes: they join, renew their lease, and leave. One whose lease has run out is taken for dead.
 
+use std::collections::HashSet;
+
 use engine::turn::Effect;
 use engine::{Moment, NodeId, RunKey};
 use jiff::{SignedDuration, Timestamp};
 
 use super::core::Core;
-use super::ending::ask_next_wakeup;
+use super::ending::{Ahead, ask_everything};
 use super::link::{Asked, Link, param};
 use super::rows::{self, get};
 use super::{PostgresClock, Shared};
@@ -46,12 +48,11 @@ impl Core {
             let id = found.first().map(|row| get(row, 0)).transpose()?;
             let node = NodeId(id.unwrap_or_default());
             let gone = "SELECT count(*) FROM nodes WHERE lease_until < $1";
-            let asked =
-                vec![Asked::new(gone, vec![param(ms(now))]), ask_next_wakeup(node, i64::MIN)];
+            let asked = vec![Asked::new(gone, vec![param(ms(now))]), ask_everything(node)];
             let found = link.commit(asked)?;
-            let (gone, next) = (found[0].first(), found[1].first());
-            let gone: i64 = gone.map(|row| get(row, 0)).transpose()?.unwrap_or(0);
-            let next_wakeup = next.map(|row| rows::maybe_instant(row, 0)).transpose()?.flatten();
+            let gone: i64 = found[0].first().map(|row| get(row, 0)).transpose()?.unwrap_or(0);
+            let next_wakeup = Ahead::of(found.last())?.earliest()?;
+            shared.horizon.forget();
             Ok(Joined { node, next_wakeup, gone: usize::try_from(gone).unwrap_or(0) })
         })
     }
@@ -70,6 +71,7 @@ impl Core {
                                OR EXISTS (SELECT 1 FROM open_runs
                                           WHERE status = 2 AND retry_at IS NULL)";
             let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+            shared.horizon.begin_look();
             let found = link.commit(vec![
                 Asked::new(
                     renew,
@@ -83,16 +85,16 @@ impl Core {
                 ),
                 Asked::new(own, vec![param(request.node.0)]),
                 Asked::new(waiting, vec![]),
-                ask_next_wakeup(request.node, i64::MIN),
+                ask_everything(request.node),
             ])?;
             if found[0].is_empty() {
                 return Err(Failure::Fenced);
             }
-            let mut own = Vec::with_capacity(found[1].len());
+            let mut own = HashSet::with_capacity(found[1].len());
             for row in &found[1] {
                 let token: i32 = get(row, 1)?;
                 let ending: bool = get(row, 2)?;
-                own.push((RunKey(get(row, 0)?), token.cast_unsigned(), ending));
+                own.insert((RunKey(get(row, 0)?), token.cast_unsigned(), ending));
             }
             let is_going_on =
                 |attempt: &&(RunKey, u32)| own.contains(&(attempt.0, attempt.1, false));
@@ -103,8 +105,10 @@ impl Core {
                 .map(|(run, token)| Effect::Cancel { run: *run, token: *token })
                 .collect();
             let look = found[2].first().map(|row| get(row, 0)).transpose()?.unwrap_or(false);
-            let next = found[3].first().map(|row| rows::maybe_instant(row, 0)).transpose()?;
-            Ok(Renewed { effects, next_wakeup: next.flatten(), look })
+            let ahead = Ahead::of(found.last())?;
+            let any = ahead.schedule.into_iter().chain(ahead.run).min();
+            shared.horizon.end_look(any.or(Some(ms(now))), ahead.run);
+            Ok(Renewed { effects, next_wakeup: ahead.earliest()?, look })
         })
     }
 

@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
 use super::PostgresClock;
+use super::horizon::Horizon;
 use super::link::{Asked, param};
 use super::rows::get;
 use crate::failure::Failure;
@@ -41,6 +42,7 @@ pub(super) struct Shared {
     /// How far the database's clock is ahead, in milliseconds.
     skew: AtomicI64,
     last_call: AtomicI64,
+    pub(super) horizon: Horizon,
     schema: String,
 }
 
@@ -65,6 +67,7 @@ impl Shared {
             attempts: Mutex::default(),
             skew: AtomicI64::new(0),
             last_call: AtomicI64::new(i64::MIN),
+            horizon: Horizon::new(),
             schema,
         }
     }
@@ -155,6 +158,13 @@ impl Shared {
 
     pub(super) fn skew(&self) -> SignedDuration {
         SignedDuration::from_millis(self.skew.load(Ordering::Relaxed))
+    }
+
+    /// What may have been written is not known.
+    pub(super) fn doubt(&self, failure: &Failure) {
+        if let Failure::Unknown(_) = failure {
+            self.horizon.forget();
+        }
     }
 
     /// Not too often.

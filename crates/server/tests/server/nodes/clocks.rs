@@ -8,7 +8,7 @@ use engine::turn::{Command, NewSchedule};
 use jiff::{SignedDuration, Timestamp};
 use server::{Clock, SystemClock};
 
-use super::shared;
+use crate::ground::Ground;
 use crate::harness::{NOOP, Node};
 
 /// A clock that is off.
@@ -27,7 +27,7 @@ impl Clock for Off {
 #[tokio::test]
 async fn a_clock_that_is_an_hour_off_changes_nothing() {
     for hours in [-1, 1] {
-        let Some(ground) = shared() else { return };
+        let ground = Ground::shared();
         let clock = Arc::new(Off(SignedDuration::from_hours(hours)));
         let node = Node::start_on(ground.clone(), |options| options.clock = clock).await;
         let workflow = WorkflowId(node.workflow(NOOP).await.parse().unwrap());

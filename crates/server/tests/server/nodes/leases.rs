@@ -4,7 +4,8 @@ use engine::turn::Command;
 use jiff::SignedDuration;
 use store::Failure;
 
-use super::{node, shared, start};
+use super::{node, start};
+use crate::ground::Ground;
 use crate::harness::{NOOP, Node};
 use crate::lifeline::Lifeline;
 
@@ -19,7 +20,7 @@ fn endless(lifeline: &Lifeline) -> String {
 
 #[tokio::test]
 async fn a_lease_is_renewed_in_time() {
-    let Some(ground) = shared() else { return };
+    let ground = Ground::shared();
     let store = ground.open_with(|options| options.lease = SignedDuration::from_secs(1)).await;
     let node = Node::start_over(ground.clone(), store, |options| options.capacity = 7).await;
     let lease = "SELECT max(lease_until) FROM nodes WHERE capacity = 7";
@@ -34,7 +35,7 @@ async fn a_lease_is_renewed_in_time() {
 
 #[tokio::test]
 async fn a_node_that_was_taken_for_dead_joins_again_and_goes_on() {
-    let Some(ground) = shared() else { return };
+    let ground = Ground::shared();
     let mut lifeline = Lifeline::new();
     let first = node(&ground, "first").await;
     let workflow = first.workflow(&endless(&lifeline)).await;
@@ -87,7 +88,7 @@ async fn works(node: &Node, ground: &crate::ground::Ground) {
 
 #[tokio::test]
 async fn a_run_is_cancelled_through_another_node() {
-    let Some(ground) = shared() else { return };
+    let ground = Ground::shared();
     let mut lifeline = Lifeline::new();
     let first = node(&ground, "first").await;
     let workflow = first.workflow(&endless(&lifeline)).await;

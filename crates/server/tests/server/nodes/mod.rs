@@ -1,7 +1,6 @@
-//! Several nodes on one PostgreSQL. Without `PUNCTUAL_TEST_POSTGRES` there is none to share.
+//! Several nodes on one PostgreSQL.
 
 mod clocks;
-mod cluster;
 mod leases;
 mod outage;
 mod sharing;
@@ -11,15 +10,6 @@ use engine::turn::{Answer, Command, NewRun};
 
 use crate::ground::Ground;
 use crate::harness::Node;
-
-/// A place that nodes can share.
-fn shared() -> Option<Ground> {
-    let ground = Ground::shared();
-    if ground.is_none() {
-        eprintln!("left out: PUNCTUAL_TEST_POSTGRES names no PostgreSQL");
-    }
-    ground
-}
 
 /// A node with this name among others.
 async fn node(ground: &Ground, name: &str) -> Node {

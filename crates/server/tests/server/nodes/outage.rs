@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::cluster::Cluster;
 use super::{node, start};
 use crate::ground::Ground;
 use crate::harness::{NOOP, Node, PATIENCE};
+use testbed::Cluster;
 
 /// Asks until the node answers with the status; what it says.
 async fn readyz(node: &Node, status: u16) -> String {
@@ -23,11 +23,11 @@ async fn readyz(node: &Node, status: u16) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_says_that_its_database_is_gone_and_goes_on_when_it_is_back() {
-    let Some(cluster) = Cluster::start() else { return };
+    let cluster = Cluster::builder().fsync(false).start().unwrap();
     let ground = Ground::at(cluster.url());
     let node = node(&ground, "only").await;
     let workflow = node.workflow(NOOP).await;
-    cluster.down();
+    cluster.stop().unwrap();
     let said = readyz(&node, 503).await;
     let problem: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(problem["status"], 503, "{problem}");
@@ -35,7 +35,7 @@ async fn a_node_says_that_its_database_is_gone_and_goes_on_when_it_is_back() {
     // Asked for something, it says the same, and nothing is done.
     let runs = format!("/api/v1/workflows/{workflow}/runs");
     node.post(&runs, serde_json::Value::Null).await.problem(503);
-    cluster.up();
+    cluster.start_again().unwrap();
     readyz(&node, 200).await;
     start(&node, &workflow).await;
     ground.until("SELECT count(*) FROM ended_runs WHERE status = 4", |runs| runs == 1).await;

@@ -4,12 +4,13 @@ use engine::WorkflowId;
 use engine::schedule::read_written;
 use engine::turn::{Command, NewSchedule};
 
-use super::{node, shared};
+use super::node;
+use crate::ground::Ground;
 use crate::harness::NOOP;
 
 #[tokio::test]
 async fn each_of_many_occurrences_at_once_has_exactly_one_run() {
-    let Some(ground) = shared() else { return };
+    let ground = Ground::shared();
     let first = node(&ground, "first").await;
     let workflow = WorkflowId(first.workflow(NOOP).await.parse().unwrap());
     let second = node(&ground, "second").await;

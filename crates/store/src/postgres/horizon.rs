@@ -1,0 +1,100 @@
+//! What a node knows of the wakeups ahead, so that it need not look for them from the beginning each time: an
+//! index keeps what has passed until the database cleans up, and under load that is most of it.
+//!
+//! All of it is found out again with each renewal of the lease. What other nodes write meanwhile is theirs to
+//! look after until then.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// In milliseconds.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Nothing waits for an earlier instant.
+    low: i64,
+    /// No run waits for an earlier instant, but for those that are due.
+    next_run: i64,
+    /// The earliest of what was written since the last look began: of everything, and of runs.
+    written: (i64, i64),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Horizon(Mutex<Known>);
+
+impl Horizon {
+    pub(super) fn new() -> Horizon {
+        let written = (i64::MAX, i64::MAX);
+        Horizon(Mutex::new(Known { low: i64::MIN, next_run: i64::MIN, written }))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing is known any more.
+    pub(super) fn forget(&self) {
+        *self.known() = Known { low: i64::MIN, next_run: i64::MIN, written: (i64::MIN, i64::MIN) };
+    }
+
+    /// Nothing waits for an earlier instant.
+    pub(super) fn low(&self) -> i64 {
+        self.known().low
+    }
+
+    /// When the next run may have to be looked at, if ever; nothing if that is not known.
+    pub(super) fn next_run(&self, now: i64) -> Option<Option<i64>> {
+        let next = self.known().next_run;
+        (next > now).then(|| (next < i64::MAX).then_some(next))
+    }
+
+    /// The next run was looked for.
+    pub(super) fn found_run(&self, next: Option<i64>) {
+        self.known().next_run = next.unwrap_or(i64::MAX);
+    }
+
+    /// These are the earliest wakeups that a transaction has written.
+    pub(super) fn written(&self, schedule: Option<i64>, run: Option<i64>) {
+        let mut known = self.known();
+        let run = run.unwrap_or(i64::MAX);
+        let any = schedule.unwrap_or(i64::MAX).min(run);
+        known.low = known.low.min(any);
+        known.next_run = known.next_run.min(run);
+        known.written = (known.written.0.min(any), known.written.1.min(run));
+    }
+
+    /// Somebody begins to look at everything.
+    pub(super) fn begin_look(&self) {
+        self.known().written = (i64::MAX, i64::MAX);
+    }
+
+    /// These are the earliest of everything and of runs. What was written meanwhile may be earlier.
+    pub(super) fn end_look(&self, any: Option<i64>, run: Option<i64>) {
+        let mut known = self.known();
+        known.low = any.unwrap_or(i64::MAX).min(known.written.0);
+        known.next_run = run.unwrap_or(i64::MAX).min(known.written.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_during_a_look_is_not_lost() {
+        let horizon = Horizon::new();
+        assert_eq!((horizon.low(), horizon.next_run(0)), (i64::MIN, None));
+        horizon.begin_look();
+        horizon.written(Some(150), Some(170));
+        horizon.end_look(Some(200), None);
+        assert_eq!((horizon.low(), horizon.next_run(0)), (150, Some(Some(170))));
+        horizon.begin_look();
+        horizon.end_look(Some(160), Some(170));
+        assert_eq!((horizon.low(), horizon.next_run(169)), (160, Some(Some(170))));
+        assert_eq!(horizon.next_run(170), None, "it is due, and the next one is not known");
+        horizon.written(Some(100), None);
+        assert_eq!(horizon.low(), 100);
+        horizon.forget();
+        horizon.end_look(Some(500), Some(500));
+        assert_eq!(horizon.low(), i64::MIN, "forgotten after the look began");
+    }
+}
