@@ -19,16 +19,19 @@ pub(super) struct Split {
     pub(super) is_locked: Receiver<()>,
 }
 
-/// Whether a turn is worth splitting. In doubt, everything is looked at in one view.
+/// Whether a turn is worth splitting. In doubt, everything is looked at in one view; and where places are
+/// scarce, runs that would have one in the other half had to wait.
 pub(super) fn is_worthwhile(request: &TurnRequest) -> bool {
-    request.limit > 0 && request.performed.is_none() && request.reports.len() >= MANY
+    let reports = request.reports.len();
+    let is_plain = request.limit > 0 && request.performed.is_none();
+    is_plain && reports >= MANY && request.places.free >= 2 * reports
 }
 
 /// Splits a turn.
 pub(super) fn split(request: TurnRequest) -> Split {
     let TurnRequest { moment, node, reports, limit, places, performed } = request;
     // A run that goes on with its next step keeps the place it had.
-    let kept = places.free.min(reports.len()) / 2;
+    let kept = places.free.min(reports.len());
     let (locked, is_locked) = sync_channel(1);
     Split {
         settling: TurnRequest {
