@@ -46,6 +46,8 @@ impl Ended {
 
 /// The codes of failures.
 pub mod code {
+    /// Steps of this type are not performed by nodes.
+    pub const NOT_OURS: &str = "not_performed_here";
     /// The URL cannot be read, or is neither `http` nor `https`.
     pub const INVALID_URL: &str = "invalid_url";
     /// The method cannot be sent.

@@ -85,6 +85,7 @@ impl Runners {
             Action::Noop => Ended::Succeeded { output: Value::Null },
             Action::Http(action) => self.shared.http.perform(action, &work, &cancel).await,
             Action::Exec(action) => self.shared.exec.perform(action, &work, &cancel).await,
+            _ => Ended::for_good(code::NOT_OURS, "no node performs a step of this type"),
         }
     }
 }

@@ -46,8 +46,8 @@ pub enum Commands {
 impl Commands {
     fn admit(&self, perform: &Perform) -> bool {
         match (self, perform.action()) {
-            (Commands::Any, _) | (_, Action::Noop | Action::Http(_)) => true,
             (Commands::Of(own), Action::Exec(_)) => own.contains(&perform.definition),
+            _ => true,
         }
     }
 }
@@ -122,7 +122,9 @@ fn work(perform: &Perform) -> Work {
         step_id: step.id.clone(),
         idempotency_key: perform.idempotency_key(),
         input: perform.input.clone(),
-        timeout: Duration::try_from(step.timeout).unwrap_or(Duration::MAX),
+        timeout: step.timeout.map_or(Duration::MAX, |limit| {
+            Duration::try_from(limit).unwrap_or(Duration::MAX)
+        }),
     }
 }
 

@@ -88,7 +88,7 @@ impl Driver {
         tracing::info!(node = %joined.node, earlier_lives = joined.gone, "joined");
         hub.set_node(joined.node, capacity);
         Ok(Driver {
-            awake_since: awake_since(&*store, joined.node, clock.now()).await,
+            awake_since: awake_since(&*store, joined.node, clock.now()).await?,
             last_seen: clock.machine_now(),
             store,
             clock,
@@ -339,7 +339,11 @@ impl Driver {
         let before = self.awake_since;
         self.wake_up(alarm);
         if self.awake_since > before {
-            self.awake_since = awake_since(&*self.store, self.node, self.awake_since).await;
+            let since = awake_since(&*self.store, self.node, self.awake_since).await;
+            self.awake_since = since.unwrap_or_else(|failure| {
+                tracing::warn!(%failure, "whether other nodes were awake is not known: as if they were");
+                before
+            });
         }
     }
 
@@ -425,11 +429,15 @@ impl Driver {
 }
 
 /// Since when somebody has been awake: this node since then, or others that live for longer.
-async fn awake_since(store: &dyn Store, node: NodeId, since: Timestamp) -> Timestamp {
+async fn awake_since(
+    store: &dyn Store,
+    node: NodeId,
+    since: Timestamp,
+) -> Result<Timestamp, Failure> {
     if store.lease().is_none() {
-        return since;
+        return Ok(since);
     }
-    let nodes = store.nodes().await.unwrap_or_default();
+    let nodes = store.nodes().await?;
     let others = nodes.iter().filter(|other| other.id != node && other.lease_until >= Some(since));
-    others.map(|other| other.started_at).fold(since, Timestamp::min)
+    Ok(others.map(|other| other.started_at).fold(since, Timestamp::min))
 }

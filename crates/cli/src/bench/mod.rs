@@ -149,7 +149,7 @@ impl Bench {
                 let limits = self.runtime.block_on(measuring)?;
                 self.figures.extend(limits.figures());
                 self.raw_rows = Some(("rows copied per s", limits.copied));
-                self.raw_fires = Some(("claimed and inserted per s", limits.claimed_and_inserted));
+                self.raw_fires = Some(("claimed and inserted per s", limits.recorded));
                 self.sync = Some(("ms for a commit", 1_000.0 / limits.commits));
             }
         }

@@ -1,5 +1,5 @@
-//! What a PostgreSQL gives at best to whoever claims, inserts and commits: with bare tables and nothing to
-//! decide.
+//! What a PostgreSQL gives at best to whoever claims, inserts and commits, with nothing to decide: with bare
+//! tables, and with the records that a scheduler keeps.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use futures_util::SinkExt as _;
 use server::Stopwatch;
 use tokio_postgres::Client;
 
-use super::place::{broken, connect};
+use super::place::{Place, broken, connect};
 use super::report::Figure;
 use crate::failure::Failure;
 
@@ -23,6 +23,8 @@ pub(super) struct PostgresLimits {
     pub(super) copied: f64,
     pub(super) claimed: f64,
     pub(super) claimed_and_inserted: f64,
+    /// In the tables of the store itself: a schedule's row claimed and moved on, and a run's inserted.
+    pub(super) recorded: f64,
 }
 
 impl PostgresLimits {
@@ -31,6 +33,7 @@ impl PostgresLimits {
         schema: &str,
         during: Duration,
     ) -> Result<PostgresLimits, Failure> {
+        let recorded = recorded(url, &format!("{schema}_records"), during).await?;
         let client = connect(url).await?;
         let schema = format!("{schema}_limits");
         let make = format!(
@@ -50,6 +53,7 @@ impl PostgresLimits {
             copied: copied(&client, during).await?,
             claimed: claimed(&client, during, false).await?,
             claimed_and_inserted: claimed(&client, during, true).await?,
+            recorded,
         };
         let drop = format!("DROP SCHEMA {schema} CASCADE");
         client.batch_execute(&drop).await.map_err(broken)?;
@@ -63,6 +67,7 @@ impl PostgresLimits {
             figure("rows of 200 bytes copied, 1 000 in a commit", self.copied),
             figure("rows claimed and moved on, 1 000 in a commit", self.claimed),
             figure("the same, each with a row inserted", self.claimed_and_inserted),
+            figure("schedules claimed, moved on and their runs inserted", self.recorded),
         ]
     }
 }
@@ -118,4 +123,49 @@ async fn claimed(client: &Client, during: Duration, inserts: bool) -> Result<f64
         count += rows.len();
     }
     Ok(count as f64 / watch.elapsed().as_secs_f64())
+}
+
+const WAITING_SCHEDULES: &str =
+    "INSERT INTO progress (id, wake_at, anchor, mark, next_nominal, next_effective,
+    n, repeats, current_repeat, current_retry, run_count, error_count, has_overrides, version)
+  SELECT i, i, 0, 0, i, i, 0, 0, 0, 0, 0, 0, false, 0 FROM generate_series(1, $1::bigint) i";
+const CLAIM_SCHEDULES: &str =
+    "WITH due AS (SELECT id FROM progress WHERE wake_at <= 9000000000000000
+    ORDER BY wake_at, id LIMIT $1 FOR UPDATE SKIP LOCKED)
+  UPDATE progress p SET wake_at = p.wake_at + 100000000, mark = p.wake_at, n = p.n + 1,
+    next_nominal = p.wake_at + 100000000, next_effective = p.wake_at + 100000000,
+    run_count = p.run_count + 1, last_run_at = p.wake_at
+  FROM due WHERE p.id = due.id RETURNING p.id, p.n, p.mark";
+const INSERT_RUNS: &str = "INSERT INTO open_runs (key, workflow, version, schedule, n, retry, triggered_by,
+    nominal, effective, status, created_at, started_at, timeout, step, attempt, token, since, owner,
+    input, wake_at)
+  SELECT nextval('run_blocks'), u.id % 100, 1, u.id, u.n, 0, 0, u.due, u.due, 1, u.due, u.due, 3600000,
+    0, 1, 1, u.due, 1, '{\"payload\":null}', u.due + 3600000
+  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (id, n, due)";
+
+/// Without this, no scheduler with the same records and indexes has begun a run.
+async fn recorded(url: &str, schema: &str, during: Duration) -> Result<f64, Failure> {
+    let place = Place::Postgres { url: url.to_owned(), schema: schema.to_owned() };
+    // Makes the tables.
+    drop(place.open().await?);
+    let client = connect(url).await?;
+    let set = format!("SET search_path = {schema}; SET enable_seqscan = off");
+    client.batch_execute(&set).await.map_err(broken)?;
+    client.execute(WAITING_SCHEDULES, &[&WAITING]).await.map_err(broken)?;
+    client.batch_execute("ANALYZE progress").await.map_err(broken)?;
+    let claim = client.prepare(CLAIM_SCHEDULES).await.map_err(broken)?;
+    let insert = client.prepare(INSERT_RUNS).await.map_err(broken)?;
+    let (watch, mut count) = (Stopwatch::start(), 0);
+    while watch.elapsed() < during {
+        client.batch_execute("BEGIN").await.map_err(broken)?;
+        let rows = client.query(&claim, &[&BATCH]).await.map_err(broken)?;
+        let column = |at: usize| rows.iter().map(|row| row.get(at)).collect::<Vec<i64>>();
+        let columns = (column(0), column(1), column(2));
+        client.execute(&insert, &[&columns.0, &columns.1, &columns.2]).await.map_err(broken)?;
+        client.batch_execute("COMMIT").await.map_err(broken)?;
+        count += rows.len();
+    }
+    let rate = count as f64 / watch.elapsed().as_secs_f64();
+    place.remove().await?;
+    Ok(rate)
 }

@@ -1,9 +1,13 @@
 //! What a step does, checked: a runner performs exactly this.
+//!
+//! Texts may hold templates (`{{ … }}`), which are filled in when an attempt begins: see `crate::expression`.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::stretch::Stretch;
 
 /// What a step does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,6 +19,184 @@ pub enum Action {
     Http(HttpAction),
     /// One command.
     Exec(ExecAction),
+    /// Queued by name for outside workers.
+    Worker(WorkerAction),
+    /// A task for an agent: a worker step on the queue `agent:{agent}`, or posted to the agent's URL.
+    AgentTask(AgentTask),
+    /// It waits.
+    Timer(Timer),
+    /// A person decides.
+    HumanApproval(HumanApproval),
+    /// Which of the steps behind it run.
+    Gateway(Gateway),
+    /// Somebody is told.
+    Notification(Notification),
+    /// A run of another workflow.
+    SubProcess(SubProcess),
+    /// The same over a list.
+    ForEach(ForEach),
+}
+
+impl Action {
+    /// As it is written.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Action::Noop => "noop",
+            Action::Http(_) => "http",
+            Action::Exec(_) => "exec",
+            Action::Worker(_) => "worker",
+            Action::AgentTask(_) => "agent_task",
+            Action::Timer(_) => "timer",
+            Action::HumanApproval(_) => "human_approval",
+            Action::Gateway(_) => "gateway",
+            Action::Notification(_) => "notification",
+            Action::SubProcess(_) => "sub_process",
+            Action::ForEach(_) => "for_each",
+        }
+    }
+}
+
+/// Work for an outside worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkerAction {
+    /// Who takes it.
+    pub queue: String,
+    /// What it works on; the run's input if left out. Texts in it may be templates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+}
+
+/// A task for an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentTask {
+    /// Which agent.
+    pub agent: String,
+    /// What it is asked. A template.
+    pub message: String,
+    /// With which model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How freely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+}
+
+impl AgentTask {
+    /// The queue of its agent.
+    pub fn queue(&self) -> String {
+        format!("agent:{}", self.agent)
+    }
+}
+
+/// How long a timer waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Timer {
+    /// So long.
+    Delay(Stretch),
+    /// So long, by a template that yields a duration.
+    DelayBy(String),
+    /// Until then: a time with its zone, a time of a day in the workflow's zone, or a template that yields one.
+    Until(String),
+}
+
+/// What a person is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HumanApproval {
+    /// In a line. A template.
+    pub title: String,
+    /// In full. A template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Who may decide; anyone who may decide at all, if empty. Templates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assignees: Vec<String>,
+}
+
+/// Which of the steps behind it run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gateway {
+    /// How many routes are taken.
+    pub kind: GatewayKind,
+    /// In the order in which they are tried. Their targets depend on the gateway.
+    pub routes: Vec<Route>,
+    /// The target if no condition holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_route: Option<String>,
+}
+
+/// How many routes a gateway takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GatewayKind {
+    /// The first whose condition holds.
+    #[default]
+    Exclusive,
+    /// All of them.
+    Parallel,
+    /// All whose conditions hold.
+    Inclusive,
+}
+
+/// A way on from a gateway.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Route {
+    /// Whether it is taken: an expression. Without one it always may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+    /// The id of the step it leads to.
+    pub target: String,
+}
+
+/// Somebody is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Notification {
+    /// Whom, and how.
+    pub to: Vec<Channel>,
+    /// In a line, where the channel has one. A template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// What. A template.
+    pub message: String,
+}
+
+/// A way to tell somebody.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// A signed POST to this URL.
+    Webhook(String),
+    /// A message to this address.
+    Email(String),
+    /// A text to this URL, in the shape that Slack takes.
+    Slack(String),
+}
+
+/// A run of another workflow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SubProcess {
+    /// Its name.
+    pub workflow: String,
+    /// Its payload, key by key; this run's payload if left out. Texts in it may be templates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_mapping: Option<BTreeMap<String, Value>>,
+    /// The step's output holds the child's under this key; it is the child's if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_key: Option<String>,
+    /// Whether the step ends with the child, or with its start.
+    pub wait_for_completion: bool,
+}
+
+/// The same over a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ForEach {
+    /// A list, or a template that yields one.
+    pub items: Value,
+    /// What is done with each: `item` and `index` are known in its templates.
+    pub action: Box<Action>,
+    /// How many at a time; all of them if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<u32>,
 }
 
 /// One HTTP request.

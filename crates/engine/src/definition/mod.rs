@@ -8,6 +8,7 @@
 
 mod action;
 mod calendars;
+mod deadline;
 mod document;
 pub(crate) mod duration;
 mod exec;
@@ -26,6 +27,7 @@ mod reading;
 pub(crate) mod shape;
 mod source;
 mod step;
+mod stretch;
 mod tree;
 mod trigger;
 mod version;
@@ -34,9 +36,14 @@ mod warnings;
 use calendar::{Calendar, Zones};
 use jiff::Timestamp;
 
-pub use action::{Action, ExecAction, HttpAction};
+pub use action::{
+    Action, AgentTask, Channel, ExecAction, ForEach, Gateway, GatewayKind, HttpAction,
+    HumanApproval, Notification, Route, SubProcess, Timer, WorkerAction,
+};
+pub use deadline::{Deadline, DeadlineAction, DeadlineEnd, From, Limit, When};
 pub use flaw::Flaw;
-pub use model::{Definition, OnError, Step, StepRetry, Trigger, TriggerKind};
+pub use model::{Compensation, Definition, OnError, Output, Step, StepRetry, Trigger, TriggerKind};
+pub use stretch::Stretch;
 pub(crate) use tree::cut;
 pub use version::Version;
 pub use warnings::{commands, locate, warnings};

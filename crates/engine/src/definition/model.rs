@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::action::Action;
+use super::deadline::Deadline;
 use super::version::Version;
 
 /// A workflow, checked. What it holds can be relied on.
@@ -33,6 +34,12 @@ pub struct Definition {
     /// How long ended runs are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<SignedDuration>,
+    /// How many steps of a run may be performed at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrent_steps: Option<u32>,
+    /// When a run is to be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Deadline>,
     /// Its own calendars; a later one may be composed of earlier ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calendars: Vec<CalendarSpec>,
@@ -41,6 +48,18 @@ pub struct Definition {
     pub triggers: Vec<Trigger>,
     /// What it does, in an order in which all that a step depends on comes before it.
     pub steps: Vec<Step>,
+    /// What a run gives; the output of the step that ended last, if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<Output>,
+}
+
+/// A part of what a run gives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Output {
+    /// Its key.
+    pub name: String,
+    /// Its value: a text in it may be a template.
+    pub source: Value,
 }
 
 /// What starts a workflow.
@@ -69,6 +88,24 @@ pub enum TriggerKind {
     },
     /// When someone asks for it.
     Manual,
+    /// When somebody calls its address.
+    Webhook {
+        /// The name of the secret that callers sign with; without one the calls are not signed, and anyone who
+        /// knows the address may call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        secret: Option<String>,
+        /// What the run works on, made from `input.body` and `input.headers`; the body, if left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        payload: Option<Value>,
+    },
+    /// When an event is published to a topic.
+    Event {
+        /// Which topic.
+        topic: String,
+        /// Whether it starts the workflow: an expression over `event`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        condition: Option<String>,
+    },
 }
 
 /// A part of the work.
@@ -82,16 +119,38 @@ pub struct Step {
     /// Steps that have ended before this one starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<String>,
+    /// Whether it runs, asked when all that it depends on has ended: an expression. If not, it is skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
     /// What it does.
     pub action: Action,
     /// How often it is tried.
     pub retry: StepRetry,
-    /// How long one attempt may take.
-    pub timeout: SignedDuration,
+    /// How long one attempt may take; nothing for what only waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<SignedDuration>,
     /// What happens when the last attempt has failed.
     pub on_error: OnError,
     /// Whether doing it twice is harmless: what becomes of an attempt whose node is gone.
     pub idempotent: bool,
+    /// What undoes it, if it is done and the run does not succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compensation: Option<Box<Compensation>>,
+    /// When it is to be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Deadline>,
+}
+
+/// What undoes a step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compensation {
+    /// What it does: something that a node or a worker performs.
+    pub action: Action,
+    /// How often it is tried.
+    pub retry: StepRetry,
+    /// How long one attempt may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<SignedDuration>,
 }
 
 /// How often a step is tried.
@@ -119,7 +178,7 @@ impl Default for StepRetry {
 }
 
 /// What happens when a step has failed for good.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
     /// The run fails.
@@ -127,6 +186,9 @@ pub enum OnError {
     FailProcess,
     /// The step counts as skipped, and the run goes on.
     SkipStep,
+    /// The run goes on with this step: it begins whatever else it depends on, and if it has ended before, it and
+    /// all that depends on it are done again.
+    GotoStep(String),
 }
 
 impl Definition {

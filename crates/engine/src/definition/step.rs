@@ -106,7 +106,10 @@ fn read<'n>(
         depends_on,
         action,
         retry: retry.unwrap_or_default(),
-        timeout: timeout.unwrap_or(TIMEOUT),
+        timeout: Some(timeout.unwrap_or(TIMEOUT)),
+        condition: None,
+        compensation: None,
+        deadline: None,
         on_error: on_error.unwrap_or_default(),
         idempotent: idempotent.unwrap_or(true),
     });

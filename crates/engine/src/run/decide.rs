@@ -122,7 +122,7 @@ impl Decider<'_> {
     ) {
         let Some(step) = self.step() else { return };
         let attempts = self.run.position.attempt;
-        let (retry, on_error) = (step.retry.clone(), step.on_error);
+        let (retry, on_error) = (step.retry.clone(), step.on_error.clone());
         if retryable && attempts < retry.max {
             self.record(StepStatus::Failed, output, Some(error));
             let at = self.now.checked_add(retry.delay_before(attempts + 1)).unwrap_or(self.now);

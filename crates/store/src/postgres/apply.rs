@@ -110,6 +110,34 @@ fn schedules(writes: &Writes, node: NodeId, all: &mut Vec<Asked>) -> Result<(), 
     Ok(())
 }
 
+macro_rules! insert_progress {
+    () => {
+        "INSERT INTO progress (id, wake_at, anchor, mark, next_nominal, next_effective, n, repeats,
+           current_repeat, current_retry, run_count, error_count, last_error, last_run_at,
+           last_outcome, live, has_overrides, recomputed_at, version)
+         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+           $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::integer[], $11::bigint[],
+           $12::bigint[], $13::text[], $14::bigint[], $15::smallint[], $16::text[], $17::boolean[],
+           $18::bigint[], $19::integer[])"
+    };
+}
+
+const NEW_PROGRESS: &str = insert_progress!();
+/// Row by row by its id, whatever the planner believes. The rows are there, and locked; the version goes up
+/// by what is given.
+const PROGRESS: &str = concat!(
+    insert_progress!(),
+    " ON CONFLICT (id) DO UPDATE SET wake_at = excluded.wake_at, anchor = excluded.anchor,
+        mark = excluded.mark, next_nominal = excluded.next_nominal,
+        next_effective = excluded.next_effective, n = excluded.n, repeats = excluded.repeats,
+        current_repeat = excluded.current_repeat, current_retry = excluded.current_retry,
+        run_count = excluded.run_count, error_count = excluded.error_count,
+        last_error = excluded.last_error, last_run_at = excluded.last_run_at,
+        last_outcome = excluded.last_outcome, live = excluded.live,
+        has_overrides = excluded.has_overrides, recomputed_at = excluded.recomputed_at,
+        version = progress.version + excluded.version"
+);
+
 fn insert_schedules(new: &[&Schedule], all: &mut Vec<Asked>) -> Result<(), Failure> {
     if new.is_empty() {
         return Ok(());
@@ -134,14 +162,7 @@ fn insert_schedules(new: &[&Schedule], all: &mut Vec<Asked>) -> Result<(), Failu
     ));
     let mut columns = progress_columns(new)?;
     columns.push(column(new, |_| 0_i32));
-    let sql = "INSERT INTO progress (id, wake_at, anchor, mark, next_nominal, next_effective, n,
-                 repeats, current_repeat, current_retry, run_count, error_count, last_error,
-                 last_run_at, last_outcome, live, has_overrides, recomputed_at, version)
-               SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
-                 $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-                 $10::integer[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[],
-                 $15::smallint[], $16::text[], $17::boolean[], $18::bigint[], $19::integer[])";
-    all.push(Asked::new(sql, columns));
+    all.push(Asked::new(NEW_PROGRESS, columns));
     put_words(new, all);
     Ok(())
 }
@@ -197,23 +218,7 @@ fn update_progress(moved: &[(&Schedule, i32)], all: &mut Vec<Asked>) -> Result<(
     let schedules: Vec<&Schedule> = moved.iter().map(|(schedule, _)| *schedule).collect();
     let mut columns = progress_columns(&schedules)?;
     columns.push(column(moved, |(_, bump)| *bump));
-    let sql = "UPDATE progress p SET wake_at = u.wake_at, anchor = u.anchor, mark = u.mark,
-                 next_nominal = u.next_nominal, next_effective = u.next_effective, n = u.n,
-                 repeats = u.repeats, current_repeat = u.current_repeat,
-                 current_retry = u.current_retry, run_count = u.run_count,
-                 error_count = u.error_count, last_error = u.last_error,
-                 last_run_at = u.last_run_at, last_outcome = u.last_outcome, live = u.live,
-                 has_overrides = u.has_overrides, recomputed_at = u.recomputed_at,
-                 version = p.version + u.bump
-               FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
-                 $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::integer[],
-                 $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::smallint[],
-                 $16::text[], $17::boolean[], $18::bigint[], $19::integer[])
-                 AS u (id, wake_at, anchor, mark, next_nominal, next_effective, n, repeats,
-                   current_repeat, current_retry, run_count, error_count, last_error, last_run_at,
-                   last_outcome, live, has_overrides, recomputed_at, bump)
-               WHERE p.id = u.id";
-    all.push(Asked::new(sql, columns));
+    all.push(Asked::new(PROGRESS, columns));
     Ok(())
 }
 

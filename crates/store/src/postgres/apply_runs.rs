@@ -28,9 +28,9 @@ pub(super) fn runs(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure>
     if !left.is_empty() {
         all.push(Asked::new("DELETE FROM open_runs WHERE key = ANY($1)", vec![param(left)]));
     }
-    insert_runs(OPEN, &new, all)?;
-    insert_runs(ENDED, &ended, all)?;
-    update_runs(&changed, all)
+    write_runs(OPEN, &new, all)?;
+    write_runs(ENDED, &ended, all)?;
+    write_runs(CHANGED, &changed, all)
 }
 
 macro_rules! insert_into {
@@ -53,8 +53,18 @@ macro_rules! insert_into {
 
 const OPEN: &str = insert_into!("open_runs");
 const ENDED: &str = insert_into!("ended_runs");
+/// Row by row by its key, whatever the planner believes: of a table that is empty most of the time it
+/// believes that reading all of it for each row costs nothing. The rows are there, and locked.
+const CHANGED: &str = concat!(
+    insert_into!("open_runs"),
+    " ON CONFLICT (key) DO UPDATE SET status = excluded.status, started_at = excluded.started_at,
+        ended_at = excluded.ended_at, step = excluded.step, attempt = excluded.attempt,
+        token = excluded.token, since = excluded.since, owner = excluded.owner,
+        retry_at = excluded.retry_at, ending = excluded.ending, output = excluded.output,
+        error = excluded.error, wake_at = excluded.wake_at"
+);
 
-fn insert_runs(sql: &'static str, runs: &[&Run], all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn write_runs(sql: &'static str, runs: &[&Run], all: &mut Vec<Asked>) -> Result<(), Failure> {
     if runs.is_empty() {
         return Ok(());
     }
@@ -79,26 +89,6 @@ fn insert_runs(sql: &'static str, runs: &[&Run], all: &mut Vec<Asked>) -> Result
         column(runs, |r| r.input.get().to_owned()),
         column(runs, |r| r.retry_of.as_ref().map(ToString::to_string)),
     ];
-    params.extend(position_columns(runs)?);
-    all.push(Asked::new(sql, params));
-    Ok(())
-}
-
-fn update_runs(runs: &[&Run], all: &mut Vec<Asked>) -> Result<(), Failure> {
-    if runs.is_empty() {
-        return Ok(());
-    }
-    let sql = "UPDATE open_runs r SET status = u.status, started_at = u.started_at,
-                 ended_at = u.ended_at, step = u.step, attempt = u.attempt, token = u.token,
-                 since = u.since, owner = u.owner, retry_at = u.retry_at, ending = u.ending,
-                 output = u.output, error = u.error, wake_at = u.wake_at
-               FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[],
-                 $6::integer[], $7::integer[], $8::bigint[], $9::bigint[], $10::bigint[],
-                 $11::text[], $12::text[], $13::text[], $14::bigint[])
-                 AS u (key, status, started_at, ended_at, step, attempt, token, since, owner,
-                   retry_at, ending, output, error, wake_at)
-               WHERE r.key = u.key";
-    let mut params = vec![column(runs, |r| r.key.0)];
     params.extend(position_columns(runs)?);
     all.push(Asked::new(sql, params));
     Ok(())

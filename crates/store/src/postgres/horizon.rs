@@ -47,9 +47,10 @@ impl Horizon {
         (next > now).then(|| (next < i64::MAX).then_some(next))
     }
 
-    /// The next run was looked for.
+    /// The next run was looked for. What another transaction wrote meanwhile may be earlier.
     pub(super) fn found_run(&self, next: Option<i64>) {
-        self.known().next_run = next.unwrap_or(i64::MAX);
+        let mut known = self.known();
+        known.next_run = next.unwrap_or(i64::MAX).min(known.written.1);
     }
 
     /// These are the earliest wakeups that a transaction has written.
@@ -93,6 +94,9 @@ mod tests {
         assert_eq!(horizon.next_run(170), None, "it is due, and the next one is not known");
         horizon.written(Some(100), None);
         assert_eq!(horizon.low(), 100);
+        horizon.written(None, Some(180));
+        horizon.found_run(Some(190));
+        assert_eq!(horizon.next_run(0), Some(Some(180)), "written between question and answer");
         horizon.forget();
         horizon.end_look(Some(500), Some(500));
         assert_eq!(horizon.low(), i64::MIN, "forgotten after the look began");

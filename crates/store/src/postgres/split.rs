@@ -29,7 +29,7 @@ pub(super) fn is_worthwhile(request: &TurnRequest) -> bool {
 
 /// Splits a turn.
 pub(super) fn split(request: TurnRequest) -> Split {
-    let TurnRequest { moment, node, reports, limit, places, performed } = request;
+    let TurnRequest { moment, node, reports, limit, places, performed: _ } = request;
     // A run that goes on with its next step keeps the place it had.
     let kept = places.free.min(reports.len());
     let (locked, is_locked) = sync_channel(1);
@@ -48,7 +48,7 @@ pub(super) fn split(request: TurnRequest) -> Split {
             reports: Vec::new(),
             limit,
             places: Places { free: places.free - kept, ..places },
-            performed,
+            performed: None,
         },
         locked,
         is_locked,

@@ -4,7 +4,6 @@ mod object;
 
 use axum::extract::State;
 use axum::response::Response;
-use engine::definition::Action;
 use engine::run::{Resolution, RunStatus, TriggeredBy};
 use engine::turn::{Answer, Command, NewRun};
 use engine::{RunId, ScheduleId, WorkflowId};
@@ -35,15 +34,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(cancel))
         .routes(routes!(retry))
         .routes(routes!(resolve))
-}
-
-/// What a step does, in a word.
-pub(super) fn kind(action: &Action) -> &'static str {
-    match action {
-        Action::Noop => "noop",
-        Action::Http(_) => "http",
-        Action::Exec(_) => "exec",
-    }
 }
 
 struct Wanted {

@@ -196,7 +196,7 @@ impl Standing {
         let mut object = StepObject {
             id: step.id.clone(),
             name: step.name.clone(),
-            kind: super::kind(&step.action),
+            kind: step.action.name(),
             status: "pending",
             reason: None,
             attempts: 0,

@@ -187,6 +187,8 @@ impl TriggerObject {
             kind: match trigger.kind {
                 TriggerKind::Schedule { .. } => "schedule",
                 TriggerKind::Manual => "manual",
+                TriggerKind::Webhook { .. } => "webhook",
+                TriggerKind::Event { .. } => "event",
             },
             enabled: trigger.enabled,
             description: trigger.description.clone(),
