@@ -3,6 +3,7 @@
 use super::calendars::{self, Calendars};
 use super::fields::Fields;
 use super::flaw::Flaw;
+use super::graph::Kept;
 use super::model::Definition;
 use super::names;
 use super::reading::{Field, Reading};
@@ -57,6 +58,7 @@ pub(super) fn read(
         calendars: calendars.into_specs(),
         triggers: triggers.unwrap_or_default(),
         steps,
+        kept: Kept::default(),
     })
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod duration;
 mod exec;
 mod fields;
 mod flaw;
+mod graph;
 mod http;
 mod json;
 pub mod limits;
@@ -42,6 +43,7 @@ pub use action::{
 };
 pub use deadline::{Deadline, DeadlineAction, DeadlineEnd, From, Limit, When};
 pub use flaw::Flaw;
+pub use graph::{Graph, Kept};
 pub use model::{Compensation, Definition, OnError, Output, Step, StepRetry, Trigger, TriggerKind};
 pub use stretch::Stretch;
 pub(crate) use tree::cut;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::action::Action;
 use super::deadline::Deadline;
+use super::graph::Kept;
 use super::version::Version;
 
 /// A workflow, checked. What it holds can be relied on.
@@ -51,6 +52,9 @@ pub struct Definition {
     /// What a run gives; the output of the step that ended last, if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<Output>,
+    /// What [`Definition::graph`] has worked out.
+    #[serde(skip)]
+    pub kept: Kept,
 }
 
 /// A part of what a run gives.
@@ -116,7 +120,8 @@ pub struct Step {
     /// What it is called, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Steps that have ended before this one starts.
+    /// Steps that have ended before this one starts. Without any it begins with the run, unless a gateway leads
+    /// to it or an `on_error` names it: what is named there and depends on nothing begins only by the jump.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<String>,
     /// Whether it runs, asked when all that it depends on has ended: an expression. If not, it is skipped.

@@ -70,11 +70,11 @@ fn everything_that_can_be_said() {
     let Action::Exec(exec) = &make.action else { panic!("{make:?}") };
     assert_eq!(exec.command, ["make", "report"]);
     assert_eq!((exec.cwd.as_deref(), exec.stdin.as_deref()), (Some("/srv/reports"), Some("")));
-    assert_eq!(make.timeout, SignedDuration::from_secs(90));
+    assert_eq!(make.timeout, Some(SignedDuration::from_secs(90)));
     let Action::Http(http) = &send.action else { panic!("{send:?}") };
     assert_eq!(http.body, Some(json!({"rows": 9_007_199_254_740_993_u64, "country": "no"})));
     assert_eq!(http.expect, [200, 201]);
-    assert_eq!((send.on_error, send.idempotent), (OnError::SkipStep, false));
+    assert_eq!((&send.on_error, send.idempotent), (&OnError::SkipStep, false));
     let (delay, max_delay) = (SignedDuration::from_secs(10), SignedDuration::from_mins(2));
     assert_eq!(send.retry, StepRetry { max: 5, delay, factor: 1.5, max_delay });
 }
@@ -86,7 +86,7 @@ fn what_is_left_out() {
     let step = &read.steps[0];
     assert_eq!(step.retry.max, 3);
     assert_eq!(step.retry.delay, SignedDuration::from_secs(5));
-    assert_eq!((step.timeout, step.idempotent), (SignedDuration::from_mins(5), true));
+    assert_eq!((step.timeout, step.idempotent), (Some(SignedDuration::from_mins(5)), true));
     assert_eq!(step.on_error, OnError::FailProcess);
     let Action::Http(http) = &read.steps[1].action else { panic!("{read:?}") };
     assert_eq!((http.method.as_str(), http.redirects, http.max_bytes), ("GET", 0, 262_144));

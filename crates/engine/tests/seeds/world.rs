@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use calendar::Zones;
-use engine::definition::{Action, Definition, OnError, Step, StepRetry, Version};
+use engine::definition::{Action, Definition, Kept, OnError, Step, StepRetry, Version};
 use engine::ledger::Entry;
 use engine::run::{AttemptEnd, Run, RunStatus};
 use engine::schedule::{Override, Schedule, read_written};
@@ -210,11 +210,14 @@ impl World {
             id: "only".to_owned(),
             name: None,
             depends_on: Vec::new(),
+            condition: None,
             action: Action::Noop,
             retry: StepRetry { max: 1, ..StepRetry::default() },
-            timeout: seconds(300),
+            timeout: Some(seconds(300)),
             on_error: OnError::FailProcess,
             idempotent: true,
+            compensation: None,
+            deadline: None,
         };
         let definition = Definition {
             name: name.to_owned(),
@@ -225,9 +228,13 @@ impl World {
             concurrency,
             timeout: None,
             retention: None,
+            max_concurrent_steps: None,
+            deadline: None,
             calendars: Vec::new(),
             triggers: Vec::new(),
             steps: vec![step],
+            outputs: Vec::new(),
+            kept: Kept::default(),
         };
         let definition = Arc::new(definition);
         let command = Command::SaveWorkflow { source: String::new(), definition, publish: true };

@@ -1,0 +1,143 @@
+//! What follows what: the steps of a definition by their places, for whoever decides about a run.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use super::action::Action;
+use super::model::{Definition, OnError, Step};
+
+/// How the steps of a definition hang together. Steps are named by their place in
+/// [`Definition::steps`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Graph {
+    places: HashMap<String, u32>,
+    dependencies: Vec<Vec<u32>>,
+    dependents: Vec<Vec<u32>>,
+    handlers: Vec<bool>,
+}
+
+impl Graph {
+    /// The place of a step.
+    pub fn index(&self, id: &str) -> Option<u32> {
+        self.places.get(id).copied()
+    }
+
+    /// The steps that have to end before this one begins, in ascending order: those of its
+    /// `depends_on`, and the gateways with a route to it.
+    pub fn dependencies(&self, step: u32) -> &[u32] {
+        row(&self.dependencies, step)
+    }
+
+    /// The steps that wait for this one, in ascending order: a gateway's are the targets of its
+    /// routes as well.
+    pub fn dependents(&self, step: u32) -> &[u32] {
+        row(&self.dependents, step)
+    }
+
+    /// Whether it begins only by a jump: an `on_error` names it, and it depends on nothing.
+    pub fn is_handler(&self, step: u32) -> bool {
+        self.handlers.get(step as usize).copied().unwrap_or(false)
+    }
+
+    fn of(steps: &[Step]) -> Graph {
+        let places: HashMap<String, u32> =
+            steps.iter().zip(0..).map(|(step, at)| (step.id.clone(), at)).collect();
+        let place = |id: &str| places.get(id).copied();
+        let mut dependencies: Vec<Vec<u32>> = steps
+            .iter()
+            .map(|step| step.depends_on.iter().filter_map(|id| place(id)).collect())
+            .collect();
+        let mut jumped_to = vec![false; steps.len()];
+        for (step, at) in steps.iter().zip(0..) {
+            for target in targets(&step.action).filter_map(place) {
+                dependencies[target as usize].push(at);
+            }
+            if let OnError::GotoStep(target) = &step.on_error
+                && let Some(target) = place(target)
+            {
+                jumped_to[target as usize] = true;
+            }
+        }
+        let mut dependents = vec![Vec::new(); steps.len()];
+        for (row, at) in dependencies.iter_mut().zip(0..) {
+            row.sort_unstable();
+            row.dedup();
+            row.iter().for_each(|dependency| dependents[*dependency as usize].push(at));
+        }
+        let alone = |(jumped_to, row): (&bool, &Vec<u32>)| *jumped_to && row.is_empty();
+        let handlers = jumped_to.iter().zip(&dependencies).map(alone).collect();
+        Graph { places, dependencies, dependents, handlers }
+    }
+}
+
+fn row(rows: &[Vec<u32>], step: u32) -> &[u32] {
+    rows.get(step as usize).map_or(&[], Vec::as_slice)
+}
+
+/// The ids of the steps that a gateway leads to; of nothing else any.
+pub(super) fn targets(action: &Action) -> impl Iterator<Item = &str> {
+    let gateway = match action {
+        Action::Gateway(gateway) => Some(gateway),
+        _ => None,
+    };
+    gateway.into_iter().flat_map(|gateway| {
+        let routes = gateway.routes.iter().map(|route| route.target.as_str());
+        routes.chain(gateway.default_route.as_deref())
+    })
+}
+
+/// What is worked out from a definition once, when it is first asked for. It says nothing that the
+/// definition does not say: it is not stored, and equal to any other.
+#[derive(Clone, Debug, Default)]
+pub struct Kept(OnceLock<Arc<Graph>>);
+
+impl PartialEq for Kept {
+    fn eq(&self, _: &Kept) -> bool {
+        true
+    }
+}
+
+impl Definition {
+    /// How its steps hang together; worked out once.
+    pub fn graph(&self) -> &Graph {
+        self.kept.0.get_or_init(|| Arc::new(Graph::of(&self.steps)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn step(id: &str, depends_on: &[&str], action: &Value, on_error: &Value) -> Value {
+        let retry = serde_json::to_value(super::super::StepRetry::default()).unwrap();
+        json!({"id": id, "depends_on": depends_on, "action": action, "retry": retry,
+               "on_error": on_error, "idempotent": true})
+    }
+
+    #[test]
+    fn routes_are_dependencies_and_jumps_are_not() {
+        let (noop, fail) = (json!({"type": "noop"}), json!("fail_process"));
+        let gateway = json!({"type": "gateway", "kind": "exclusive", "default_route": "c",
+                             "routes": [{"target": "b"}, {"target": "b"}]});
+        let steps = [
+            step("a", &[], &gateway, &fail),
+            step("b", &["a"], &noop, &json!({"goto_step": "e"})),
+            step("c", &[], &noop, &json!({"goto_step": "d"})),
+            step("d", &["b", "c"], &noop, &fail),
+            step("e", &[], &noop, &fail),
+        ];
+        let definition = json!({"name": "t", "version": "1", "steps": steps});
+        let definition: Definition = serde_json::from_value(definition).unwrap();
+        let graph = definition.graph();
+        let dependencies: Vec<&[u32]> = (0..5).map(|at| graph.dependencies(at)).collect();
+        assert_eq!(dependencies, [&[][..], &[0], &[0], &[1, 2], &[]]);
+        let dependents: Vec<&[u32]> = (0..5).map(|at| graph.dependents(at)).collect();
+        assert_eq!(dependents, [&[1, 2][..], &[3], &[3], &[], &[]]);
+        let handlers: Vec<bool> = (0..6).map(|at| graph.is_handler(at)).collect();
+        assert_eq!(handlers, [false, false, false, false, true, false]);
+        assert_eq!((graph.index("d"), graph.index("x")), (Some(3), None));
+        assert!(std::ptr::eq(graph, definition.graph()), "worked out once");
+        assert_eq!(definition.clone(), definition);
+    }
+}
