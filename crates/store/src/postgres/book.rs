@@ -247,7 +247,7 @@ impl Book for PgBook<'_> {
 
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {
         let sql = "SELECT key FROM open_runs WHERE status = 2 AND retry_at IS NULL
-                   ORDER BY key LIMIT $1";
+                   ORDER BY key + 0 LIMIT $1";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let keys = self.keys(sql, vec![param(limit)])?;
         load::free_runs(self.link, &mut self.loaded, keys)
@@ -255,7 +255,7 @@ impl Book for PgBook<'_> {
 
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Failure> {
         let sql = "SELECT key FROM open_runs WHERE status IN (1, 2, 3) AND workflow = $1
-                   ORDER BY key LIMIT $2";
+                   ORDER BY key + 0 LIMIT $2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let keys = self.keys(sql, vec![param(id.0), param(limit)])?;
         load::runs(self.link, &mut self.loaded, keys.clone())?;
@@ -263,7 +263,8 @@ impl Book for PgBook<'_> {
     }
 
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM open_runs WHERE status = 1 AND owner = $1 ORDER BY key LIMIT $2";
+        let sql = "SELECT key FROM open_runs WHERE status = 1 AND owner = $1
+                   ORDER BY key + 0 LIMIT $2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let keys = self.keys(sql, vec![param(node.0), param(limit)])?;
         load::runs(self.link, &mut self.loaded, keys.clone())?;

@@ -47,7 +47,7 @@ const RUNS: &str =
     concat!(run_columns!(), "FROM open_runs r WHERE r.key = ANY($1) ORDER BY r.key FOR UPDATE");
 const DUE_RUNS: &str = concat!(
     run_columns!(),
-    "FROM open_runs r WHERE r.wake_at <= $1 AND r.wake_at >= $3 ORDER BY r.wake_at, r.key LIMIT $2
+    "FROM open_runs r WHERE r.wake_at <= $1 AND r.wake_at >= $3 ORDER BY r.wake_at LIMIT $2
      FOR UPDATE SKIP LOCKED"
 );
 const FREE_RUNS: &str = concat!(
@@ -82,7 +82,7 @@ pub(super) const WITH_PENDING: &str = "WITH RECURSIVE w AS (
      SELECT workflow FROM w WHERE workflow IS NOT NULL LIMIT $2";
 const PENDING: &str = "SELECT c.workflow, c.key FROM unnest($1::bigint[]) AS w (id)
      CROSS JOIN LATERAL (SELECT o.workflow, o.key FROM open_runs o
-       WHERE o.status = 0 AND o.workflow = w.id AND o.key > $2 ORDER BY o.key LIMIT $3) c
+       WHERE o.status = 0 AND o.workflow = w.id AND o.key + 0 > $2 ORDER BY o.key + 0 LIMIT $3) c
      ORDER BY c.workflow, c.key";
 
 /// What is due is asked for, to be taken only if it is free.
