@@ -69,6 +69,21 @@ impl Rules {
         spec.build(&context)
     }
 
+    /// A calendar by its id: a known one, one of a definition's own, or a region's.
+    pub fn find_calendar(&self, id: &str, zone: &str, own: &[CalendarSpec]) -> Option<Calendar> {
+        if let Some(known) = self.calendars.get(id) {
+            return Some(known.clone());
+        }
+        let mut rules =
+            Rules { calendars: self.calendars.clone(), ..Rules::new(self.zones.clone()) };
+        for spec in own {
+            if let Ok(calendar) = rules.build_calendar(spec) {
+                rules.declare(calendar);
+            }
+        }
+        rules.calendars.get(id).cloned().or_else(|| self.region(id, zone))
+    }
+
     fn region(&self, id: &str, zone: &str) -> Option<Calendar> {
         let key = (id.to_owned(), zone.to_owned());
         let mut regions = self.regions.lock().ok()?;

@@ -122,9 +122,9 @@ fn work(perform: &Perform) -> Work {
         step_id: step.id.clone(),
         idempotency_key: perform.idempotency_key(),
         input: perform.input.clone(),
-        timeout: step.timeout.map_or(Duration::MAX, |limit| {
-            Duration::try_from(limit).unwrap_or(Duration::MAX)
-        }),
+        timeout: step
+            .timeout
+            .map_or(Duration::MAX, |limit| Duration::try_from(limit).unwrap_or(Duration::MAX)),
     }
 }
 

@@ -38,6 +38,17 @@ pub enum Action {
 }
 
 impl Action {
+    /// Whether it may wait for longer than anything that is performed: for a time, a person, a worker.
+    pub fn may_wait(&self) -> bool {
+        match self {
+            Action::Noop | Action::Http(_) | Action::Exec(_) => false,
+            Action::Gateway(_) | Action::Notification(_) => false,
+            Action::Worker(_) | Action::AgentTask(_) | Action::Timer(_) => true,
+            Action::HumanApproval(_) | Action::SubProcess(_) => true,
+            Action::ForEach(each) => each.action.may_wait(),
+        }
+    }
+
     /// As it is written.
     pub fn name(&self) -> &'static str {
         match self {

@@ -39,3 +39,8 @@ pub const CONCURRENCY: u64 = 10_000;
 pub const REDIRECTS: u64 = 10;
 /// Most flaws told at once: nobody reads more, and finding the nearest name has a price.
 pub const FLAWS: usize = 100;
+
+/// Bytes of a step's output.
+pub const OUTPUT_BYTES: usize = 256 << 10;
+/// Items that one step goes over.
+pub const ITEMS: usize = 10_000;

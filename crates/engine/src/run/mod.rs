@@ -1,14 +1,38 @@
-//! Runs: one execution of a workflow, step after step, and the one transition function.
+//! Runs: one execution of a workflow, and the one transition function.
+//!
+//! `decide` takes one input; what follows from it is worked off in `advance` until nothing can begin any more.
+//! What a step of each type does when it begins is in `start`; how parts of it end, in `settle`; how a run that
+//! does not succeed comes to rest, in `ending`.
 
+mod advance;
 mod decide;
+mod ending;
+mod input;
+mod items;
+mod jump;
+mod moments;
+mod position;
+mod routes;
+mod scope;
+mod settle;
+mod start;
+mod waits;
+mod watch;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-pub use decide::decide;
+pub use decide::{Performer, decide};
+pub use input::{
+    Alert, Approval, AttemptEnd, Decision, Facts, Input, NewChild, Part, Queueing, Resolution,
+};
+pub use position::{Active, Doing, Position, States, StepState, UNDOING, WHOLE, Watch};
+pub use scope::scope_of_part;
+pub use start::action_of;
+pub use watch::watch_new_run;
 
-use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
 
 /// A runner that does not answer so long after a cancel is not waited for any more: longer than the
 /// grace that it gives the attempt itself.
@@ -110,12 +134,27 @@ pub enum TriggeredBy {
     Manual,
     /// A manual retry of an earlier run.
     Retry,
+    /// A step of another run.
+    SubProcess,
+    /// The deadline of another run.
+    Deadline,
+    /// Somebody called the address of a trigger.
+    Webhook,
+    /// An event on a topic.
+    Event,
 }
 
 impl TriggeredBy {
     /// Every origin, in the order of their stored numbers.
-    pub const ALL: [TriggeredBy; 3] =
-        [TriggeredBy::Schedule, TriggeredBy::Manual, TriggeredBy::Retry];
+    pub const ALL: [TriggeredBy; 7] = [
+        TriggeredBy::Schedule,
+        TriggeredBy::Manual,
+        TriggeredBy::Retry,
+        TriggeredBy::SubProcess,
+        TriggeredBy::Deadline,
+        TriggeredBy::Webhook,
+        TriggeredBy::Event,
+    ];
 
     /// As it is shown.
     pub fn name(self) -> &'static str {
@@ -123,6 +162,10 @@ impl TriggeredBy {
             TriggeredBy::Schedule => "schedule",
             TriggeredBy::Manual => "manual",
             TriggeredBy::Retry => "retry",
+            TriggeredBy::SubProcess => "sub_process",
+            TriggeredBy::Deadline => "deadline",
+            TriggeredBy::Webhook => "webhook",
+            TriggeredBy::Event => "event",
         }
     }
 }
@@ -156,18 +199,35 @@ pub struct Run {
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// How long it may take from its start.
-    pub timeout: SignedDuration,
+    /// How long it may take from its start, if that is limited.
+    pub timeout: Option<SignedDuration>,
     /// What it works on.
     pub input: Box<RawValue>,
-    /// What came out: the last step's output.
+    /// What came out.
     pub output: Option<Box<RawValue>>,
     /// What went wrong.
     pub error: Option<RunError>,
     /// The run that this one tries again.
     pub retry_of: Option<RunId>,
+    /// The run that has started this one.
+    pub parent: Option<Parent>,
+    /// Whether it has not been done in the time it was promised.
+    pub overdue: bool,
+    /// Whether it has begun, and something of it could begin if there were a place.
+    pub lacks_place: bool,
     /// Where it is in its steps.
     pub position: Position,
+}
+
+/// Where a run comes from that another run has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// Which.
+    pub run: RunKey,
+    /// The attempt that waits for this run, if one does.
+    pub token: Option<u32>,
+    /// How many runs stand above this one.
+    pub depth: u8,
 }
 
 /// What went wrong.
@@ -182,115 +242,18 @@ pub struct RunError {
     pub step: Option<String>,
 }
 
-/// Where a run is in its steps.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Position {
-    /// The step it is at, by its place in the definition.
-    pub step: u32,
-    /// Attempts at this step so far.
-    pub attempt: u32,
-    /// The fencing token of the last attempt: a report with another one is refused.
-    pub token: u32,
-    /// When the attempt started.
-    pub since: Option<Timestamp>,
-    /// Who performs the attempt that is going on.
-    pub owner: Option<NodeId>,
-    /// When a waiting step is tried again; a waiting run without it waits for a place.
-    pub retry_at: Option<Timestamp>,
-    /// It is being ended, for this reason, until then at the latest.
-    pub ending: Option<BeingEnded>,
-}
-
-/// A run that has been told to end.
+/// A run that is coming to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BeingEnded {
     /// How it will have ended.
     pub ending: Ending,
     /// Why.
-    pub message: String,
-    /// The runner is not waited for longer than this.
-    pub until: Timestamp,
-}
-
-/// How an attempt ended, as its runner reports.
-#[derive(Clone, Debug)]
-pub enum AttemptEnd {
-    /// With this output.
-    Succeeded {
-        /// JSON.
-        output: Box<RawValue>,
-    },
-    /// Not well.
-    Failed {
-        /// For programs.
-        code: String,
-        /// For people.
-        message: String,
-        /// Whether trying again can help.
-        retryable: bool,
-        /// What came out all the same.
-        output: Option<Box<RawValue>>,
-    },
-    /// It was told to end, and has.
-    Cancelled {
-        /// How.
-        message: String,
-    },
-}
-
-/// What can happen to a run.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// A place is free: it begins, performed by this node.
-    Begin(NodeId),
-    /// The attempt with this token has ended.
-    Reported {
-        /// Which attempt.
-        token: u32,
-        /// How.
-        end: AttemptEnd,
-    },
-    /// Its wakeup has come, or a place is free. It goes on with this node, if one has a place.
-    Wake(Option<NodeId>),
-    /// Someone cancels it.
-    Cancel {
-        /// Why, in words.
-        reason: String,
-    },
-    /// Whoever performed the attempt is gone. This node goes on, if it has a place.
-    OwnerGone(Option<NodeId>),
-    /// A person says what became of the attempt whose end is unknown.
-    Resolve {
-        /// What is to happen.
-        resolution: Resolution,
-        /// Who performs the next attempt, if someone has a place.
-        node: Option<NodeId>,
-    },
-}
-
-/// What became of an attempt whose end is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Resolution {
-    /// It did its work: go on with the next step.
-    Applied,
-    /// It did nothing: try it again.
-    DidNotHappen,
-    /// Give up: the run has failed.
-    Failed,
-}
-
-/// What follows.
-#[derive(Debug, Default)]
-pub struct Decision {
-    /// An attempt to perform: the step's place. Its token and owner are in the run's position.
-    pub perform: Option<u32>,
-    /// An attempt to cancel, by its token.
-    pub cancel: Option<u32>,
-    /// What became of a step.
-    pub step: Option<StepRecord>,
-    /// Whether trying the run again can help, if it has ended.
+    pub error: Option<RunError>,
+    /// Whether trying it again can help.
     pub retryable: bool,
+    /// Those who still perform something are not waited for longer than this; nothing once what was done is
+    /// being undone.
+    pub until: Option<Timestamp>,
 }
 
 /// Where a step stands.
@@ -301,16 +264,32 @@ pub enum StepStatus {
     Completed,
     /// Failed; it may be tried again.
     Failed,
-    /// Failed, and the definition says to go on.
+    /// Passed over: its condition did not hold, no route led to it, or it failed and that does not matter.
     Skipped,
     /// Ended from outside.
     Cancelled,
+    /// Something it depends on has not ended.
+    Pending,
+    /// It could begin if there were a place or a worker.
+    Ready,
+    /// An attempt is going on.
+    Running,
+    /// It waits for a time, a person, another run, or its next attempt.
+    Waiting,
 }
 
 impl StepStatus {
     /// Every status, in the order of their stored numbers.
-    pub const ALL: [StepStatus; 4] =
-        [StepStatus::Completed, StepStatus::Failed, StepStatus::Skipped, StepStatus::Cancelled];
+    pub const ALL: [StepStatus; 8] = [
+        StepStatus::Completed,
+        StepStatus::Failed,
+        StepStatus::Skipped,
+        StepStatus::Cancelled,
+        StepStatus::Pending,
+        StepStatus::Ready,
+        StepStatus::Running,
+        StepStatus::Waiting,
+    ];
 
     /// As it is shown.
     pub fn name(self) -> &'static str {
@@ -319,20 +298,26 @@ impl StepStatus {
             StepStatus::Failed => "failed",
             StepStatus::Skipped => "skipped",
             StepStatus::Cancelled => "cancelled",
+            StepStatus::Pending => "pending",
+            StepStatus::Ready => "ready",
+            StepStatus::Running => "running",
+            StepStatus::Waiting => "waiting",
         }
     }
 }
 
-/// What became of a step, kept as its history.
+/// What became of a step, of one of its items or of what undoes it, kept as its history.
 #[derive(Clone, Debug)]
 pub struct StepRecord {
     /// Its place in the definition.
     pub step: u32,
+    /// [`WHOLE`], [`UNDOING`], or the number of an item.
+    pub item: i32,
     /// Where it stands.
     pub status: StepStatus,
     /// Attempts so far.
     pub attempts: u32,
-    /// When the last attempt started.
+    /// When the last attempt started, or it was passed over.
     pub started_at: Timestamp,
     /// When it ended.
     pub ended_at: Timestamp,
@@ -340,6 +325,10 @@ pub struct StepRecord {
     pub output: Option<Box<RawValue>>,
     /// What went wrong.
     pub error: Option<RunError>,
+    /// Why it was passed over, in words.
+    pub reason: Option<String>,
+    /// Whether it was not done in the time it was promised.
+    pub overdue: bool,
 }
 
 /// Why a run does not do what it is asked.
@@ -352,12 +341,24 @@ pub enum Refusal {
         /// Where it stands.
         status: RunStatus,
     },
-    /// The attempt is not the one that is going on.
+    /// The attempt is not going on any more.
     OldToken {
         /// What was given.
         given: u32,
-        /// What is going on.
-        current: u32,
+    },
+    /// The step is not at a point where that can be said of it.
+    WrongStep {
+        /// What was asked.
+        verb: &'static str,
+        /// Of which step.
+        step: String,
+    },
+    /// It is not for this one to say.
+    NotTheirs {
+        /// Who.
+        by: String,
+        /// Whose it is.
+        assignees: Vec<String>,
     },
 }
 
@@ -367,8 +368,14 @@ impl std::fmt::Display for Refusal {
             Refusal::WrongStatus { verb, status } => {
                 write!(f, "Cannot {verb} run with status '{}'.", status.name())
             }
-            Refusal::OldToken { given, current } => {
-                write!(f, "The report of attempt {given} is too late: attempt {current} counts.")
+            Refusal::OldToken { given } => {
+                write!(f, "The report of attempt {given} is too late: it is not going on any more.")
+            }
+            Refusal::WrongStep { verb, step } => {
+                write!(f, "Cannot {verb} step '{step}': it is not waiting for that.")
+            }
+            Refusal::NotTheirs { by, assignees } => {
+                write!(f, "This is for {} to decide, not for {by}.", assignees.join(", "))
             }
         }
     }
@@ -380,20 +387,25 @@ impl Run {
         if self.status.has_ended() {
             return None;
         }
-        if self.status == RunStatus::Suspended {
-            // Only a person moves it on: a timeout would have it tried again.
-            return None;
+        let position = &self.position;
+        let parts = position.active.iter().filter_map(|active| active.doing.wake_at());
+        if let Some(ending) = &position.ending {
+            return parts.chain(ending.until).min();
         }
-        let limit = self.started_at.and_then(|at| at.checked_add(self.timeout).ok());
-        match &self.position.ending {
-            Some(ending) => Some(ending.until),
-            None => self.position.retry_at.into_iter().chain(limit).min(),
-        }
+        // Only a person moves a suspended one on: a timeout would have it tried again.
+        let limit = self.time_limit().filter(|_| self.status != RunStatus::Suspended);
+        let watches = position.watches.iter().filter_map(Watch::wake_at);
+        parts.chain(watches).chain(limit).min()
     }
 
-    /// Whether it has begun, and only a place is missing for it to go on.
+    /// When its time is over.
+    pub fn time_limit(&self) -> Option<Timestamp> {
+        self.started_at?.checked_add(self.timeout?).ok()
+    }
+
+    /// Whether it has begun, and only a place is missing for something of it to begin.
     pub fn is_ready(&self) -> bool {
-        self.status == RunStatus::Waiting && self.position.retry_at.is_none()
+        self.lacks_place && !self.status.has_ended()
     }
 
     /// How it ended, if it has.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::Definition;
 use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
-use crate::run::Run;
+use crate::run::{Part, Run, StepRecord};
 use crate::schedule::{Override, Schedule};
 
 /// Reads inside of the transaction that will hold the writes. Each answer is as of the transaction's
@@ -57,6 +57,21 @@ pub trait Book {
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
     /// The runs with an attempt of this node.
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
+    /// What became of a part of a step.
+    fn step_record(
+        &mut self,
+        run: RunKey,
+        step: u32,
+        item: i32,
+    ) -> Result<Option<StepRecord>, Self::Error>;
+    /// What became of all steps of a run.
+    fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Self::Error>;
+    /// What waits for a worker in one of these queues, the oldest first.
+    fn queued(
+        &mut self,
+        queues: &[String],
+        limit: usize,
+    ) -> Result<Vec<(RunKey, Part)>, Self::Error>;
     /// A key that was never given before, greater than all before.
     fn new_run_key(&mut self) -> RunKey;
     /// An id that was never given before.

@@ -12,7 +12,7 @@ use super::runs::Origin;
 use super::{Book, Change, Turn, WorkflowStatus};
 use crate::definition::Definition;
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
-use crate::run::{self, Resolution};
+use crate::run::{self, AttemptEnd, Position, Resolution, StepRecord, TriggeredBy};
 use crate::schedule::{self, Declared, Input, OverrideAction, Schedule, Written};
 
 /// What is asked for.
@@ -117,6 +117,57 @@ pub enum Command {
         /// What.
         resolution: Resolution,
     },
+    /// A worker takes what is queued. What it is to do comes as effects.
+    ClaimAttempts {
+        /// From which queues.
+        queues: Vec<String>,
+        /// At most so many.
+        limit: usize,
+        /// What it calls itself.
+        worker: String,
+        /// It is taken for dead if it is not heard of for so long.
+        lease: SignedDuration,
+    },
+    /// A worker is still at it.
+    Heartbeat {
+        /// At which run.
+        id: RunId,
+        /// At which attempt.
+        token: u32,
+        /// It is taken for dead if it is not heard of for so long.
+        lease: SignedDuration,
+    },
+    /// A worker has ended an attempt.
+    EndAttempt {
+        /// Of which run.
+        id: RunId,
+        /// Which.
+        token: u32,
+        /// How.
+        end: AttemptEnd,
+    },
+    /// A person decides over a step that asks for it.
+    DecideApproval {
+        /// Of which run.
+        id: RunId,
+        /// Which step, by its id.
+        step: String,
+        /// Whether they approve.
+        approves: bool,
+        /// Who.
+        by: String,
+        /// What they say about it.
+        comment: Option<String>,
+    },
+    /// Somebody called the address of a trigger.
+    CallTrigger {
+        /// Of which workflow.
+        id: WorkflowId,
+        /// Which.
+        trigger: String,
+        /// The run.
+        run: NewRun,
+    },
     /// Next times are computed again: the zone database or a calendar has changed.
     Recompute(Vec<ScheduleId>),
 }
@@ -173,6 +224,13 @@ pub enum Answer {
     Count(u64),
     /// This run was created or changed.
     Run(String),
+    /// The worker is believed to be alive until then.
+    Lease {
+        /// When that is.
+        until: Timestamp,
+        /// Whether it is to give up.
+        is_told_to_end: bool,
+    },
     /// This revision of the workflow is the newest.
     Workflow {
         /// Which.
@@ -240,7 +298,7 @@ impl fmt::Display for Refused {
     }
 }
 
-type Asked<E> = Result<Result<Answer, Refused>, E>;
+pub(super) type Asked<E> = Result<Result<Answer, Refused>, E>;
 
 impl<B: Book> Turn<'_, B> {
     /// Carries out a command. A refusal changes nothing.
@@ -270,9 +328,21 @@ impl<B: Book> Turn<'_, B> {
             }
             Command::RetryRun { id, from_start, run } => self.retry_run(&id, from_start, &run),
             Command::ResolveRun { id, resolution } => {
-                let input = run::Input::Resolve { resolution, node: self.with_a_place() };
-                self.change_run(&id, input)
+                self.change_run(&id, run::Input::Resolve(resolution))
             }
+            Command::ClaimAttempts { queues, limit, worker, lease } => {
+                let until = self.lease_until(lease);
+                self.claim(&queues, limit, &worker, until)
+            }
+            Command::Heartbeat { id, token, lease } => {
+                let until = self.lease_until(lease);
+                self.heartbeat(&id, token, until)
+            }
+            Command::EndAttempt { id, token, end } => self.worker_report(&id, token, end),
+            Command::DecideApproval { id, step, approves, by, comment } => {
+                self.decide_approval(&id, &step, approves, by, comment)
+            }
+            Command::CallTrigger { id, trigger, run } => self.call_trigger(id, &trigger, &run),
             Command::Recompute(ids) => Ok(Ok(Answer::Count(self.recompute(&ids)?))),
         }
     }
@@ -435,7 +505,7 @@ impl<B: Book> Turn<'_, B> {
             let run = self.run_id(Some(by_hand))?;
             return Ok(Err(Refused::busy(what, run)));
         }
-        let key = self.create_run(new, id, live, Origin::ByHand)?;
+        let key = self.create_run(new, id, live, Origin::of(TriggeredBy::Manual))?;
         let has_ended = self.runs.get(&key).is_some_and(|slot| slot.run.status.has_ended());
         if workflow.concurrency.is_none()
             && !has_ended
@@ -447,7 +517,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
     }
 
-    fn change_run(&mut self, id: &RunId, input: run::Input) -> Asked<B::Error> {
+    pub(super) fn change_run(&mut self, id: &RunId, input: run::Input) -> Asked<B::Error> {
         let Some(key) = self.book.run_key(id)? else { return Ok(Err(unknown_run(id))) };
         let decided = self.decide_run(key, input)?;
         Ok(decided.map(|()| Answer::Run(id.to_string())).map_err(Refused::Run))
@@ -462,10 +532,59 @@ impl<B: Book> Turn<'_, B> {
             let refusal = run::Refusal::WrongStatus { verb: "retry", status: run.status };
             return Ok(Err(Refused::Run(refusal)));
         }
-        let step = if from_start { 0 } else { run.position.step };
-        let origin =
-            Origin::Retry { of: id.clone(), schedule: run.schedule, input: run.input, step };
-        self.create_run(new, run.workflow, run.version, origin)?;
+        let records = match from_start {
+            true => Vec::new(),
+            false => self.book.step_records(key)?,
+        };
+        let origin = Origin {
+            retry_of: Some(id.clone()),
+            schedule: run.schedule,
+            input: Some(run.input),
+            position: match from_start {
+                true => Position::default(),
+                false => run.position.where_it_failed(),
+            },
+            ..Origin::of(TriggeredBy::Retry)
+        };
+        let new_key = self.create_run(new, run.workflow, run.version, origin)?;
+        self.take_over_records(new_key, records);
+        Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
+    }
+
+    /// What was done in an earlier run is done in this one.
+    fn take_over_records(&mut self, key: RunKey, records: Vec<StepRecord>) {
+        let Some(slot) = self.runs.get_mut(&key) else { return };
+        let states = &slot.run.position.states;
+        let is_done =
+            |record: &StepRecord| states.of(record.step).has_ended() && record.item != run::UNDOING;
+        slot.records = records.into_iter().filter(is_done).collect();
+    }
+
+    fn lease_until(&self, lease: SignedDuration) -> Timestamp {
+        self.moment.now.checked_add(lease).unwrap_or(self.moment.now)
+    }
+
+    /// A run of the version that is live, if the trigger is in use.
+    fn call_trigger(&mut self, id: WorkflowId, trigger: &str, new: &NewRun) -> Asked<B::Error> {
+        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let (name, paused) = (slot.workflow.name.clone(), slot.workflow.paused);
+        let live = slot.workflow.live.filter(|_| slot.workflow.status == WorkflowStatus::Published);
+        let definition = match live {
+            Some(live) => self.definition(id, live)?,
+            None => None,
+        };
+        let known = definition.as_ref().and_then(|definition| {
+            definition.triggers.iter().find(|known| known.id == trigger).cloned()
+        });
+        let (Some(live), Some(known)) = (live, known) else {
+            return Ok(Err(Refused::NotFound { what: "trigger", id: trigger.to_owned() }));
+        };
+        if paused || !known.enabled {
+            let what =
+                if paused { format!("Workflow {name}") } else { format!("Trigger {trigger}") };
+            return Ok(Err(Refused::Conflict(format!("{what} is paused: nothing was started."))));
+        }
+        self.create_run(new, id, live, Origin::of(TriggeredBy::Webhook))?;
         Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
     }
 
@@ -483,6 +602,6 @@ pub(super) fn unknown_workflow(id: WorkflowId) -> Refused {
     Refused::NotFound { what: "workflow", id: id.to_string() }
 }
 
-fn unknown_run(id: &RunId) -> Refused {
+pub(super) fn unknown_run(id: &RunId) -> Refused {
     Refused::NotFound { what: "run", id: id.to_string() }
 }

@@ -2,7 +2,10 @@
 //! [`Book`] to read in, writes [`Writes`] in the same transaction, and hands back the rest.
 
 mod book;
+mod children;
+mod claims;
 mod command;
+mod facts;
 mod overrides;
 mod places;
 mod publish;
@@ -19,7 +22,8 @@ pub use book::{Book, Workflow, WorkflowStatus};
 pub use command::{Answer, Command, NewRun, NewSchedule, Refused, Verb};
 pub use places::Places;
 pub use writes::{
-    Effect, Notice, OverrideWrite, Perform, Revision, RunWrite, ScheduleWrite, Writes,
+    AlertWrite, ApprovalWrite, Effect, Notice, OverrideWrite, Perform, Revision, RunWrite,
+    ScheduleWrite, Writes,
 };
 
 use crate::definition::Definition;
@@ -27,7 +31,7 @@ use crate::ids::{NodeId, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::Entry;
 use crate::moment::Moment;
 use crate::rules::Rules;
-use crate::run::{Run, RunStatus};
+use crate::run::{Run, RunStatus, StepRecord};
 use crate::schedule::{Schedule, Status};
 
 /// Found by an id that was given here: nobody outside chooses them to collide.
@@ -51,6 +55,10 @@ pub struct Turn<'a, B: Book> {
     writes: Writes,
     effects: Vec<Effect>,
     notices: Vec<Notice>,
+    /// Attempts that a worker has just taken.
+    claimed: Vec<(RunKey, u32)>,
+    /// Whether a worker that was just heard of is to give up.
+    is_told_to_end: bool,
 }
 
 /// What a turn gives.
@@ -84,6 +92,8 @@ enum Change {
 
 struct RunSlot {
     run: Run,
+    /// What became of its steps in this turn.
+    records: Vec<StepRecord>,
     old_wake: Option<Timestamp>,
     old_status: RunStatus,
     is_new: bool,
@@ -132,6 +142,8 @@ impl<'a, B: Book> Turn<'a, B> {
             writes: Writes::default(),
             effects: Vec::new(),
             notices: Vec::new(),
+            claimed: Vec::new(),
+            is_told_to_end: false,
         }
     }
 
@@ -204,6 +216,8 @@ impl<'a, B: Book> Turn<'a, B> {
         if !slot.is_changed {
             return;
         }
+        let key = slot.run.key;
+        self.writes.steps.extend(slot.records.into_iter().map(|record| (key, record)));
         let run = Box::new(slot.run);
         if slot.is_new || run.status != slot.old_status {
             self.notices.push(Notice::Run {
@@ -270,6 +284,7 @@ impl<'a, B: Book> Turn<'a, B> {
             old_status: run.status,
             is_new,
             is_changed: is_new,
+            records: Vec::new(),
             run,
         };
         self.runs.insert(slot.run.key, slot);

@@ -1,21 +1,22 @@
 //! Runs within a turn.
 
-use std::sync::Arc;
-
 use jiff::SignedDuration;
 use serde_json::value::RawValue;
 
 use super::command::{NewRun, Refused};
-use super::{Book, Effect, Perform, Turn};
+use super::facts::RunFacts;
+use super::writes::ApprovalWrite;
+use super::{Book, Effect, Turn};
 use crate::ids::{NodeId, RunId, RunKey, ScheduleId};
 use crate::ledger::{Entry, Outcome};
-use crate::run::{self, AttemptEnd, Input, Position, Run, RunError, RunStatus, TriggeredBy};
+use crate::run::{
+    self, AttemptEnd, Decision, Input, Parent, Performer, Position, Run, RunError, RunStatus,
+    TriggeredBy,
+};
 use crate::schedule::{
     DEFAULT_TIMEOUT_SECONDS, Numbered, Override, OverrideAction, Schedule, Start,
 };
 
-/// A run that nobody gave a limit.
-const LONGEST_UNLIMITED: SignedDuration = SignedDuration::from_hours(24);
 /// Attempts of a dead node that are taken over in one transaction.
 const TAKEN_OVER: usize = 1_000;
 
@@ -31,13 +32,8 @@ impl<B: Book> Turn<'_, B> {
     }
 
     pub(super) fn wake_run(&mut self, key: RunKey) -> Result<(), B::Error> {
-        let _ = self.decide_run(key, Input::Wake(self.with_a_place()))?;
+        let _ = self.decide_run(key, Input::Wake)?;
         Ok(())
-    }
-
-    /// This node, if it has a free place.
-    pub(super) fn with_a_place(&self) -> Option<NodeId> {
-        (self.places.free > 0).then_some(self.node)
     }
 
     /// Another life of a node is over: what it was doing is taken over.
@@ -51,11 +47,13 @@ impl<B: Book> Turn<'_, B> {
         }
         for key in owned {
             self.load_run(key)?;
-            // It may have ended or been taken over in this very turn.
-            let owner = self.runs.get(&key).and_then(|slot| slot.run.position.owner);
-            if owner == Some(node) {
-                let _ = self.decide_run(key, Input::OwnerGone(self.with_a_place()))?;
-                self.writes.taken_over += 1;
+            // Some may have ended or been taken over in this very turn.
+            let Some(slot) = self.runs.get(&key) else { continue };
+            let active = slot.run.position.active.iter();
+            let lost = active.filter(|active| active.owner() == Some(node)).count();
+            if lost > 0 {
+                let _ = self.decide_run(key, Input::OwnerGone(node))?;
+                self.writes.taken_over += lost as u64;
             }
         }
         Ok(())
@@ -67,25 +65,26 @@ impl<B: Book> Turn<'_, B> {
         for key in self.book.owned_by(self.node, usize::MAX)? {
             self.load_run(key)?;
             let Some(slot) = self.runs.get(&key) else { continue };
-            let run = &slot.run;
-            if run.position.ending.is_some() {
-                // Telling it twice to end does no harm.
-                self.effects.push(Effect::Cancel { run: key, token: run.position.token });
-            }
-            let is_lost = run.position.owner == Some(self.node)
-                && !performed.contains(&(key, run.position.token))
-                && run.position.ending.is_none()
-                && !self.effects.iter().any(|effect| effect.run() == key);
-            if !is_lost {
-                continue;
-            }
-            let (workflow, version, step) = (run.workflow, run.version, run.position.step);
-            if let Some(definition) = self.definition(workflow, version)?
-                && let Some(slot) = self.runs.get(&key)
-            {
-                let effect = perform(&slot.run, definition, step);
-                self.effects.push(effect);
-                self.places.free = self.places.free.saturating_sub(1);
+            let is_ending = slot.run.position.ending.is_some();
+            let own = |active: &&run::Active| active.owner() == Some(self.node);
+            let own: Vec<(run::Part, u32)> = slot
+                .run
+                .position
+                .active
+                .iter()
+                .filter(own)
+                .filter_map(|active| Some((active.part(), active.doing.token()?)))
+                .collect();
+            for (part, token) in own {
+                let is_known = performed.contains(&(key, token))
+                    || self.effects.iter().any(|effect| effect.is_of(key, token));
+                if is_ending {
+                    // Telling it twice to end does no harm.
+                    self.effects.push(Effect::Cancel { run: key, token });
+                } else if !is_known {
+                    self.hand_out(key, part, token)?;
+                    self.places.free = self.places.free.saturating_sub(1);
+                }
             }
         }
         Ok(())
@@ -126,7 +125,7 @@ impl<B: Book> Turn<'_, B> {
             slot.workflow.active += 1;
             slot.is_changed = true;
         }
-        let _ = self.decide_run(key, Input::Begin(self.node))?;
+        let _ = self.decide_run(key, Input::Begin)?;
         if let Some(schedule) = self.runs.get(&key).and_then(|slot| slot.run.schedule) {
             self.load_schedule(schedule)?;
         }
@@ -223,11 +222,14 @@ impl<B: Book> Turn<'_, B> {
             created_at: self.moment.now,
             started_at: None,
             ended_at: None,
-            timeout: schedule.declared.timeout(),
+            timeout: Some(schedule.declared.timeout()),
             input: input_of_schedule(schedule, start, payload),
             output: None,
             error: None,
             retry_of: None,
+            parent: None,
+            overdue: false,
+            lacks_place: false,
             position: Position::default(),
         };
         let unlimited = schedule.declared.timeout_seconds.is_none();
@@ -236,10 +238,11 @@ impl<B: Book> Turn<'_, B> {
             return Ok(());
         };
         run.version = live;
-        if unlimited && let Some(definition) = self.definition(workflow_id, live)? {
-            run.timeout = definition
-                .timeout
-                .unwrap_or(SignedDuration::from_secs(DEFAULT_TIMEOUT_SECONDS as i64));
+        if let Some(definition) = self.definition(workflow_id, live)? {
+            if unlimited {
+                run.timeout = definition.timeout.or_else(|| default_timeout(&definition));
+            }
+            run::watch_new_run(&mut run, &definition, self.rules);
         }
         let key = run.key;
         self.keep_run(run, true);
@@ -266,19 +269,14 @@ impl<B: Book> Turn<'_, B> {
         live: u32,
         origin: Origin,
     ) -> Result<RunKey, B::Error> {
-        let key = self.book.new_run_key();
         let definition = self.definition(workflow, live)?;
-        let timeout = definition.and_then(|definition| definition.timeout);
-        let (triggered_by, retry_of, schedule, input, step) = match origin {
-            Origin::ByHand => {
-                let input = input_by_hand(new);
-                (TriggeredBy::Manual, None, None, input, 0)
-            }
-            Origin::Retry { of, schedule, input, step } => {
-                (TriggeredBy::Retry, Some(of), schedule, input, step)
-            }
+        let timeout = definition.as_ref().and_then(|definition| definition.timeout);
+        let Origin { key, triggered_by, retry_of, schedule, input, parent, position } = origin;
+        let key = match key {
+            Some(key) => key,
+            None => self.book.new_run_key(),
         };
-        let run = Run {
+        let mut run = Run {
             key,
             id: RunId::Other(new.id),
             workflow,
@@ -292,15 +290,21 @@ impl<B: Book> Turn<'_, B> {
             created_at: self.moment.now,
             started_at: None,
             ended_at: None,
-            timeout: timeout.unwrap_or(LONGEST_UNLIMITED),
-            input,
+            timeout,
+            input: input.unwrap_or_else(|| input_by_hand(new)),
             output: None,
             error: None,
             retry_of,
-            position: Position { step, ..Position::default() },
+            parent,
+            overdue: false,
+            lacks_place: false,
+            position,
         };
+        if let Some(definition) = definition {
+            run::watch_new_run(&mut run, &definition, self.rules);
+        }
         self.keep_run(run, true);
-        self.try_begin(key)?;
+        self.places.look = true;
         Ok(key)
     }
 
@@ -322,26 +326,57 @@ impl<B: Book> Turn<'_, B> {
         let Some(definition) = self.definition(workflow, version)? else { return Ok(Ok(())) };
         let Some(slot) = self.runs.get_mut(&key) else { return Ok(Ok(())) };
         let had_ended = slot.run.status.has_ended();
-        let decision = match run::decide(&mut slot.run, &definition, input, self.moment.now) {
+        let (now, node) = (self.moment.now, self.node);
+        let mut facts = RunFacts { book: self.book, run: key, records: &slot.records };
+        let performer = Performer { node, free: &mut self.places.free };
+        let decided =
+            run::decide(&mut slot.run, &definition, self.rules, input, now, performer, &mut facts)?;
+        let mut decision = match decided {
             Ok(decision) => decision,
             Err(refusal) => return Ok(Err(refusal)),
         };
         slot.is_changed = true;
-        if let Some(step) = decision.perform {
-            let effect = perform(&slot.run, definition, step);
-            self.effects.push(effect);
-            self.places.free = self.places.free.saturating_sub(1);
-        }
-        if let Some(token) = decision.cancel {
-            self.effects.push(Effect::Cancel { run: key, token });
-        }
+        slot.records.append(&mut decision.records);
         self.places.look |= slot.run.is_ready();
         let has_ended = slot.run.status.has_ended() && !had_ended;
-        self.writes.steps.extend(decision.step.map(|step| (key, step)));
+        let retryable = decision.retryable;
+        self.follow(key, decision)?;
         if has_ended {
-            self.run_has_ended(key, decision.retryable)?;
+            self.run_has_ended(key, retryable)?;
         }
         Ok(Ok(()))
+    }
+
+    /// What a decision asks for outside of the run itself.
+    fn follow(&mut self, key: RunKey, decision: Decision) -> Result<(), B::Error> {
+        for (part, token) in decision.perform {
+            self.hand_out(key, part, token)?;
+        }
+        for token in decision.cancel {
+            self.effects.push(Effect::Cancel { run: key, token });
+        }
+        let queueing = decision.queueing.into_iter().map(|queueing| (key, queueing));
+        self.writes.queueing.extend(queueing);
+        let asked = decision.approvals.into_iter();
+        let asked = asked.map(|approval| ApprovalWrite::Ask(key, self.moment.now, approval));
+        self.writes.approvals.extend(asked);
+        let withdrawn = decision.withdrawn.into_iter();
+        let withdrawn = withdrawn.map(|step| ApprovalWrite::Withdraw(key, step));
+        self.writes.approvals.extend(withdrawn);
+        if let Some(token) = decision.claimed {
+            self.claimed.push((key, token));
+        }
+        self.is_told_to_end = decision.is_ending;
+        for child in decision.children {
+            self.create_child(key, child)?;
+        }
+        for (child, why) in decision.cancel_runs {
+            let _ = self.cancel_run(child, why)?;
+        }
+        for alert in decision.alerts {
+            self.alert(key, alert)?;
+        }
+        Ok(())
     }
 
     /// Gives back the run's place in its workflow, and settles its schedule.
@@ -365,6 +400,7 @@ impl<B: Book> Turn<'_, B> {
                 slot.is_changed = true;
             }
         }
+        self.tell_parent(key)?;
         if let Some(schedule) = schedule {
             let error = error.as_deref();
             let input = crate::schedule::Input::RunEnded { run: key, ending, error, retryable };
@@ -376,9 +412,36 @@ impl<B: Book> Turn<'_, B> {
 }
 
 /// Where a run comes from that no schedule asked for.
-pub(super) enum Origin {
-    ByHand,
-    Retry { of: RunId, schedule: Option<ScheduleId>, input: Box<RawValue>, step: u32 },
+pub(super) struct Origin {
+    pub(super) key: Option<RunKey>,
+    pub(super) triggered_by: TriggeredBy,
+    pub(super) retry_of: Option<RunId>,
+    pub(super) schedule: Option<ScheduleId>,
+    /// What it works on, if that is not the payload alone.
+    pub(super) input: Option<Box<RawValue>>,
+    pub(super) parent: Option<Parent>,
+    pub(super) position: Position,
+}
+
+impl Origin {
+    /// Someone, or something, asks for it.
+    pub(super) fn of(triggered_by: TriggeredBy) -> Origin {
+        Origin {
+            key: None,
+            triggered_by,
+            retry_of: None,
+            schedule: None,
+            input: None,
+            parent: None,
+            position: Position::default(),
+        }
+    }
+}
+
+/// How long a run may take that nobody gave a limit: what only waits may wait for as long as it says.
+fn default_timeout(definition: &crate::definition::Definition) -> Option<SignedDuration> {
+    let waits = definition.steps.iter().any(|step| step.action.may_wait());
+    (!waits).then_some(SignedDuration::from_secs(DEFAULT_TIMEOUT_SECONDS as i64))
 }
 
 fn said(error: &RunError) -> String {
@@ -386,21 +449,6 @@ fn said(error: &RunError) -> String {
         Some(step) => format!("step {step}: {}", error.message),
         None => error.message.clone(),
     }
-}
-
-fn perform(run: &Run, definition: Arc<crate::definition::Definition>, step: u32) -> Effect {
-    let first = run.position.token == 1;
-    Effect::Perform(Box::new(Perform {
-        run: run.key,
-        run_id: run.id.clone(),
-        definition,
-        step,
-        token: run.position.token,
-        input: run.input.get().into(),
-        due: run
-            .effective
-            .filter(|_| first && matches!(run.id, RunId::Occurrence { retry: 0, .. })),
-    }))
 }
 
 fn run_id(id: ScheduleId, start: &Start, by_hand: Option<&NewRun>) -> RunId {

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::book::Workflow;
-use crate::definition::{Action, Definition};
+use crate::definition::{Action, DeadlineEnd, Definition, Step};
+use crate::expression::{ExpressionError, Scope};
 use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::{Entry, Outcome};
-use crate::run::{Run, RunStatus, StepRecord};
+use crate::run::{
+    Alert, Approval, Part, Queueing, Run, RunStatus, StepRecord, UNDOING, WHOLE, action_of,
+};
 use crate::schedule::{Override, Schedule, Status};
 
 /// What a turn changes.
@@ -18,7 +21,7 @@ pub struct Writes {
     pub schedules: Vec<ScheduleWrite>,
     /// Runs, each once.
     pub runs: Vec<RunWrite>,
-    /// What became of steps, in place of the row of the same run and step.
+    /// What became of steps, in place of the row of the same run, step and item.
     pub steps: Vec<(RunKey, StepRecord)>,
     /// Ledger rows, in place of the row with the same schedule and number.
     pub ledger: Vec<Entry>,
@@ -28,10 +31,42 @@ pub struct Writes {
     pub revisions: Vec<Revision>,
     /// Overrides: put, or taken away.
     pub overrides: Vec<OverrideWrite>,
+    /// What workers find, and do not find any more, in the order in which it was decided.
+    pub queueing: Vec<(RunKey, Queueing)>,
+    /// What people are asked, and are not asked any more.
+    pub approvals: Vec<ApprovalWrite>,
+    /// What deadlines have brought about.
+    pub alerts: Vec<AlertWrite>,
     /// Nodes whose attempts are all taken over.
     pub nodes_gone: Vec<NodeId>,
     /// How many attempts of dead nodes were taken over.
     pub taken_over: u64,
+}
+
+/// A change of what people are asked.
+#[derive(Debug)]
+pub enum ApprovalWrite {
+    /// By this run, since then.
+    Ask(RunKey, Timestamp, Approval),
+    /// By this run's step, not any more.
+    Withdraw(RunKey, u32),
+}
+
+/// What a deadline has brought about.
+#[derive(Debug)]
+pub struct AlertWrite {
+    /// Of which run.
+    pub run: RunKey,
+    /// What.
+    pub alert: Alert,
+    /// When it happened.
+    pub at: Timestamp,
+    /// What became of the run or step.
+    pub end: Option<DeadlineEnd>,
+    /// The runs that were started to tell people, and as the deadline says.
+    pub started: Vec<RunKey>,
+    /// Why nothing could be started.
+    pub refused: Option<String>,
 }
 
 /// A change of a schedule.
@@ -103,6 +138,8 @@ pub enum OverrideWrite {
 pub enum Effect {
     /// Perform an attempt.
     Perform(Box<Perform>),
+    /// A worker has taken an attempt: it is told what to do.
+    Claimed(Box<Perform>),
     /// Tell an attempt to end.
     Cancel {
         /// Of which run.
@@ -113,11 +150,13 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Whose attempt it is about.
-    pub fn run(&self) -> RunKey {
+    /// Whether it is about this attempt.
+    pub fn is_of(&self, of: RunKey, attempt: u32) -> bool {
         match self {
-            Effect::Perform(perform) => perform.run,
-            Effect::Cancel { run, .. } => *run,
+            Effect::Perform(perform) | Effect::Claimed(perform) => {
+                perform.run == of && perform.token == attempt
+            }
+            Effect::Cancel { run, token } => *run == of && *token == attempt,
         }
     }
 }
@@ -131,25 +170,48 @@ pub struct Perform {
     pub run_id: RunId,
     /// The definition.
     pub definition: Arc<Definition>,
-    /// The step's place in it.
-    pub step: u32,
+    /// The step, its item, or what undoes it.
+    pub part: Part,
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
     /// The attempt's token, to be given with the report.
     pub token: u32,
     /// The run's input, JSON.
     pub input: Arc<str>,
+    /// What templates are filled in with, if there are any.
+    pub scope: Option<Result<Box<Scope>, ExpressionError>>,
     /// When the occurrence was due, if the run is born from one and this is its first attempt.
     pub due: Option<Timestamp>,
 }
 
 impl Perform {
-    /// What to do.
-    pub fn action(&self) -> &Action {
-        &self.definition.steps[self.step as usize].action
+    /// The step it is of.
+    pub fn step(&self) -> &Step {
+        &self.definition.steps[self.part.step as usize]
     }
 
-    /// `{run}/{step}`: the same for every attempt.
+    /// What to do.
+    pub fn action(&self) -> &Action {
+        action_of(&self.definition, self.part).unwrap_or(&self.step().action)
+    }
+
+    /// How long it may take.
+    pub fn timeout(&self) -> Option<jiff::SignedDuration> {
+        let step = self.step();
+        match (&step.compensation, self.part.item) {
+            (Some(undoing), UNDOING) => undoing.timeout,
+            _ => step.timeout,
+        }
+    }
+
+    /// `{run}/{step}`, with what else there is to tell it from others: the same for every attempt.
     pub fn idempotency_key(&self) -> String {
-        format!("{}/{}", self.run_id, self.definition.steps[self.step as usize].id)
+        let (run, step) = (&self.run_id, &self.step().id);
+        match self.part.item {
+            WHOLE => format!("{run}/{step}"),
+            UNDOING => format!("{run}/{step}/undo"),
+            item => format!("{run}/{step}/{item}"),
+        }
     }
 }
 
@@ -184,6 +246,13 @@ pub enum Notice {
         id: ScheduleId,
         /// Where it stands; nothing if it is gone.
         status: Option<Status>,
+    },
+    /// The instant of a deadline has come.
+    Deadline {
+        /// Of which run.
+        run: RunId,
+        /// When the deadline is.
+        due: Timestamp,
     },
     /// A workflow was changed.
     Workflow {

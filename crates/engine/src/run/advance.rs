@@ -1,0 +1,204 @@
+//! What follows from a change, until nothing more can begin.
+
+use super::decide::Decider;
+use super::input::Facts;
+use super::position::{Active, Doing, StepState, WHOLE};
+use super::start::action_of;
+use super::{Ending, RunStatus};
+use crate::definition::Action;
+
+impl<F: Facts> Decider<'_, F> {
+    /// Begins what can begin, ends the run if nothing can, and says where it stands.
+    pub(super) fn advance(&mut self) -> Result<(), F::Error> {
+        if self.run.status.has_ended() || self.run.started_at.is_none() {
+            return Ok(());
+        }
+        loop {
+            while let Some(step) = self.agenda.pop_first() {
+                self.look_at(step)?;
+            }
+            if !self.start_one()? {
+                break;
+            }
+        }
+        if self.run.position.active.is_empty() && !self.run.status.has_ended() {
+            match self.is_ending() {
+                true => self.nothing_goes_on()?,
+                false => self.succeed()?,
+            }
+        }
+        if !self.run.status.has_ended() {
+            self.set_status();
+        }
+        Ok(())
+    }
+
+    pub(super) fn state(&self, step: u32) -> StepState {
+        self.run.position.states.of(step)
+    }
+
+    pub(super) fn set_state(&mut self, step: u32, state: StepState) {
+        self.run.position.states.set(step, state);
+        if state.has_ended() {
+            self.agenda.extend(self.graph.dependents(step));
+        }
+    }
+
+    /// Whether a step can begin, or is passed over.
+    fn look_at(&mut self, step: u32) -> Result<(), F::Error> {
+        if self.state(step) != StepState::Pending || self.is_ending() {
+            return Ok(());
+        }
+        let is_jumped_to = self.run.position.jumped_to == Some(step);
+        if !is_jumped_to {
+            if self.graph.is_handler(step) {
+                return Ok(());
+            }
+            let depends = self.graph.dependencies(step);
+            if depends.iter().any(|on| !self.state(*on).has_ended()) {
+                return Ok(());
+            }
+            if !depends.is_empty() && depends.iter().all(|on| self.is_dead_end(*on, step)) {
+                self.pass_over(step, StepState::Bypassed, self.why_bypassed(step));
+                return Ok(());
+            }
+        } else {
+            self.run.position.jumped_to = None;
+        }
+        match self.condition_holds(step)? {
+            Ok(true) => self.enable(step),
+            Ok(false) => {
+                let reason = self.why_skipped(step);
+                self.pass_over(step, StepState::Skipped, reason);
+                Ok(())
+            }
+            Err(error) => {
+                self.enable(step)?;
+                match self.place_of_part(step, WHOLE) {
+                    Some(at) => self.failed(at, error, false, None),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn why_skipped(&self, step: u32) -> String {
+        let condition = self.step(step).and_then(|step| step.condition.as_deref());
+        format!("its condition does not hold: {}", condition.unwrap_or_default())
+    }
+
+    /// Whether nothing leads from one step to the other.
+    fn is_dead_end(&self, from: u32, to: u32) -> bool {
+        self.state(from).leads_nowhere() || self.is_route_not_taken(from, to)
+    }
+
+    fn enable(&mut self, step: u32) -> Result<(), F::Error> {
+        self.set_state(step, StepState::Active);
+        self.run.position.active.push(Active {
+            step,
+            item: WHOLE,
+            attempt: 0,
+            enabled_at: self.now,
+            doing: Doing::Ready,
+        });
+        self.watch_enabled_step(step);
+        Ok(())
+    }
+
+    pub(super) fn place_of_part(&self, step: u32, item: i32) -> Option<usize> {
+        let active = &self.run.position.active;
+        active.iter().position(|active| active.step == step && active.item == item)
+    }
+
+    /// Starts the first part that can be started; whether there was one.
+    fn start_one(&mut self) -> Result<bool, F::Error> {
+        if self.run.status.has_ended() || self.is_stopping() {
+            return Ok(false);
+        }
+        let found = (0..self.run.position.active.len()).find(|at| self.can_start(*at));
+        let Some(at) = found else { return Ok(false) };
+        self.start(at)?;
+        Ok(true)
+    }
+
+    pub(super) fn can_start(&self, at: usize) -> bool {
+        let active = &self.run.position.active[at];
+        if active.doing != Doing::Ready {
+            return false;
+        }
+        match action_of(self.definition, active.part()) {
+            Some(action) if is_performed_here(action) => {
+                *self.performer.free > 0 && !self.is_at_its_limit()
+            }
+            Some(action) if takes_a_share(action) => !self.is_at_its_limit(),
+            _ => true,
+        }
+    }
+
+    /// Whether as many steps are performed as the definition allows.
+    fn is_at_its_limit(&self) -> bool {
+        let Some(limit) = self.definition.max_concurrent_steps else { return false };
+        let is_performed =
+            |doing: &Doing| doing.is_performed() || matches!(doing, Doing::Queued { .. });
+        let going_on = self.run.position.active.iter().filter(|a| is_performed(&a.doing)).count();
+        going_on >= limit as usize
+    }
+
+    /// Whether something could begin if there were a place.
+    fn lacks_place(&self) -> bool {
+        let lacks = |active: &Active| {
+            active.doing == Doing::Ready
+                && action_of(self.definition, active.part()).is_some_and(is_performed_here)
+        };
+        !self.is_stopping() && !self.is_at_its_limit() && self.run.position.active.iter().any(lacks)
+    }
+
+    fn set_status(&mut self) {
+        let going_on =
+            |doing: &Doing| matches!(doing, Doing::Performed { .. } | Doing::Claimed { .. });
+        self.run.status = if self.run.position.active.iter().any(|active| going_on(&active.doing)) {
+            RunStatus::Running
+        } else if self.run.position.is_unknown() {
+            RunStatus::Suspended
+        } else {
+            RunStatus::Waiting
+        };
+        self.run.lacks_place = self.lacks_place();
+    }
+
+    /// Everything has ended, and well.
+    fn succeed(&mut self) -> Result<(), F::Error> {
+        let unreached: Vec<u32> = self
+            .run
+            .position
+            .states
+            .iter()
+            .filter(|(_, state)| *state == StepState::Pending)
+            .map(|(step, _)| step)
+            .collect();
+        for step in unreached {
+            self.pass_over(step, StepState::Bypassed, "nothing has led to it".to_owned());
+        }
+        self.agenda.clear();
+        match self.outputs()? {
+            Ok(Some(output)) => self.run.output = Some(output),
+            Ok(None) => {}
+            Err(error) => {
+                self.end_from_outside(Ending::Failed, error, false);
+                return self.nothing_goes_on();
+            }
+        }
+        self.end(Ending::Succeeded, None, false);
+        Ok(())
+    }
+}
+
+/// Whether a node performs it, in one of its places.
+pub(super) fn is_performed_here(action: &Action) -> bool {
+    matches!(action, Action::Noop | Action::Http(_) | Action::Exec(_) | Action::Notification(_))
+}
+
+/// Whether it counts where a definition limits how many steps are performed at a time.
+fn takes_a_share(action: &Action) -> bool {
+    matches!(action, Action::Worker(_) | Action::AgentTask(_) | Action::SubProcess(_))
+}

@@ -1,0 +1,198 @@
+//! How a run that does not succeed comes to rest: what is going on is told to end, what was done is undone, and
+//! then it has ended.
+
+use serde_json::value::RawValue;
+
+use super::decide::Decider;
+use super::input::{AttemptEnd, Facts};
+use super::position::{Active, Doing, StepState, UNDOING, WHOLE};
+use super::{BeingEnded, CANCEL_LIMIT, Ending, RunError, StepStatus};
+use crate::ids::NodeId;
+
+impl<F: Facts> Decider<'_, F> {
+    pub(super) fn is_ending(&self) -> bool {
+        self.run.position.ending.is_some()
+    }
+
+    /// Whether those who perform something are still being waited for.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.run.position.ending.as_ref().is_some_and(|ending| ending.until.is_some())
+    }
+
+    /// The run is to end this way. Whoever performs something is told; what only waits, ends at once.
+    pub(super) fn end_from_outside(&mut self, ending: Ending, error: RunError, retryable: bool) {
+        if self.run.started_at.is_none() {
+            return self.end(ending, Some(error), retryable);
+        }
+        self.agenda.clear();
+        let mut at = 0;
+        while let Some(active) = self.run.position.active.get(at) {
+            match &active.doing {
+                Doing::Performed { token, .. } => self.decision.cancel.push(*token),
+                // It hears of it with its next heartbeat.
+                Doing::Claimed { .. } => {}
+                Doing::Child { run, .. } => {
+                    self.decision.cancel_runs.push((*run, error.message.clone()));
+                }
+                _ => {
+                    let active = self.remove(at);
+                    self.let_go(&active, &error);
+                    continue;
+                }
+            }
+            at += 1;
+        }
+        // Nobody is waited for if nobody performs anything: what was done is undone at once.
+        let waits = !self.run.position.active.is_empty();
+        let until = self.now.checked_add(CANCEL_LIMIT).unwrap_or(self.now);
+        let until = waits.then_some(until);
+        let error = Some(error);
+        self.run.position.ending = Some(BeingEnded { ending, error, retryable, until });
+        self.run.position.watches.clear();
+    }
+
+    /// Something that nobody performed does not come to its end.
+    fn let_go(&mut self, active: &Active, error: &RunError) {
+        let has_begun = active.attempt > 0 || active.doing.since().is_some();
+        if has_begun {
+            let mut error = error.clone();
+            error.step = self.step(active.step).map(|step| step.id.clone());
+            self.record(active, StepStatus::Cancelled, None, Some(error));
+        }
+        if active.item == WHOLE {
+            self.run.position.states.set(active.step, StepState::Cancelled);
+        }
+    }
+
+    /// An attempt of a run that was told to end has ended, however it did.
+    pub(super) fn ended_from_outside(&mut self, at: usize, end: AttemptEnd) {
+        let active = self.remove(at);
+        let (succeeded, output) = match end {
+            AttemptEnd::Succeeded { output } => (true, Some(output)),
+            AttemptEnd::Failed { output, .. } => (false, output),
+            AttemptEnd::Cancelled { .. } => (false, None),
+        };
+        self.stopped(&active, succeeded, output);
+    }
+
+    /// What was done all the same has to be undone too.
+    pub(super) fn stopped(
+        &mut self,
+        active: &Active,
+        succeeded: bool,
+        output: Option<Box<RawValue>>,
+    ) {
+        let has_undoing = self.step(active.step).is_some_and(|step| step.compensation.is_some());
+        if succeeded && has_undoing && active.item == WHOLE {
+            self.record(active, StepStatus::Completed, output, None);
+            self.run.position.to_undo.push(active.step);
+            self.run.position.states.set(active.step, StepState::Completed);
+            return;
+        }
+        let mut error = self.run.position.ending.as_ref().and_then(|ending| ending.error.clone());
+        if let Some(error) = &mut error {
+            error.step = self.step(active.step).map(|step| step.id.clone());
+        }
+        self.record(active, StepStatus::Cancelled, output, error);
+        if active.item == WHOLE {
+            self.run.position.states.set(active.step, StepState::Cancelled);
+        }
+    }
+
+    /// Those who have not answered until now are not waited for any more. Their reports will be refused.
+    pub(super) fn stop_waiting(&mut self) {
+        while !self.run.position.active.is_empty() {
+            let active = self.remove(0);
+            self.stopped(&active, false, None);
+        }
+    }
+
+    /// An attempt says by itself that it was told to end, though the run was not.
+    pub(super) fn ended_itself(&mut self, at: usize, message: String) {
+        let active = self.remove(at);
+        let error = self.error(active.step, "cancelled", message);
+        self.record(&active, StepStatus::Cancelled, None, Some(error.clone()));
+        if active.item == UNDOING {
+            return;
+        }
+        if active.item == WHOLE {
+            self.unwatch(active.step);
+            self.run.position.states.set(active.step, StepState::Cancelled);
+        }
+        self.end_from_outside(Ending::Cancelled, error, false);
+    }
+
+    /// Nothing goes on in a run that is ending: the step that was done last is undone next, and then it ends.
+    pub(super) fn nothing_goes_on(&mut self) -> Result<(), F::Error> {
+        loop {
+            if let Some(ending) = &mut self.run.position.ending {
+                ending.until = None;
+            }
+            let Some(step) = self.run.position.to_undo.pop() else { break };
+            self.run.position.active.push(Active {
+                step,
+                item: UNDOING,
+                attempt: 0,
+                enabled_at: self.now,
+                doing: Doing::Ready,
+            });
+            let at = self.run.position.active.len() - 1;
+            if self.can_start(at) {
+                self.start(at)?;
+            }
+            if !self.run.position.active.is_empty() {
+                return Ok(());
+            }
+        }
+        let Some(BeingEnded { ending, error, retryable, .. }) = self.run.position.ending.take()
+        else {
+            return Ok(());
+        };
+        self.end(ending, error, retryable);
+        Ok(())
+    }
+
+    pub(super) fn end(&mut self, ending: Ending, error: Option<RunError>, retryable: bool) {
+        let pending = self.run.position.states.iter();
+        let pending = pending.filter(|(_, state)| *state == StepState::Pending);
+        for step in pending.map(|(step, _)| step).collect::<Vec<u32>>() {
+            self.run.position.states.set(step, StepState::Cancelled);
+        }
+        self.agenda.clear();
+        self.run.status = ending.status();
+        self.run.ended_at = Some(self.now);
+        self.run.error = error;
+        self.run.lacks_place = false;
+        self.run.position.ending = None;
+        self.run.position.watches.clear();
+        self.decision.retryable = retryable;
+    }
+
+    /// Attempts that nobody performs any more: tried again if that does no harm.
+    pub(super) fn owner_gone(&mut self, gone: NodeId) {
+        let is_lost = |active: &Active| active.owner() == Some(gone);
+        while let Some(at) = self.run.position.active.iter().position(is_lost) {
+            self.lost(at, "the node that performed this step is gone");
+        }
+    }
+
+    /// Whoever performed it is gone.
+    pub(super) fn lost(&mut self, at: usize, how: &str) {
+        if self.is_stopping() {
+            let active = self.remove(at);
+            return self.stopped(&active, false, None);
+        }
+        let active = &self.run.position.active[at];
+        let step = active.step;
+        if active.item == UNDOING || self.step(step).is_none_or(|step| step.idempotent) {
+            let active = &mut self.run.position.active[at];
+            // The lost attempt is no failure of the step.
+            active.attempt = active.attempt.saturating_sub(1);
+            active.doing = Doing::Ready;
+            return;
+        }
+        let message = format!("{how}, and the step must not be repeated");
+        self.run.error = Some(self.error(step, "unknown_outcome", message));
+        self.run.position.active[at].doing = Doing::Unknown { since: self.now };
+    }
+}

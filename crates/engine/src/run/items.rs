@@ -1,0 +1,139 @@
+//! The same over a list: items begin as far as they may, and the step ends with the last of them.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::decide::Decider;
+use super::input::{Facts, Part};
+use super::position::{Active, Doing, WHOLE};
+use super::{RunError, StepStatus};
+use crate::definition::{Action, ForEach, limits};
+
+impl<F: Facts> Decider<'_, F> {
+    pub(super) fn start_items(&mut self, at: usize, each: &ForEach) -> Result<(), F::Error> {
+        let step = self.run.position.active[at].step;
+        self.run.position.active[at].attempt += 1;
+        let items = match self.items(step, each)? {
+            Ok(items) => items,
+            Err(error) => return self.failed(at, error, false, None),
+        };
+        self.watch_started_step(step);
+        let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        self.run.position.active[at].doing =
+            Doing::Items { since: self.now, count, begun: 0, ended: 0 };
+        self.begin_items(step)
+    }
+
+    /// The list, as it is now: what it is made from does not change any more.
+    fn items(
+        &mut self,
+        step: u32,
+        each: &ForEach,
+    ) -> Result<Result<Vec<Value>, RunError>, F::Error> {
+        let found =
+            self.with_scope(step, None, |scope| crate::expression::value(&each.items, scope))?;
+        let error = |message: String| self.error(step, "items", message);
+        Ok(match found {
+            Err(error) => Err(error),
+            Ok(Value::Array(items)) if items.len() > limits::ITEMS => {
+                let count = items.len();
+                Err(error(format!(
+                    "the list has {count} items, at most {} are done",
+                    limits::ITEMS
+                )))
+            }
+            Ok(Value::Array(items)) => Ok(items),
+            Ok(_) => Err(error("items is not a list".to_owned())),
+        })
+    }
+
+    /// The item that a part is about.
+    pub(super) fn item_of(&mut self, part: Part) -> Result<Option<(Value, u32)>, F::Error> {
+        if part.item <= WHOLE {
+            return Ok(None);
+        }
+        let definition = self.definition;
+        let step = definition.steps.get(part.step as usize);
+        let Some(Action::ForEach(each)) = step.map(|step| &step.action) else { return Ok(None) };
+        let index = part.item.unsigned_abs() - 1;
+        let items = self.items(part.step, each)?.unwrap_or_default();
+        Ok(items.into_iter().nth(index as usize).map(|item| (item, index)))
+    }
+
+    fn begin_items(&mut self, step: u32) -> Result<(), F::Error> {
+        let limit = match self.step(step).map(|step| &step.action) {
+            Some(Action::ForEach(each)) => each.max_parallel.unwrap_or(u32::MAX),
+            _ => 0,
+        };
+        let Some(at) = self.place_of_part(step, WHOLE) else { return Ok(()) };
+        let Doing::Items { count, begun, ended, .. } = self.run.position.active[at].doing else {
+            return Ok(());
+        };
+        if ended == count {
+            return self.items_done(at, count);
+        }
+        let further = count.min(ended.saturating_add(limit)).saturating_sub(begun);
+        for item in begun + 1..=begun + further {
+            self.run.position.active.push(Active {
+                step,
+                item: item.cast_signed(),
+                attempt: 0,
+                enabled_at: self.now,
+                doing: Doing::Ready,
+            });
+        }
+        if let Doing::Items { begun, .. } = &mut self.run.position.active[at].doing {
+            *begun += further;
+        }
+        Ok(())
+    }
+
+    /// One of them is done.
+    pub(super) fn item_ended(&mut self, step: u32) -> Result<(), F::Error> {
+        let Some(at) = self.place_of_part(step, WHOLE) else { return Ok(()) };
+        if let Doing::Items { ended, .. } = &mut self.run.position.active[at].doing {
+            *ended += 1;
+        }
+        self.begin_items(step)
+    }
+
+    /// All of them are done: the step's output is the list of theirs.
+    fn items_done(&mut self, at: usize, count: u32) -> Result<(), F::Error> {
+        let step = self.run.position.active[at].step;
+        let mut text = String::from("[");
+        for item in 1..=count.cast_signed() {
+            if item > 1 {
+                text.push(',');
+            }
+            let output = self.output_of(step, item)?;
+            text.push_str(output.as_deref().map_or("null", RawValue::get));
+        }
+        text.push(']');
+        let output = RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        self.succeeded(at, output)
+    }
+
+    /// One of them has failed for good, and with it the step. The others are given up.
+    pub(super) fn items_failed(&mut self, step: u32, error: RunError) -> Result<(), F::Error> {
+        let is_item = |active: &Active| active.step == step && active.item > WHOLE;
+        while let Some(at) = self.run.position.active.iter().position(is_item) {
+            self.abandon(at, StepStatus::Cancelled, None);
+        }
+        let Some(at) = self.place_of_part(step, WHOLE) else { return Ok(()) };
+        let active = self.remove(at);
+        self.step_failed(&active, error, false, None)
+    }
+
+    /// What came out of a part, also if it ended only now.
+    pub(super) fn output_of(
+        &mut self,
+        step: u32,
+        item: i32,
+    ) -> Result<Option<Box<RawValue>>, F::Error> {
+        let is_it = |record: &&super::StepRecord| record.step == step && record.item == item;
+        if let Some(record) = self.decision.records.iter().rev().find(is_it) {
+            return Ok(record.output.clone());
+        }
+        Ok(self.facts.record(step, item)?.and_then(|record| record.output))
+    }
+}

@@ -1,0 +1,124 @@
+//! When a stretch of time is over, and what a written time means, by a definition's zone and calendars.
+
+use calendar::{Calendar, Meaning, Zone};
+use jiff::civil::{DateTime, Time};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::definition::{Definition, Stretch};
+use crate::rules::Rules;
+
+/// What times are read with. Every failure says what is wrong, in words.
+#[derive(Clone, Copy)]
+pub(super) struct Moments<'a> {
+    pub(super) definition: &'a Definition,
+    pub(super) rules: &'a Rules,
+    /// What working time means, if something else than the definition's calendar.
+    pub(super) calendar: Option<&'a str>,
+}
+
+impl Moments<'_> {
+    fn zone(&self) -> Result<Zone, String> {
+        match &self.definition.timezone {
+            None => Ok(Zone::utc()),
+            Some(name) => self.rules.zones().get(name).map_err(|problem| problem.message),
+        }
+    }
+
+    fn calendar(&self) -> Result<Calendar, String> {
+        let id = self.calendar.or(self.definition.calendar.as_deref());
+        let Some(id) = id else { return Err("working time needs a calendar".to_owned()) };
+        let zone = self.definition.timezone.as_deref().unwrap_or("UTC");
+        let found = self.rules.find_calendar(id, zone, &self.definition.calendars);
+        found.ok_or_else(|| format!("there is no calendar {id}"))
+    }
+
+    /// `from` and so long; back, if `sign` is negative.
+    pub(super) fn after(
+        &self,
+        from: Timestamp,
+        stretch: Stretch,
+        sign: i32,
+    ) -> Result<Timestamp, String> {
+        let never = || "the calendar has not that much working time".to_owned();
+        match stretch {
+            Stretch::Elapsed(duration) => {
+                let end = from.checked_add(duration * sign);
+                end.map_err(|_| "that is too far away".to_owned())
+            }
+            Stretch::Working(duration) => {
+                self.calendar()?.add_time(from, duration * sign).ok_or_else(never)
+            }
+            Stretch::WorkingDays(days) => {
+                self.calendar()?.add_days(from, days * f64::from(sign)).ok_or_else(never)
+            }
+        }
+    }
+
+    /// When this share of a stretch from `from` is over.
+    pub(super) fn share(
+        &self,
+        from: Timestamp,
+        stretch: Stretch,
+        percent: f64,
+    ) -> Result<Timestamp, String> {
+        let of = |duration: SignedDuration| duration.mul_f64(percent / 100.0);
+        let part = match stretch {
+            Stretch::Elapsed(duration) => Stretch::Elapsed(of(duration)),
+            Stretch::Working(duration) => Stretch::Working(of(duration)),
+            Stretch::WorkingDays(days) => {
+                let day = self.calendar()?.seconds_per_day();
+                Stretch::Working(SignedDuration::from_secs(day).mul_f64(days * percent / 100.0))
+            }
+        };
+        self.after(from, part, 1)
+    }
+
+    /// The next time after `now` that the clock shows this.
+    pub(super) fn next_at(&self, now: Timestamp, time: Time) -> Result<Timestamp, String> {
+        let zone = self.zone()?;
+        let mut date = zone.wall(now).date();
+        for _ in 0..3 {
+            let instant = self.instant_of(&zone, date.to_datetime(time))?;
+            if instant > now {
+                return Ok(instant);
+            }
+            date = date.tomorrow().map_err(|_| "that is too far away".to_owned())?;
+        }
+        Err("that time does not come".to_owned())
+    }
+
+    /// What is not shown by the clock is as late as it would have been; what is shown twice is the first time.
+    fn instant_of(&self, zone: &Zone, wall: DateTime) -> Result<Timestamp, String> {
+        match zone.meaning(wall) {
+            Some(Meaning::Once(at) | Meaning::Fold { first: at, .. }) => Ok(at),
+            Some(Meaning::Gap { end, .. }) => Ok(end),
+            None => Err("that is too far away".to_owned()),
+        }
+    }
+
+    /// A time with its zone or offset, a local one, or one of a day.
+    pub(super) fn written(&self, text: &str, now: Timestamp) -> Result<Timestamp, String> {
+        let text = text.trim();
+        if let Ok(instant) = text.parse::<Timestamp>() {
+            return Ok(instant);
+        }
+        if let Ok(wall) = text.parse::<DateTime>() {
+            return self.instant_of(&self.zone()?, wall);
+        }
+        match text.parse::<Time>() {
+            Ok(time) => self.next_at(now, time),
+            Err(_) => Err(format!(
+                "{} is no time; write 2026-03-01T09:00:00+01:00, 2026-03-01T09:00 or 17:00",
+                crate::definition::cut(text)
+            )),
+        }
+    }
+
+    /// `now` and as long as the text says.
+    pub(super) fn written_delay(&self, text: &str, now: Timestamp) -> Result<Timestamp, String> {
+        let stretch: Stretch = text.parse().map_err(|problem: calendar::Problem| {
+            format!("{} is no duration: {problem}", crate::definition::cut(text))
+        })?;
+        self.after(now, stretch, 1)
+    }
+}

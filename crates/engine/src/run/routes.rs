@@ -1,0 +1,69 @@
+//! Gateways: which of the steps behind them run.
+
+use super::decide::Decider;
+use super::input::Facts;
+use super::start::raw;
+use crate::definition::{Action, Gateway, GatewayKind};
+
+impl<F: Facts> Decider<'_, F> {
+    /// Takes the routes whose conditions hold.
+    pub(super) fn route(&mut self, at: usize, gateway: &Gateway) -> Result<(), F::Error> {
+        let step = self.run.position.active[at].step;
+        self.run.position.active[at].attempt += 1;
+        let taken = self.with_scope(step, None, |scope| {
+            let mut taken = Vec::new();
+            for route in &gateway.routes {
+                let holds = match &route.condition {
+                    Some(condition) if gateway.kind != GatewayKind::Parallel => {
+                        crate::expression::holds(condition, scope)?
+                    }
+                    _ => true,
+                };
+                if holds {
+                    taken.push(route.target.as_str());
+                    if gateway.kind == GatewayKind::Exclusive {
+                        break;
+                    }
+                }
+            }
+            Ok(taken)
+        })?;
+        let mut taken = match taken {
+            Ok(taken) => taken,
+            Err(error) => return self.failed(at, error, false, None),
+        };
+        if taken.is_empty() {
+            taken.extend(gateway.default_route.as_deref());
+        }
+        if taken.is_empty() {
+            let message = "no route's condition holds, and there is no default_route";
+            let error = self.error(step, "no_route", message);
+            return self.failed(at, error, false, None);
+        }
+        let targets = taken.iter().filter_map(|target| self.graph.index(target));
+        let routes: Vec<(u32, u32)> = targets.map(|target| (step, target)).collect();
+        self.run.position.routes.extend(routes);
+        let output = raw(&serde_json::json!({ "routes": taken }));
+        self.succeeded(at, output)
+    }
+
+    /// Whether `gateway` could have led to `target`, and has not.
+    pub(super) fn is_route_not_taken(&self, gateway: u32, target: u32) -> bool {
+        let Some(Action::Gateway(routes)) = self.step(gateway).map(|step| &step.action) else {
+            return false;
+        };
+        let Some(id) = self.step(target).map(|step| step.id.as_str()) else { return false };
+        let leads = routes.routes.iter().any(|route| route.target == id)
+            || routes.default_route.as_deref() == Some(id);
+        leads && !self.run.position.routes.contains(&(gateway, target))
+    }
+
+    pub(super) fn why_bypassed(&self, step: u32) -> String {
+        let before = self.graph.dependencies(step);
+        let gateway = before.iter().find(|on| self.is_route_not_taken(**on, step));
+        match gateway.and_then(|gateway| self.step(*gateway)) {
+            Some(gateway) => format!("{} took another route", gateway.id),
+            None => "no route has led to what it depends on".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What expressions see of a run.
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::decide::Decider;
+use super::input::{Facts, Part};
+use super::position::WHOLE;
+use super::start::raw;
+use super::{Run, RunError, StepRecord};
+use crate::definition::Definition;
+use crate::expression::{self, ExpressionError, Scope};
+
+impl<F: Facts> Decider<'_, F> {
+    /// Whether a step's condition holds; one that cannot be told is an error of the step.
+    pub(super) fn condition_holds(
+        &mut self,
+        step: u32,
+    ) -> Result<Result<bool, RunError>, F::Error> {
+        let definition = self.definition;
+        let condition = definition.steps.get(step as usize).and_then(|s| s.condition.as_deref());
+        match condition {
+            None => Ok(Ok(true)),
+            Some(condition) => {
+                self.with_scope(step, None, |scope| expression::holds(condition, scope))
+            }
+        }
+    }
+
+    /// Evaluates something of a step. What goes wrong is an error of the step.
+    pub(super) fn with_scope<T>(
+        &mut self,
+        step: u32,
+        item: Option<(Value, u32)>,
+        evaluate: impl FnOnce(&Scope) -> Result<T, ExpressionError>,
+    ) -> Result<Result<T, RunError>, F::Error> {
+        let steps = self.graph.references(step);
+        let scope = self.scope(steps)?;
+        let evaluated = scope.and_then(|mut scope| {
+            if let Some((item, index)) = item {
+                scope.item(item, index as usize);
+            }
+            evaluate(&scope)
+        });
+        Ok(evaluated.map_err(|error| self.error(step, "expression", error.to_string())))
+    }
+
+    /// What the run gives, if the definition says so.
+    pub(super) fn outputs(&mut self) -> Result<Result<Option<Box<RawValue>>, RunError>, F::Error> {
+        let definition = self.definition;
+        if definition.outputs.is_empty() {
+            return Ok(Ok(None));
+        }
+        let scope = self.scope(self.graph.output_references())?;
+        let filled = scope.and_then(|scope| {
+            let mut filled = serde_json::Map::new();
+            for output in &definition.outputs {
+                filled.insert(output.name.clone(), expression::value(&output.source, &scope)?);
+            }
+            Ok(Some(raw(&Value::Object(filled))))
+        });
+        let wrong = |error: ExpressionError| RunError {
+            code: "output".to_owned(),
+            message: format!("an output cannot be told: {error}"),
+            step: None,
+        };
+        Ok(filled.map_err(wrong))
+    }
+
+    fn scope(&mut self, steps: &[u32]) -> Result<Result<Scope, ExpressionError>, F::Error> {
+        let mut records = Vec::new();
+        for step in steps {
+            let is_it = |record: &&StepRecord| record.step == *step && record.item == WHOLE;
+            let fresh = self.decision.records.iter().rev().find(is_it).cloned();
+            records.push((
+                *step,
+                match fresh {
+                    Some(record) => Some(record),
+                    None => self.facts.record(*step, WHOLE)?,
+                },
+            ));
+        }
+        Ok(build(self.run, self.definition, &records))
+    }
+}
+
+/// What the templates of a part are filled in with, if it has any.
+pub fn scope_of_part<F: Facts>(
+    run: &Run,
+    definition: &Definition,
+    part: Part,
+    facts: &mut F,
+) -> Result<Option<Result<Scope, ExpressionError>>, F::Error> {
+    if !definition.graph().has_templates(part.step) {
+        return Ok(None);
+    }
+    let mut records = Vec::new();
+    for step in definition.graph().references(part.step) {
+        records.push((*step, facts.record(*step, WHOLE)?));
+    }
+    Ok(Some(build(run, definition, &records).and_then(|mut scope| {
+        if part.item > WHOLE
+            && let Some(crate::definition::Action::ForEach(each)) =
+                definition.steps.get(part.step as usize).map(|step| &step.action)
+            && let Value::Array(items) = expression::value(&each.items, &scope)?
+        {
+            let index = (part.item - 1).unsigned_abs() as usize;
+            scope.item(items.into_iter().nth(index).unwrap_or_default(), index);
+        }
+        Ok(scope)
+    })))
+}
+
+fn build(
+    run: &Run,
+    definition: &Definition,
+    records: &[(u32, Option<StepRecord>)],
+) -> Result<Scope, ExpressionError> {
+    let mut scope = Scope::default();
+    scope.input(run.input.get())?;
+    for (step, record) in records {
+        let Some(id) = definition.steps.get(*step as usize).map(|step| step.id.as_str()) else {
+            continue;
+        };
+        let status = run.position.states.of(*step).status().name();
+        let output = record.as_ref().and_then(|record| record.output.as_deref());
+        let error = record.as_ref().and_then(|record| record.error.as_ref());
+        let error = error.map(|error| error.message.as_str());
+        scope.step(id, status, output.map(RawValue::get), error)?;
+    }
+    scope.run(json!({
+        "id": run.id.to_string(),
+        "created_at": run.created_at.to_string(),
+        "started_at": run.started_at.map(|at| at.to_string()),
+        "nominal_at": run.nominal.map(|at| at.to_string()),
+        "effective_at": run.effective.map(|at| at.to_string()),
+        "triggered_by": run.triggered_by.name(),
+        "by": run.by,
+    }));
+    scope.workflow(json!({
+        "name": definition.name,
+        "version": definition.version.to_string(),
+    }));
+    Ok(scope)
+}

@@ -1,0 +1,278 @@
+//! How parts end: well, not well, or passed over.
+
+use jiff::SignedDuration;
+use serde_json::value::RawValue;
+
+use super::decide::{Decider, Taken};
+use super::input::{Facts, Part, Queueing};
+use super::position::{Active, Doing, StepState, UNDOING, WHOLE};
+use super::{Ending, Refusal, RunError, StepRecord, StepStatus};
+use crate::definition::{Action, OnError, StepRetry, limits};
+
+impl<F: Facts> Decider<'_, F> {
+    /// A part is done.
+    pub(super) fn succeeded(&mut self, at: usize, output: Box<RawValue>) -> Result<(), F::Error> {
+        if output.get().len() > limits::OUTPUT_BYTES {
+            let step = self.run.position.active[at].step;
+            let message = format!(
+                "the output has {} bytes, at most {} are kept",
+                output.get().len(),
+                limits::OUTPUT_BYTES
+            );
+            let error = self.error(step, "output_too_large", message);
+            return self.failed(at, error, false, None);
+        }
+        let active = self.remove(at);
+        if active.item == WHOLE {
+            self.run.output = Some(output.clone());
+        }
+        self.record(&active, StepStatus::Completed, Some(output), None);
+        match active.item {
+            WHOLE => {
+                self.step_completed(active.step);
+                Ok(())
+            }
+            UNDOING => Ok(()),
+            _ => self.item_ended(active.step),
+        }
+    }
+
+    pub(super) fn step_completed(&mut self, step: u32) {
+        self.unwatch(step);
+        if self.step(step).is_some_and(|step| step.compensation.is_some()) {
+            self.run.position.to_undo.push(step);
+        }
+        self.set_state(step, StepState::Completed);
+    }
+
+    /// A part has failed: it is tried again, or what the definition says happens.
+    pub(super) fn failed(
+        &mut self,
+        at: usize,
+        error: RunError,
+        retryable: bool,
+        output: Option<Box<RawValue>>,
+    ) -> Result<(), F::Error> {
+        let active = &self.run.position.active[at];
+        let (step, item, attempts) = (active.step, active.item, active.attempt);
+        let retry = self.retry_of(step, item);
+        if retryable && attempts < retry.max {
+            let tried = active.clone();
+            self.record(&tried, StepStatus::Failed, output, Some(error));
+            let at_time = self.now.checked_add(retry.delay_before(attempts + 1));
+            let doing = Doing::Retrying { at: at_time.unwrap_or(self.now) };
+            self.run.position.active[at].doing = doing;
+            return Ok(());
+        }
+        let active = self.remove(at);
+        match item {
+            UNDOING => {
+                self.record(&active, StepStatus::Failed, output, Some(error));
+                Ok(())
+            }
+            WHOLE => self.step_failed(&active, error, retryable, output),
+            _ => {
+                self.record(&active, StepStatus::Failed, output, Some(error.clone()));
+                self.items_failed(step, error)
+            }
+        }
+    }
+
+    fn retry_of(&self, step: u32, item: i32) -> StepRetry {
+        let Some(step) = self.step(step) else { return StepRetry::default() };
+        match (&step.compensation, item) {
+            (Some(undoing), UNDOING) => undoing.retry.clone(),
+            _ => step.retry.clone(),
+        }
+    }
+
+    pub(super) fn step_failed(
+        &mut self,
+        active: &Active,
+        error: RunError,
+        retryable: bool,
+        output: Option<Box<RawValue>>,
+    ) -> Result<(), F::Error> {
+        let step = active.step;
+        let on_error = self.step(step).map(|step| step.on_error.clone()).unwrap_or_default();
+        match on_error {
+            OnError::SkipStep => {
+                self.record(active, StepStatus::Skipped, output, Some(error));
+                self.unwatch(step);
+                self.set_state(step, StepState::Skipped);
+            }
+            OnError::GotoStep(target) => {
+                self.record(active, StepStatus::Failed, output, Some(error.clone()));
+                self.unwatch(step);
+                self.set_state(step, StepState::Failed);
+                self.jump(step, &target, error);
+            }
+            OnError::FailProcess => {
+                self.record(active, StepStatus::Failed, output, Some(error.clone()));
+                self.unwatch(step);
+                self.set_state(step, StepState::Failed);
+                self.end_from_outside(Ending::Failed, error, retryable);
+            }
+        }
+        Ok(())
+    }
+
+    /// A step does not run.
+    pub(super) fn pass_over(&mut self, step: u32, state: StepState, reason: String) {
+        self.decision.records.push(StepRecord {
+            step,
+            item: WHOLE,
+            status: StepStatus::Skipped,
+            attempts: 0,
+            started_at: self.now,
+            ended_at: self.now,
+            output: None,
+            error: None,
+            reason: Some(reason),
+            overdue: false,
+        });
+        self.set_state(step, state);
+    }
+
+    /// Takes a part out of what is going on.
+    pub(super) fn remove(&mut self, at: usize) -> Active {
+        let active = self.run.position.active.remove(at);
+        let part = active.part();
+        match &active.doing {
+            Doing::Queued { .. } => self.decision.queueing.push(Queueing::Take(part)),
+            Doing::Asked { .. } => self.decision.withdrawn.push(active.step),
+            _ => {}
+        }
+        active
+    }
+
+    /// Takes a part out of what is going on; whoever performs it is told, and not waited for.
+    pub(super) fn abandon(&mut self, at: usize, status: StepStatus, error: Option<RunError>) {
+        let active = self.remove(at);
+        match &active.doing {
+            Doing::Performed { token, .. } => self.decision.cancel.push(*token),
+            Doing::Child { run, .. } => {
+                let why = "the step that started it was given up".to_owned();
+                self.decision.cancel_runs.push((*run, why));
+            }
+            _ => {}
+        }
+        let items = |a: &Active| a.step == active.step && a.item > WHOLE;
+        if active.item == WHOLE {
+            while let Some(at) = self.run.position.active.iter().position(items) {
+                self.abandon(at, StepStatus::Cancelled, None);
+            }
+        }
+        self.record(&active, status, None, error);
+    }
+
+    pub(super) fn record(
+        &mut self,
+        active: &Active,
+        status: StepStatus,
+        output: Option<Box<RawValue>>,
+        error: Option<RunError>,
+    ) {
+        let overdue = active.item == WHOLE
+            && self.run.position.watches.iter().any(|w| w.step == Some(active.step) && w.overdue);
+        self.decision.records.push(StepRecord {
+            step: active.step,
+            item: active.item,
+            status,
+            attempts: active.attempt,
+            started_at: active.doing.since().unwrap_or(active.enabled_at),
+            ended_at: self.now,
+            output,
+            error,
+            reason: None,
+            overdue,
+        });
+    }
+
+    /// The run that a step has started has ended.
+    pub(super) fn child_ended(
+        &mut self,
+        token: u32,
+        ending: Ending,
+        output: Option<Box<RawValue>>,
+        error: Option<RunError>,
+    ) -> Taken<F::Error> {
+        let Some(at) = self.place_of(token) else {
+            return Ok(Err(Refusal::OldToken { given: token }));
+        };
+        let step = self.run.position.active[at].step;
+        let item = self.run.position.active[at].item;
+        if self.is_stopping() {
+            let active = self.remove(at);
+            self.stopped(&active, ending == Ending::Succeeded, output);
+            return Ok(Ok(()));
+        }
+        if ending == Ending::Succeeded {
+            let output = output.unwrap_or_else(|| RawValue::NULL.to_owned());
+            let key = match super::start::action_of(self.definition, Part { step, item }) {
+                Some(Action::SubProcess(child)) => child.output_key.clone(),
+                _ => None,
+            };
+            let output = match key {
+                Some(key) => under(&key, &output),
+                None => output,
+            };
+            self.succeeded(at, output)?;
+            return Ok(Ok(()));
+        }
+        let what = error.map_or_else(|| "it says nothing".to_owned(), |error| error.message);
+        let message = format!("the run it started has {}: {what}", ending.status().name());
+        let error = self.error(step, "sub_process", message);
+        self.failed(at, error, ending != Ending::Cancelled, output)?;
+        Ok(Ok(()))
+    }
+
+    /// A person has decided.
+    pub(super) fn decided(
+        &mut self,
+        step: u32,
+        approves: bool,
+        by: String,
+        comment: Option<String>,
+    ) -> Taken<F::Error> {
+        let id = self.step(step).map(|step| step.id.clone()).unwrap_or_default();
+        let wrong = Refusal::WrongStep { verb: "decide over", step: id };
+        let Some(at) = self.place_of_part(step, WHOLE) else { return Ok(Err(wrong)) };
+        let Doing::Asked { assignees, .. } = &self.run.position.active[at].doing else {
+            return Ok(Err(wrong));
+        };
+        if !assignees.is_empty() && !assignees.contains(&by) {
+            return Ok(Err(Refusal::NotTheirs { by, assignees: assignees.clone() }));
+        }
+        let decision = if approves { "approved" } else { "rejected" };
+        let output = serde_json::json!({
+            "decision": decision, "decided_by": by, "comment": comment,
+        });
+        let output = super::start::raw(&output);
+        if approves {
+            self.succeeded(at, output)?;
+        } else {
+            let said = comment.map(|comment| format!(": {comment}")).unwrap_or_default();
+            let error = self.error(step, "rejected", format!("rejected by {by}{said}"));
+            self.failed(at, error, false, Some(output))?;
+        }
+        Ok(Ok(()))
+    }
+}
+
+fn under(key: &str, output: &RawValue) -> Box<RawValue> {
+    let key = serde_json::Value::from(key);
+    let text = format!("{{{key}:{output}}}");
+    RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+impl StepRetry {
+    /// How long attempt number `attempt` (2 is the first retry) waits.
+    pub fn delay_before(&self, attempt: u32) -> SignedDuration {
+        let exponent = i32::try_from(attempt.saturating_sub(2)).unwrap_or(i32::MAX).min(64);
+        let factor = self.factor.max(1.0).powi(exponent);
+        let seconds = self.delay.as_secs_f64() * factor;
+        let seconds = seconds.min(self.max_delay.as_secs_f64());
+        SignedDuration::try_from_secs_f64(seconds).unwrap_or(self.max_delay)
+    }
+}

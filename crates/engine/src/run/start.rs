@@ -1,0 +1,140 @@
+//! What a part does when it begins, by its type.
+
+use serde_json::value::RawValue;
+
+use super::decide::Decider;
+use super::input::{Approval, Facts, NewChild, Part, Queueing};
+use super::position::{Doing, UNDOING, WHOLE};
+use crate::definition::{Action, Definition, HumanApproval, SubProcess};
+
+impl<F: Facts> Decider<'_, F> {
+    pub(super) fn part(&self, at: usize) -> Part {
+        let active = &self.run.position.active[at];
+        Part { step: active.step, item: active.item }
+    }
+
+    /// Begins what is ready. Whatever it needs is there.
+    pub(super) fn start(&mut self, at: usize) -> Result<(), F::Error> {
+        let Part { step, item } = self.part(at);
+        let definition = self.definition;
+        let Some(action) = action_of(definition, Part { step, item }) else {
+            let error = self.error(step, "definition", "the definition has no such step");
+            return self.failed(at, error, false, None);
+        };
+        match action {
+            Action::Noop | Action::Http(_) | Action::Exec(_) | Action::Notification(_) => {
+                self.perform(at);
+                Ok(())
+            }
+            Action::Worker(worker) => {
+                self.queue(at, worker.queue.clone());
+                Ok(())
+            }
+            Action::AgentTask(task) => {
+                self.queue(at, task.queue());
+                Ok(())
+            }
+            Action::Timer(timer) => self.start_timer(at, timer),
+            Action::HumanApproval(approval) => self.ask(at, approval),
+            Action::Gateway(gateway) => self.route(at, gateway),
+            Action::SubProcess(child) => self.start_child(at, child),
+            Action::ForEach(each) => self.start_items(at, each),
+        }
+    }
+
+    fn new_token(&mut self) -> u32 {
+        self.run.position.token += 1;
+        self.run.position.token
+    }
+
+    fn perform(&mut self, at: usize) {
+        let (token, part) = (self.new_token(), self.part(at));
+        *self.performer.free = self.performer.free.saturating_sub(1);
+        let active = &mut self.run.position.active[at];
+        active.attempt += 1;
+        let (since, owner) = (self.now, self.performer.node);
+        active.doing = Doing::Performed { token, since, owner };
+        self.decision.perform.push((part, token));
+    }
+
+    fn queue(&mut self, at: usize, queue: String) {
+        let part = self.part(at);
+        self.decision.queueing.push(Queueing::Put(queue.clone(), part));
+        self.run.position.active[at].doing = Doing::Queued { queue };
+    }
+
+    fn ask(&mut self, at: usize, asked: &HumanApproval) -> Result<(), F::Error> {
+        let step = self.run.position.active[at].step;
+        let rendered = self.with_scope(step, None, |scope| {
+            let text = |template: &str| crate::expression::text(template, scope);
+            let description = asked.description.as_deref().map(text).transpose()?;
+            let assignees = asked.assignees.iter().map(|who| text(who));
+            Ok((text(&asked.title)?, description, assignees.collect::<Result<Vec<_>, _>>()?))
+        })?;
+        let (title, description, assignees) = match rendered {
+            Ok(rendered) => rendered,
+            Err(error) => return self.failed(at, error, false, None),
+        };
+        let active = &mut self.run.position.active[at];
+        active.attempt += 1;
+        active.doing = Doing::Asked { since: self.now, assignees: assignees.clone() };
+        self.watch_started_step(step);
+        self.decision.approvals.push(Approval { step, title, description, assignees });
+        Ok(())
+    }
+
+    fn start_child(&mut self, at: usize, child: &SubProcess) -> Result<(), F::Error> {
+        let part = self.part(at);
+        let payload = match &child.input_mapping {
+            None => Ok(self.own_payload()),
+            Some(mapping) => {
+                let value = serde_json::to_value(mapping).unwrap_or_default();
+                let item = self.item_of(part)?;
+                self.with_scope(part.step, item, |scope| crate::expression::value(&value, scope))?
+                    .map(|value| raw(&value))
+            }
+        };
+        let payload = match payload {
+            Ok(payload) => payload,
+            Err(error) => return self.failed(at, error, false, None),
+        };
+        let (token, key, since) = (self.new_token(), self.facts.new_run_key(), self.now);
+        let waits = child.wait_for_completion;
+        self.run.position.active[at].attempt += 1;
+        self.run.position.active[at].doing = Doing::Child { token, since, run: key };
+        self.watch_started_step(part.step);
+        let workflow = child.workflow.clone();
+        let token = waits.then_some(token);
+        self.decision.children.push(NewChild { key, part, workflow, payload, token });
+        if !waits {
+            let output = raw(&serde_json::json!({ "started": child.workflow }));
+            return self.succeeded(at, output);
+        }
+        Ok(())
+    }
+
+    /// The payload in this run's input.
+    fn own_payload(&self) -> Box<RawValue> {
+        #[derive(serde::Deserialize)]
+        struct Input {
+            payload: Option<Box<RawValue>>,
+        }
+        let input: Option<Input> = serde_json::from_str(self.run.input.get()).ok();
+        input.and_then(|input| input.payload).unwrap_or_else(|| RawValue::NULL.to_owned())
+    }
+}
+
+/// What a part does.
+pub fn action_of(definition: &Definition, part: Part) -> Option<&Action> {
+    let step = definition.steps.get(part.step as usize)?;
+    match (part.item, &step.action) {
+        (UNDOING, _) => step.compensation.as_ref().map(|undoing| &undoing.action),
+        (WHOLE, action) => Some(action),
+        (_, Action::ForEach(each)) => Some(&each.action),
+        (_, _) => None,
+    }
+}
+
+pub(super) fn raw(value: &serde_json::Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

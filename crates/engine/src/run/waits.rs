@@ -1,0 +1,152 @@
+//! What waits: timers, attempts to come, and workers that may have gone.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::decide::Decider;
+use super::input::{Facts, Part};
+use super::moments::Moments;
+use super::position::Doing;
+use super::start::raw;
+use super::{Refusal, RunError};
+use crate::definition::Timer;
+
+impl<F: Facts> Decider<'_, F> {
+    pub(super) fn start_timer(&mut self, at: usize, timer: &Timer) -> Result<(), F::Error> {
+        let part = self.part(at);
+        self.run.position.active[at].attempt += 1;
+        let until = match self.until(part, timer)? {
+            Ok(until) => until,
+            Err(error) => return self.failed(at, error, false, None),
+        };
+        self.run.position.active[at].doing = Doing::Timer { since: self.now, until };
+        self.watch_started_step(part.step);
+        if until <= self.now { self.timer_done(at) } else { Ok(()) }
+    }
+
+    fn until(
+        &mut self,
+        part: Part,
+        timer: &Timer,
+    ) -> Result<Result<Timestamp, RunError>, F::Error> {
+        let now = self.now;
+        let moments = Moments { definition: self.definition, rules: self.rules, calendar: None };
+        let item = self.item_of(part)?;
+        let found = self.with_scope(part.step, item, |scope| {
+            Ok(match timer {
+                Timer::Delay(stretch) => moments.after(now, *stretch, 1),
+                Timer::DelayBy(template) => {
+                    let text = crate::expression::text(template, scope)?;
+                    moments.written_delay(&text, now)
+                }
+                Timer::Until(template) => {
+                    let text = crate::expression::text(template, scope)?;
+                    moments.written(&text, now)
+                }
+            })
+        })?;
+        let wrong = |message: String| self.error(part.step, "timer", message);
+        Ok(found.and_then(|found| found.map_err(wrong)))
+    }
+
+    fn timer_done(&mut self, at: usize) -> Result<(), F::Error> {
+        let Doing::Timer { since, .. } = self.run.position.active[at].doing else { return Ok(()) };
+        let waited = self.now.duration_since(since);
+        let output = serde_json::json!({
+            "waited_seconds": waited.as_millis() as f64 / 1000.0,
+            "delay_formatted": calendar::format_duration(whole_milliseconds(waited)),
+        });
+        self.succeeded(at, raw(&output))
+    }
+
+    /// Everything whose time has come.
+    pub(super) fn wake_parts(&mut self) -> Result<(), F::Error> {
+        let mut at = 0;
+        while at < self.run.position.active.len() {
+            let before = self.run.position.active.len();
+            let active = &self.run.position.active[at];
+            if active.doing.wake_at().is_none_or(|due| due > self.now) {
+                at += 1;
+                continue;
+            }
+            match active.doing.clone() {
+                Doing::Retrying { .. } => self.run.position.active[at].doing = Doing::Ready,
+                Doing::Timer { .. } => self.timer_done(at)?,
+                Doing::Claimed { since, .. } => self.silent(at, since)?,
+                _ => {}
+            }
+            // Something may have ended, and taken others along.
+            at = if self.run.position.active.len() < before { 0 } else { at + 1 };
+        }
+        Ok(())
+    }
+
+    /// Nothing was heard of a worker for too long, or its time is over.
+    fn silent(&mut self, at: usize, since: Timestamp) -> Result<(), F::Error> {
+        let part = self.part(at);
+        let limit = self.timeout_of(part);
+        let is_over = |limit| since.checked_add(limit).is_ok_and(|end| end <= self.now);
+        if let Some(limit) = limit.filter(|limit| is_over(*limit)) {
+            let took = calendar::format_duration(limit);
+            let error = self.error(part.step, "timeout", format!("longer than {took}"));
+            return self.failed(at, error, true, None);
+        }
+        self.lost(at, "nothing is heard of the worker that performed this step");
+        Ok(())
+    }
+
+    fn timeout_of(&self, part: Part) -> Option<SignedDuration> {
+        let step = self.step(part.step)?;
+        match &step.compensation {
+            Some(undoing) if part.item == super::UNDOING => undoing.timeout,
+            _ => step.timeout,
+        }
+    }
+
+    /// A worker takes what is queued.
+    pub(super) fn claim(
+        &mut self,
+        part: Part,
+        worker: String,
+        lease_until: Timestamp,
+    ) -> Result<(), Refusal> {
+        let step = self.step(part.step).map(|step| step.id.clone()).unwrap_or_default();
+        let wrong = Refusal::WrongStep { verb: "claim", step };
+        let Some(at) = self.place_of_part(part.step, part.item) else { return Err(wrong) };
+        if !matches!(self.run.position.active[at].doing, Doing::Queued { .. }) {
+            return Err(wrong);
+        }
+        self.decision.queueing.push(super::Queueing::Take(part));
+        self.run.position.token += 1;
+        let (token, since) = (self.run.position.token, self.now);
+        let lease_until = self.within_its_time(part, since, lease_until);
+        let active = &mut self.run.position.active[at];
+        active.attempt += 1;
+        active.doing = Doing::Claimed { token, since, lease_until, worker };
+        self.decision.claimed = Some(token);
+        self.watch_started_step(part.step);
+        Ok(())
+    }
+
+    fn within_its_time(&self, part: Part, since: Timestamp, lease: Timestamp) -> Timestamp {
+        let limit = self.timeout_of(part).and_then(|limit| since.checked_add(limit).ok());
+        limit.map_or(lease, |limit| limit.min(lease))
+    }
+
+    /// A worker is still at it.
+    pub(super) fn heartbeat(&mut self, token: u32, until: Timestamp) -> Result<(), Refusal> {
+        let Some(at) = self.place_of(token) else { return Err(Refusal::OldToken { given: token }) };
+        let Doing::Claimed { since, .. } = self.run.position.active[at].doing else {
+            return Err(Refusal::OldToken { given: token });
+        };
+        let until = self.within_its_time(self.part(at), since, until);
+        if let Doing::Claimed { lease_until, .. } = &mut self.run.position.active[at].doing {
+            *lease_until = until;
+        }
+        self.decision.is_ending = self.is_stopping();
+        Ok(())
+    }
+}
+
+fn whole_milliseconds(duration: SignedDuration) -> SignedDuration {
+    SignedDuration::from_millis(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,179 @@
+//! Deadlines: which instants belong to one, and what happens when they come.
+
+use jiff::Timestamp;
+use jiff::civil::Time;
+
+use super::decide::Decider;
+use super::input::{Alert, Facts};
+use super::moments::Moments;
+use super::position::{Doing, StepState, WHOLE, Watch};
+use super::{Ending, Run, StepStatus};
+use crate::definition::{Deadline, DeadlineEnd, Definition, From, Limit, Stretch, When};
+use crate::rules::Rules;
+
+/// A run's own deadline begins to count when it could begin: with its creation.
+pub fn watch_new_run(run: &mut Run, definition: &Definition, rules: &Rules) {
+    if let Some(deadline) = &definition.deadline
+        && deadline.from == From::Enabled
+    {
+        let watch = watch(definition, rules, deadline, None, run.created_at);
+        run.position.watches.extend(watch);
+    }
+}
+
+/// The instants of a deadline that counts from `from`. One that cannot be told (a calendar that is gone) is not
+/// watched: publishing has checked it, and work is not stopped by it.
+fn watch(
+    definition: &Definition,
+    rules: &Rules,
+    deadline: &Deadline,
+    step: Option<u32>,
+    from: Timestamp,
+) -> Option<Watch> {
+    let moments = Moments { definition, rules, calendar: deadline.calendar.as_deref() };
+    let (due, stretch) = match &deadline.limit {
+        Limit::Within(stretch) => (moments.after(from, *stretch, 1).ok()?, *stretch),
+        Limit::At(hour, minute) => {
+            let time = Time::new(hour.cast_signed(), minute.cast_signed(), 0, 0).ok()?;
+            let due = moments.next_at(from, time).ok()?;
+            (due, Stretch::Elapsed(due.duration_since(from)))
+        }
+    };
+    let instant = |when: When| match when {
+        When::Share(percent) => moments.share(from, stretch, percent),
+        When::Before(stretch) => moments.after(due, stretch, -1).map(|at| at.max(from)),
+        When::Deadline => Ok(due),
+        When::After(stretch) => moments.after(due, stretch, 1),
+    };
+    let mut coming: Vec<(i64, u32)> = (0_u32..)
+        .zip(&deadline.actions)
+        .filter_map(|(place, action)| Some((instant(action.when).ok()?.as_millisecond(), place)))
+        .collect();
+    coming.sort_unstable_by(|a, b| b.cmp(a));
+    Some(Watch { step, from, due, coming, overdue: false, held_since: None })
+}
+
+impl<F: Facts> Decider<'_, F> {
+    pub(super) fn watch_started_run(&mut self) {
+        if let Some(deadline) = &self.definition.deadline
+            && deadline.from == From::Started
+        {
+            let watch = watch(self.definition, self.rules, deadline, None, self.now);
+            self.run.position.watches.extend(watch);
+        }
+    }
+
+    pub(super) fn watch_enabled_step(&mut self, step: u32) {
+        self.watch_step(step, From::Enabled);
+    }
+
+    pub(super) fn watch_started_step(&mut self, step: u32) {
+        self.watch_step(step, From::Started);
+    }
+
+    fn watch_step(&mut self, step: u32, from: From) {
+        let definition = self.definition;
+        let deadline = definition.steps.get(step as usize).and_then(|s| s.deadline.as_ref());
+        let is_watched = self.run.position.watches.iter().any(|watch| watch.step == Some(step));
+        let Some(deadline) = deadline.filter(|deadline| deadline.from == from && !is_watched)
+        else {
+            return;
+        };
+        let watch = watch(definition, self.rules, deadline, Some(step), self.now);
+        self.run.position.watches.extend(watch);
+    }
+
+    /// The step has ended: nothing more comes of its deadline.
+    pub(super) fn unwatch(&mut self, step: u32) {
+        self.run.position.watches.retain(|watch| watch.step != Some(step));
+    }
+
+    /// Everything whose instant has come happens, the earliest first.
+    pub(super) fn look_at_watches(&mut self) -> Result<(), F::Error> {
+        let now = self.now.as_millisecond();
+        loop {
+            let watches = self.run.position.watches.iter().enumerate();
+            let next = watches
+                .filter_map(|(at, watch)| Some((watch.wake_at()?.as_millisecond(), at)))
+                .filter(|(due, _)| *due <= now)
+                .min();
+            let Some((_, at)) = next else { return Ok(()) };
+            self.happens(at)?;
+            if self.is_ending() || self.run.status.has_ended() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next instant of this deadline has come.
+    fn happens(&mut self, at: usize) -> Result<(), F::Error> {
+        let watch = &mut self.run.position.watches[at];
+        let (step, due) = (watch.step, watch.due);
+        let next = watch.coming.last().copied();
+        let is_due_first = next.is_none_or(|(at, _)| at >= due.as_millisecond());
+        if !watch.overdue && is_due_first && due <= self.now {
+            watch.overdue = true;
+            self.run.overdue |= step.is_none();
+            return Ok(());
+        }
+        let Some((instant, action)) = watch.coming.pop() else { return Ok(()) };
+        let at = Timestamp::from_millisecond(instant).unwrap_or(self.now);
+        self.decision.alerts.push(Alert { step, action, at, due });
+        let deadline = match step {
+            None => self.definition.deadline.as_ref(),
+            Some(step) => self.step(step).and_then(|step| step.deadline.as_ref()),
+        };
+        let end = deadline.and_then(|deadline| deadline.actions.get(action as usize)?.end);
+        match end {
+            Some(end) => self.end_late(step, end),
+            None => Ok(()),
+        }
+    }
+
+    /// What the deadline says becomes of work that is late.
+    fn end_late(&mut self, step: Option<u32>, end: DeadlineEnd) -> Result<(), F::Error> {
+        let message = "it was not done in the time it was promised";
+        let late = match step {
+            Some(step) => self.error(step, "deadline", message),
+            None => super::RunError {
+                code: "deadline".to_owned(),
+                message: message.to_owned(),
+                step: None,
+            },
+        };
+        let Some(step) = step else {
+            let ending = match end {
+                DeadlineEnd::Fail => Ending::Failed,
+                DeadlineEnd::Complete => Ending::Succeeded,
+                DeadlineEnd::Cancel | DeadlineEnd::Skip => Ending::Cancelled,
+            };
+            self.end_from_outside(ending, late, false);
+            return Ok(());
+        };
+        let Some(at) = self.place_of_part(step, WHOLE) else { return Ok(()) };
+        match end {
+            DeadlineEnd::Cancel => self.end_from_outside(Ending::Cancelled, late, false),
+            DeadlineEnd::Complete => {
+                self.abandon(at, StepStatus::Completed, Some(late));
+                self.step_completed(step);
+            }
+            DeadlineEnd::Skip => {
+                self.abandon(at, StepStatus::Skipped, Some(late));
+                self.unwatch(step);
+                self.set_state(step, StepState::Skipped);
+            }
+            DeadlineEnd::Fail => {
+                self.abandon(at, StepStatus::Failed, Some(late.clone()));
+                let active = super::Active {
+                    step,
+                    item: WHOLE,
+                    attempt: 1,
+                    enabled_at: self.now,
+                    doing: Doing::Ready,
+                };
+                return self.step_failed(&active, late, false, None);
+            }
+        }
+        Ok(())
+    }
+}

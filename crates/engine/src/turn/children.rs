@@ -1,0 +1,214 @@
+//! Runs that runs start: by a step, or because a deadline comes.
+
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::sync::Arc;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::command::NewRun;
+use super::runs::Origin;
+use super::writes::{AlertWrite, Notice};
+use super::{Book, Turn, WorkflowStatus};
+use crate::definition::{Deadline, DeadlineAction, Definition};
+use crate::ids::{RunKey, WorkflowId};
+use crate::notices;
+use crate::run::{Alert, Input, NewChild, Parent, Run, RunError, TriggeredBy};
+
+/// Runs above a run. One that starts itself is stopped here.
+const DEPTH: u8 = 8;
+
+impl<B: Book> Turn<'_, B> {
+    /// A step starts a run of another workflow.
+    pub(super) fn create_child(&mut self, of: RunKey, child: NewChild) -> Result<(), B::Error> {
+        let (workflow, live) = match self.live_workflow(&child.workflow)? {
+            Ok(found) => found,
+            Err(why) => return self.child_refused(of, child.token, why),
+        };
+        let Some(depth) = self.runs.get(&of).map(|slot| depth_below(&slot.run)) else {
+            return Ok(());
+        };
+        if depth > DEPTH {
+            let why = format!("more than {DEPTH} runs would stand above each other");
+            return self.child_refused(of, child.token, why);
+        }
+        let new = NewRun {
+            id: self.derived_id(of, u64::from(child.token.unwrap_or_default()), child.key.0),
+            payload: Some(child.payload),
+            by: self.by_run(of),
+        };
+        let origin = Origin {
+            key: Some(child.key),
+            parent: Some(Parent { run: of, token: child.token, depth }),
+            ..Origin::of(TriggeredBy::SubProcess)
+        };
+        self.create_run(&new, workflow, live, origin)?;
+        Ok(())
+    }
+
+    fn child_refused(
+        &mut self,
+        of: RunKey,
+        token: Option<u32>,
+        message: String,
+    ) -> Result<(), B::Error> {
+        let Some(token) = token else { return Ok(()) };
+        let error = RunError { code: "sub_process".to_owned(), message, step: None };
+        let ending = crate::run::Ending::Cancelled;
+        let input = Input::ChildEnded { token, ending, output: None, error: Some(error) };
+        let _ = self.decide_run(of, input)?;
+        Ok(())
+    }
+
+    /// The published version of a workflow, by its name.
+    pub(super) fn live_workflow(
+        &mut self,
+        name: &str,
+    ) -> Result<Result<(WorkflowId, u32), String>, B::Error> {
+        let Some(id) = self.book.workflow_named(name)? else {
+            return Ok(Err(format!("there is no workflow {name}")));
+        };
+        let Some(slot) = self.load_workflow(id)? else {
+            return Ok(Err(format!("there is no workflow {name}")));
+        };
+        let is_published = slot.workflow.status == WorkflowStatus::Published;
+        let live = slot.workflow.live.filter(|_| is_published);
+        Ok(live.map(|live| (id, live)).ok_or_else(|| format!("workflow {name} is not published")))
+    }
+
+    /// The run that has started this one learns that it has ended.
+    pub(super) fn tell_parent(&mut self, key: RunKey) -> Result<(), B::Error> {
+        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(()) };
+        let (Some(parent), Some(ending)) = (run.parent, run.ending()) else { return Ok(()) };
+        let Some(token) = parent.token else { return Ok(()) };
+        let (output, error) = (run.output.clone(), run.error.clone());
+        let input = Input::ChildEnded { token, ending, output, error };
+        // A parent that does not wait any more need not know.
+        let _ = self.decide_run(parent.run, input)?;
+        Ok(())
+    }
+
+    /// What a deadline brings about: somebody is told, a workflow is started. What becomes of the run or step
+    /// itself has been decided with it.
+    pub(super) fn alert(&mut self, of: RunKey, alert: Alert) -> Result<(), B::Error> {
+        let Some(run) = self.runs.get(&of).map(|slot| slot.run.clone()) else { return Ok(()) };
+        let Some(definition) = self.definition(run.workflow, run.version)? else { return Ok(()) };
+        let Some(action) = action_of(&definition, alert).cloned() else { return Ok(()) };
+        let about = about(&run, &definition, alert);
+        let mut started = Vec::new();
+        if !action.notify.is_empty() {
+            let workflow = self.notice_workflow()?;
+            for (place, channel) in (0_u64..).zip(&action.notify) {
+                let payload = notices::payload(channel, &about);
+                let new = self.alert_run(&run, alert, place, payload);
+                started.push(self.start_for(&run, workflow, &new)?);
+            }
+        }
+        let mut refused = None;
+        if let Some(name) = &action.start {
+            match self.live_workflow(name)? {
+                Ok(workflow) => {
+                    let new = self.alert_run(&run, alert, u64::MAX, about.clone());
+                    started.push(self.start_for(&run, workflow, &new)?);
+                }
+                Err(why) => refused = Some(why),
+            }
+        }
+        self.notices.push(Notice::Deadline { run: run.id.clone(), due: alert.due });
+        self.writes.alerts.push(AlertWrite {
+            run: of,
+            alert,
+            at: self.moment.now,
+            end: action.end,
+            started,
+            refused,
+        });
+        Ok(())
+    }
+
+    fn alert_run(&self, run: &Run, alert: Alert, place: u64, payload: serde_json::Value) -> NewRun {
+        let step = alert.step.map_or(u64::MAX, u64::from);
+        let what = step.wrapping_mul(0x1_0001).wrapping_add(u64::from(alert.action));
+        NewRun {
+            id: self.derived_id(run.key, what, place.cast_signed()),
+            payload: serde_json::value::to_raw_value(&payload).ok(),
+            by: self.by_run(run.key),
+        }
+    }
+
+    fn start_for(
+        &mut self,
+        run: &Run,
+        (workflow, live): (WorkflowId, u32),
+        new: &NewRun,
+    ) -> Result<RunKey, B::Error> {
+        let parent = Parent { run: run.key, token: None, depth: depth_below(run) };
+        let origin = Origin { parent: Some(parent), ..Origin::of(TriggeredBy::Deadline) };
+        self.create_run(new, workflow, live, origin)
+    }
+
+    /// The workflow that tells people something: made when it is first needed.
+    fn notice_workflow(&mut self) -> Result<(WorkflowId, u32), B::Error> {
+        if let Ok(found) = self.live_workflow(notices::NAME)? {
+            return Ok(found);
+        }
+        let definition: Arc<Definition> = Arc::new(notices::definition());
+        let _ = self.save_workflow(notices::SOURCE.to_owned(), &definition, true)?;
+        let id = self.workflows.iter().find(|(_, slot)| slot.workflow.name == notices::NAME);
+        let found = id.map(|(id, slot)| (*id, slot.workflow.live.unwrap_or(slot.workflow.newest)));
+        Ok(found.unwrap_or((WorkflowId(0), 0)))
+    }
+
+    fn by_run(&self, key: RunKey) -> String {
+        let id = self.runs.get(&key).map(|slot| slot.run.id.to_string());
+        format!("run {}", id.unwrap_or_default())
+    }
+
+    /// A time-ordered id that is the same whenever the same is decided again.
+    fn derived_id(&self, of: RunKey, what: u64, which: i64) -> u128 {
+        let mut high = foldhash::quality::FixedState::with_seed(1).build_hasher();
+        for part in [of.0, what.cast_signed(), which] {
+            high.write_i64(part);
+        }
+        let mut low = foldhash::quality::FixedState::with_seed(2).build_hasher();
+        low.write_u64(high.finish());
+        low.write_i64(which);
+        let random = (u128::from(high.finish()) << 64) | u128::from(low.finish());
+        let time = u128::from(self.moment.now.as_millisecond().unsigned_abs()) << 80;
+        let version = 7_u128 << 76;
+        let variant = 2_u128 << 62;
+        let bits = (random & (0xfff << 64)) | (random & 0x3fff_ffff_ffff_ffff);
+        time | version | variant | bits
+    }
+}
+
+fn depth_below(run: &Run) -> u8 {
+    run.parent.map_or(0, |parent| parent.depth).saturating_add(1)
+}
+
+fn deadline_of(definition: &Definition, step: Option<u32>) -> Option<&Deadline> {
+    match step {
+        None => definition.deadline.as_ref(),
+        Some(step) => definition.steps.get(step as usize)?.deadline.as_ref(),
+    }
+}
+
+fn action_of(definition: &Definition, alert: Alert) -> Option<&DeadlineAction> {
+    deadline_of(definition, alert.step)?.actions.get(alert.action as usize)
+}
+
+/// What whoever is told or started learns.
+fn about(run: &Run, definition: &Definition, alert: Alert) -> serde_json::Value {
+    let step = alert.step.and_then(|step| definition.steps.get(step as usize));
+    let input: &RawValue = &run.input;
+    json!({
+        "workflow": definition.name,
+        "run": run.id.to_string(),
+        "step": step.map(|step| step.id.clone()),
+        "status": run.status.name(),
+        "deadline": alert.due.to_string(),
+        "at": alert.at.to_string(),
+        "overdue": alert.at >= alert.due,
+        "input": serde_json::from_str::<serde_json::Value>(input.get()).unwrap_or_default(),
+    })
+}

@@ -1,0 +1,130 @@
+//! Attempts: handed out to this node or taken by workers, and what is heard of them.
+
+use jiff::Timestamp;
+
+use super::command::{Answer, Asked, Refused};
+use super::{Book, Effect, Perform, Turn};
+use crate::ids::{RunId, RunKey};
+use crate::run::{self, AttemptEnd, Input, Part};
+
+impl<B: Book> Turn<'_, B> {
+    /// The attempt is this node's to perform.
+    pub(super) fn hand_out(&mut self, key: RunKey, part: Part, token: u32) -> Result<(), B::Error> {
+        if let Some(perform) = self.perform(key, part, token)? {
+            self.effects.push(Effect::Perform(Box::new(perform)));
+        }
+        Ok(())
+    }
+
+    fn perform(
+        &mut self,
+        key: RunKey,
+        part: Part,
+        token: u32,
+    ) -> Result<Option<Perform>, B::Error> {
+        let Some((workflow, version)) =
+            self.runs.get(&key).map(|slot| (slot.run.workflow, slot.run.version))
+        else {
+            return Ok(None);
+        };
+        let Some(definition) = self.definition(workflow, version)? else { return Ok(None) };
+        let Some(slot) = self.runs.get(&key) else { return Ok(None) };
+        let mut facts =
+            super::facts::RunFacts { book: self.book, run: key, records: &slot.records };
+        let scope = run::scope_of_part(&slot.run, &definition, part, &mut facts)?;
+        let run = &slot.run;
+        let attempt = run.position.part(part.step, part.item).map_or(0, |active| active.attempt);
+        let is_first = token == 1 && matches!(run.id, RunId::Occurrence { retry: 0, .. });
+        Ok(Some(Perform {
+            run: key,
+            run_id: run.id.clone(),
+            definition,
+            part,
+            attempt,
+            token,
+            input: run.input.get().into(),
+            scope: scope.map(|scope| scope.map(Box::new)),
+            due: run.effective.filter(|_| is_first),
+        }))
+    }
+
+    /// A worker takes what is queued, the oldest first.
+    pub(super) fn claim(
+        &mut self,
+        queues: &[String],
+        limit: usize,
+        worker: &str,
+        lease_until: Timestamp,
+    ) -> Asked<B::Error> {
+        let mut count = 0;
+        for (key, part) in self.book.queued(queues, limit)? {
+            let worker = worker.to_owned();
+            let input = Input::Claim { part, worker, lease_until };
+            if self.decide_run(key, input)?.is_err() {
+                continue;
+            }
+            let Some((key, token)) = self.claimed.pop() else { continue };
+            if let Some(perform) = self.perform(key, part, token)? {
+                self.effects.push(Effect::Claimed(Box::new(perform)));
+                count += 1;
+            }
+        }
+        Ok(Ok(Answer::Count(count)))
+    }
+
+    /// A worker says how an attempt has ended.
+    pub(super) fn worker_report(
+        &mut self,
+        id: &RunId,
+        token: u32,
+        end: AttemptEnd,
+    ) -> Asked<B::Error> {
+        self.change_run(id, Input::Reported { token, end })
+    }
+
+    /// A worker says that it is still at it; whether it is to give up.
+    pub(super) fn heartbeat(
+        &mut self,
+        id: &RunId,
+        token: u32,
+        lease_until: Timestamp,
+    ) -> Asked<B::Error> {
+        self.is_told_to_end = false;
+        let beaten = self.change_run(id, Input::Heartbeat { token, lease_until })?;
+        let is_told_to_end = self.is_told_to_end;
+        let until = self.lease_of(id, token)?.unwrap_or(lease_until);
+        Ok(beaten.map(|_| Answer::Lease { until, is_told_to_end }))
+    }
+
+    fn lease_of(&mut self, id: &RunId, token: u32) -> Result<Option<Timestamp>, B::Error> {
+        let Some(key) = self.book.run_key(id)? else { return Ok(None) };
+        let run = self.runs.get(&key).map(|slot| &slot.run);
+        let active = run.and_then(|run| run.position.with_token(token));
+        Ok(active.and_then(|active| active.doing.wake_at()))
+    }
+
+    /// A person decides over a step that asks for it.
+    pub(super) fn decide_approval(
+        &mut self,
+        id: &RunId,
+        step: &str,
+        approves: bool,
+        by: String,
+        comment: Option<String>,
+    ) -> Asked<B::Error> {
+        let Some(key) = self.book.run_key(id)? else {
+            return Ok(Err(super::command::unknown_run(id)));
+        };
+        self.load_run(key)?;
+        let Some((workflow, version)) =
+            self.runs.get(&key).map(|slot| (slot.run.workflow, slot.run.version))
+        else {
+            return Ok(Err(super::command::unknown_run(id)));
+        };
+        let definition = self.definition(workflow, version)?;
+        let Some(place) = definition.and_then(|definition| definition.graph().index(step)) else {
+            return Ok(Err(Refused::NotFound { what: "step", id: step.to_owned() }));
+        };
+        self.change_run(id, Input::Decide { step: place, approves, by, comment })
+    }
+}

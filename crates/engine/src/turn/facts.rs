@@ -1,0 +1,28 @@
+//! What a decision over a run may look up.
+
+use super::Book;
+use crate::ids::RunKey;
+use crate::run::{Facts, StepRecord};
+
+/// The records of one run: those of this turn, and the book's.
+pub(super) struct RunFacts<'a, B: Book> {
+    pub(super) book: &'a mut B,
+    pub(super) run: RunKey,
+    pub(super) records: &'a [StepRecord],
+}
+
+impl<B: Book> Facts for RunFacts<'_, B> {
+    type Error = B::Error;
+
+    fn record(&mut self, step: u32, item: i32) -> Result<Option<StepRecord>, B::Error> {
+        let is_it = |record: &&StepRecord| record.step == step && record.item == item;
+        match self.records.iter().rev().find(is_it) {
+            Some(record) => Ok(Some(record.clone())),
+            None => self.book.step_record(self.run, step, item),
+        }
+    }
+
+    fn new_run_key(&mut self) -> RunKey {
+        self.book.new_run_key()
+    }
+}
