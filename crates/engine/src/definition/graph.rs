@@ -34,7 +34,8 @@ impl Graph {
         row(&self.dependents, step)
     }
 
-    /// Whether it begins only by a jump: an `on_error` names it, and it depends on nothing.
+    /// Whether it begins only by a jump: an `on_error` names it, and it depends on nothing; unless
+    /// whoever jumps depends on it, for then the run goes back.
     pub fn is_handler(&self, step: u32) -> bool {
         self.handlers.get(step as usize).copied().unwrap_or(false)
     }
@@ -60,7 +61,7 @@ impl Graph {
             .iter()
             .map(|step| step.depends_on.iter().filter_map(|id| place(id)).collect())
             .collect();
-        let mut jumped_to = vec![false; steps.len()];
+        let mut jumps = Vec::new();
         for (step, at) in steps.iter().zip(0..) {
             for target in targets(&step.action).filter_map(place) {
                 dependencies[target as usize].push(at);
@@ -68,7 +69,7 @@ impl Graph {
             if let OnError::GotoStep(target) = &step.on_error
                 && let Some(target) = place(target)
             {
-                jumped_to[target as usize] = true;
+                jumps.push((at, target));
             }
         }
         let mut dependents = vec![Vec::new(); steps.len()];
@@ -77,14 +78,39 @@ impl Graph {
             row.dedup();
             row.iter().for_each(|dependency| dependents[*dependency as usize].push(at));
         }
-        let alone = |(jumped_to, row): (&bool, &Vec<u32>)| *jumped_to && row.is_empty();
-        let handlers = jumped_to.iter().zip(&dependencies).map(alone).collect();
+        let mut handlers = vec![false; steps.len()];
+        for (_, target) in &jumps {
+            handlers[*target as usize] = row(&dependencies, *target).is_empty();
+        }
+        // One that the run goes back to has begun before.
+        for (from, target) in jumps {
+            if handlers[target as usize] && leads_to(&dependents, target, from) {
+                handlers[target as usize] = false;
+            }
+        }
         Graph { places, dependencies, dependents, handlers }
     }
 }
 
 fn row(rows: &[Vec<u32>], step: u32) -> &[u32] {
     rows.get(step as usize).map_or(&[], Vec::as_slice)
+}
+
+/// Whether `to` waits for `from`, directly or not.
+fn leads_to(dependents: &[Vec<u32>], from: u32, to: u32) -> bool {
+    let mut seen = vec![false; dependents.len()];
+    let mut open = vec![from];
+    while let Some(step) = open.pop() {
+        if step == to {
+            return true;
+        }
+        for next in row(dependents, step) {
+            if !std::mem::replace(&mut seen[*next as usize], true) {
+                open.push(*next);
+            }
+        }
+    }
+    false
 }
 
 /// The ids of the steps that a gateway leads to; of nothing else any.

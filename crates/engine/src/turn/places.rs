@@ -3,10 +3,13 @@
 use std::collections::HashSet;
 
 use super::{Book, Turn};
-use crate::ids::{RunKey, WorkflowId};
+use crate::ids::WorkflowId;
 
 /// Workflows whose oldest pending run is looked at in one go.
 const LOOKED_AT: usize = 128;
+
+/// Runs that begin in one turn: they may start others without end.
+const BEGUN: usize = 10_000;
 
 /// What a node can take on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,12 +20,14 @@ pub struct Places {
     pub served: Option<WorkflowId>,
     /// Whether runs may be waiting for a place: something ended, or was created and could not begin.
     pub look: bool,
+    /// Whether more could begin than did in this turn: the next one is to be taken at once.
+    pub more: bool,
 }
 
 impl Places {
     /// So many places, nobody served yet, to be looked at.
     pub fn new(free: usize) -> Places {
-        Places { free, served: None, look: true }
+        Places { free, served: None, look: true, more: false }
     }
 }
 
@@ -35,6 +40,7 @@ impl<B: Book> Turn<'_, B> {
         }
         // What has ended meanwhile sets it again.
         self.places.look = false;
+        self.places.more = false;
         self.go_on()?;
         let mut full = HashSet::new();
         while self.places.free > 0 {
@@ -61,13 +67,19 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Runs of this turn that found no place at first: the book does not know them yet.
+    /// Runs of this turn that found no place at first, and those that they start in turn: the book does not
+    /// know them yet.
     fn begin_new_ones(&mut self) -> Result<(), B::Error> {
-        let is_new = |key: &&RunKey| self.runs.get(*key).is_some_and(|slot| slot.is_new);
-        let new: Vec<RunKey> = self.run_order.iter().filter(is_new).copied().collect();
-        for key in new {
-            if self.is_pending(key) {
-                self.try_begin(key)?;
+        let (mut at, mut begun) = (0, 0);
+        while let Some(key) = self.run_order.get(at).copied() {
+            at += 1;
+            let is_new = self.runs.get(&key).is_some_and(|slot| slot.is_new);
+            if is_new && self.is_pending(key) {
+                begun += usize::from(self.try_begin(key)?);
+            }
+            if begun >= BEGUN {
+                (self.places.look, self.places.more) = (true, true);
+                return Ok(());
             }
         }
         Ok(())

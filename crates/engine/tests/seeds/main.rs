@@ -6,5 +6,6 @@ mod catch_up;
 mod control;
 mod limits;
 mod overlap;
+mod processes;
 mod retries;
 mod world;

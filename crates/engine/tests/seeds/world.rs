@@ -1,16 +1,16 @@
 //! A small world in memory: the engine's turns over virtual time, with work that takes time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use calendar::Zones;
 use engine::definition::{Action, Definition, Kept, OnError, Step, StepRetry, Version};
 use engine::ledger::Entry;
-use engine::run::{AttemptEnd, Run, RunStatus};
+use engine::run::{Approval, AttemptEnd, Part, Queueing, Run, RunStatus, StepRecord};
 use engine::schedule::{Override, Schedule, read_written};
 use engine::turn::{
-    Answer, Book, Command, Effect, NewRun, NewSchedule, OverrideWrite, Perform, Places, Refused,
+    AlertWrite, Answer, ApprovalWrite, Book, Command, Effect, NewRun, NewSchedule, OverrideWrite, Perform, Places, Refused,
     RunWrite, ScheduleWrite, Turn, Turned, Verb, Wakeup, Workflow,
 };
 use engine::{Moment, NodeId, Rules, RunId, RunKey, ScheduleId, WorkflowId};
@@ -25,6 +25,10 @@ pub(crate) struct Memory {
     pub(crate) runs: BTreeMap<RunKey, Run>,
     pub(crate) workflows: BTreeMap<WorkflowId, Workflow>,
     pub(crate) ledger: BTreeMap<(ScheduleId, u64), Entry>,
+    pub(crate) records: BTreeMap<(RunKey, u32, i32), StepRecord>,
+    pub(crate) queue: BTreeSet<(String, RunKey, Part)>,
+    pub(crate) approvals: BTreeMap<(RunKey, u32), Approval>,
+    pub(crate) alerts: Vec<AlertWrite>,
     definitions: BTreeMap<(WorkflowId, u32), Arc<Definition>>,
     overrides: BTreeMap<(ScheduleId, Timestamp), Override>,
     last: i64,
@@ -121,8 +125,34 @@ impl Book for Memory {
     }
 
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Infallible> {
-        let owned = |run: &&Run| run.position.owner == Some(node);
+        let owned = |run: &&Run| run.position.owners().contains(&node);
         Ok(self.runs.values().filter(owned).map(|run| run.key).take(limit).collect())
+    }
+
+    fn step_record(
+        &mut self,
+        run: RunKey,
+        step: u32,
+        item: i32,
+    ) -> Result<Option<StepRecord>, Infallible> {
+        Ok(self.records.get(&(run, step, item)).cloned())
+    }
+
+    fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Infallible> {
+        let of = self.records.range((run, 0, i32::MIN)..=(run, u32::MAX, i32::MAX));
+        Ok(of.map(|(_, record)| record.clone()).collect())
+    }
+
+    fn queued(
+        &mut self,
+        queues: &[String],
+        limit: usize,
+    ) -> Result<Vec<(RunKey, Part)>, Infallible> {
+        let wanted = self.queue.iter().filter(|(queue, ..)| queues.contains(queue));
+        let mut found: Vec<_> = wanted.map(|(_, run, part)| (*run, *part)).collect();
+        found.sort_unstable();
+        found.truncate(limit);
+        Ok(found)
     }
 
     fn new_run_key(&mut self) -> RunKey {
@@ -138,6 +168,27 @@ impl Book for Memory {
     }
 }
 
+/// A definition that does nothing.
+pub(crate) fn empty(name: &str) -> Definition {
+    Definition {
+        name: name.to_owned(),
+        version: Version::default(),
+        description: None,
+        timezone: None,
+        calendar: None,
+        concurrency: None,
+        timeout: None,
+        retention: None,
+        max_concurrent_steps: None,
+        deadline: None,
+        calendars: Vec::new(),
+        triggers: Vec::new(),
+        steps: Vec::new(),
+        outputs: Vec::new(),
+        kept: Kept::default(),
+    }
+}
+
 /// What an attempt takes and how it ends.
 type Work = Box<dyn FnMut(&Perform) -> (SignedDuration, AttemptEnd)>;
 
@@ -147,9 +198,21 @@ pub(crate) struct World {
     pub(crate) awake_since: Timestamp,
     pub(crate) places: usize,
     pub(crate) cancelled: Vec<RunKey>,
+    pub(crate) claimed: Vec<Perform>,
+    /// Steps that do not hear that they are to end.
+    pub(crate) deaf: Vec<String>,
+    node: NodeId,
     rules: Rules,
     work: Work,
-    going_on: Vec<(Timestamp, RunKey, u32, AttemptEnd)>,
+    going_on: Vec<GoingOn>,
+}
+
+struct GoingOn {
+    ends: Timestamp,
+    run: RunKey,
+    token: u32,
+    step: String,
+    end: AttemptEnd,
 }
 
 pub(crate) fn at(text: &str) -> Timestamp {
@@ -178,6 +241,9 @@ impl World {
             awake_since: at(begin),
             places: 1_000,
             cancelled: Vec::new(),
+            claimed: Vec::new(),
+            deaf: Vec::new(),
+            node: NODE,
             rules: Rules::new(Zones::bundled()),
             work: Box::new(|_| (SignedDuration::ZERO, success())),
             going_on: Vec::new(),
@@ -196,7 +262,7 @@ impl World {
         let mut places = Places::new(self.places.saturating_sub(self.going_on.len()));
         places.look = true;
         let moment = Moment::new(self.now, self.awake_since);
-        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, NODE, places);
+        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, places);
         let answer = turn.command(command).unwrap()?;
         turn.fill_places().unwrap();
         let turned = turn.finish();
@@ -219,23 +285,7 @@ impl World {
             compensation: None,
             deadline: None,
         };
-        let definition = Definition {
-            name: name.to_owned(),
-            version: Version::default(),
-            description: None,
-            timezone: None,
-            calendar: None,
-            concurrency,
-            timeout: None,
-            retention: None,
-            max_concurrent_steps: None,
-            deadline: None,
-            calendars: Vec::new(),
-            triggers: Vec::new(),
-            steps: vec![step],
-            outputs: Vec::new(),
-            kept: Kept::default(),
-        };
+        let definition = Definition { concurrency, steps: vec![step], ..empty(name) };
         let definition = Arc::new(definition);
         let command = Command::SaveWorkflow { source: String::new(), definition, publish: true };
         match self.command(command).unwrap() {
@@ -281,8 +331,22 @@ impl World {
         self.take_turn();
     }
 
+    /// The node dies, and another one takes over what it was doing.
+    pub(crate) fn lose_node(&mut self) {
+        let lost = self.node;
+        self.node = NodeId(lost.0 + 1);
+        self.going_on.clear();
+        let moment = Moment::new(self.now, self.awake_since);
+        let places = Places::new(self.places);
+        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, places);
+        turn.wake(Wakeup::Node(lost)).unwrap();
+        turn.fill_places().unwrap();
+        let turned = turn.finish();
+        self.apply(turned);
+    }
+
     fn next_instant(&self) -> Option<Timestamp> {
-        let ends = self.going_on.iter().map(|(at, ..)| *at);
+        let ends = self.going_on.iter().map(|going_on| going_on.ends);
         ends.chain(self.wakeups().into_iter().map(|(at, _)| at)).min()
     }
 
@@ -299,14 +363,14 @@ impl World {
     fn take_turn(&mut self) {
         let now = self.now;
         let (ended, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.going_on).into_iter().partition(|(at, ..)| *at <= now);
+            std::mem::take(&mut self.going_on).into_iter().partition(|going_on| going_on.ends <= now);
         self.going_on = rest;
         let due = self.wakeups().into_iter().filter(|(at, _)| *at <= now);
         let due: Vec<Wakeup> = due.map(|(_, wakeup)| wakeup).collect();
         let places = Places::new(self.places.saturating_sub(self.going_on.len()));
         let moment = Moment::new(now, self.awake_since);
-        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, NODE, places);
-        for (_, run, token, end) in ended {
+        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, places);
+        for GoingOn { run, token, end, .. } in ended {
             // A late report is refused, which is what is wanted of it.
             let _ = turn.report(run, token, end).unwrap();
         }
@@ -339,6 +403,28 @@ impl World {
                 RunWrite::Update { after, .. } => drop(self.memory.runs.insert(after.key, *after)),
             }
         }
+        for (run, record) in writes.steps {
+            self.memory.records.insert((run, record.step, record.item), record);
+        }
+        for (run, queueing) in writes.queueing {
+            match queueing {
+                Queueing::Put(queue, part) => {
+                    assert!(self.memory.queue.insert((queue, run, part)), "queued twice");
+                }
+                Queueing::Take(part) => self.memory.queue.retain(|(_, r, p)| (*r, *p) != (run, part)),
+            }
+        }
+        for write in writes.approvals {
+            match write {
+                ApprovalWrite::Ask(run, _, asked) => {
+                    self.memory.approvals.insert((run, asked.step), asked);
+                }
+                ApprovalWrite::Withdraw(run, step) => {
+                    self.memory.approvals.remove(&(run, step)).expect("nobody was asked");
+                }
+            }
+        }
+        self.memory.alerts.extend(writes.alerts);
         for mut entry in writes.ledger {
             let known = self.memory.ledger.get(&(entry.schedule, entry.n));
             entry.run = known.and_then(|known| known.run).or(entry.run);
@@ -366,14 +452,20 @@ impl World {
                 Effect::Perform(perform) => {
                     let (takes, end) = (self.work)(&perform);
                     let ends = self.now.checked_add(takes).unwrap();
-                    self.going_on.push((ends, perform.run, perform.token, end));
+                    let (run, token) = (perform.run, perform.token);
+                    let step = perform.step().id.clone();
+                    self.going_on.push(GoingOn { ends, run, token, step, end });
                 }
-                Effect::Cancel { run, .. } => {
+                Effect::Claimed(perform) => self.claimed.push(*perform),
+                Effect::Cancel { run, token } => {
                     self.cancelled.push(run);
-                    for (ends, key, _, end) in &mut self.going_on {
-                        if *key == run {
-                            *ends = self.now;
-                            *end = AttemptEnd::Cancelled { message: "told to end".to_owned() };
+                    let deaf = &self.deaf;
+                    for going_on in &mut self.going_on {
+                        let is_it = (going_on.run, going_on.token) == (run, token);
+                        if is_it && !deaf.contains(&going_on.step) {
+                            going_on.ends = self.now;
+                            let message = "told to end".to_owned();
+                            going_on.end = AttemptEnd::Cancelled { message };
                         }
                     }
                 }
@@ -403,6 +495,10 @@ impl World {
             format!("{name} {began} {}", run.status.name())
         })
         .collect()
+    }
+
+    pub(crate) fn definition(&self, id: WorkflowId, version: u32) -> Arc<Definition> {
+        self.memory.definitions[&(id, version)].clone()
     }
 
     pub(crate) fn get(&self, id: ScheduleId) -> &Schedule {

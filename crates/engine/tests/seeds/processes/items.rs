@@ -1,0 +1,72 @@
+//! The same over a list.
+
+use engine::definition::ForEach;
+use engine::run::RunStatus;
+use serde_json::{Value, json};
+
+use super::super::world::{World, at};
+use super::*;
+
+const BEGIN: &str = "2026-03-02T09:00:00Z";
+
+fn each(items: Value, max_parallel: Option<u32>) -> Step {
+    step("each", Action::ForEach(ForEach { items, action: Box::new(Action::Noop), max_parallel }))
+}
+
+fn over_items(list: Value, max_parallel: Option<u32>, failing: &[&'static str]) -> (World, RunKey, Vec<String>) {
+    let times = [("each/1", 30), ("each/2", 10), ("each/3", 10)];
+    let (mut world, order) = ending(World::new(BEGIN), &times, failing);
+    let items = Value::from("{{ input.payload.list }}");
+    let steps = vec![each(items, max_parallel), noop("b").after(&["each"])];
+    let workflow = publish(&mut world, definition("items", steps));
+    let run = start(&mut world, workflow, json!({ "list": list }));
+    world.advance_to("2026-03-02T09:10:00Z");
+    let order = order.borrow().clone();
+    (world, run, order)
+}
+
+fn step_output(world: &World, run: RunKey) -> Value {
+    let output = world.memory.records[&(run, 0, 0)].output.clone().unwrap();
+    serde_json::from_str(output.get()).unwrap()
+}
+
+#[test]
+fn items_run_side_by_side_and_their_outputs_are_in_order() {
+    let (world, run, order) = over_items(json!(["x", "y", "z"]), None, &[]);
+    assert_eq!(status(&world, run), RunStatus::Succeeded);
+    assert_eq!(order, ["each/1", "each/2", "each/3", "b"]);
+    assert_eq!(step_output(&world, run), json!(["each/1", "each/2", "each/3"]));
+    assert_eq!(world.memory.records[&(run, 1, 0)].ended_at, at("2026-03-02T09:00:30Z"));
+}
+
+#[test]
+fn no_more_at_a_time_than_it_says() {
+    let (world, run, order) = over_items(json!([1, 2, 3]), Some(1), &[]);
+    assert_eq!(order, ["each/1", "each/2", "each/3", "b"]);
+    assert_eq!(world.memory.records[&(run, 1, 0)].ended_at, at("2026-03-02T09:00:50Z"));
+    let (world, run, _) = over_items(json!([1, 2, 3]), Some(2), &[]);
+    assert_eq!(world.memory.records[&(run, 1, 0)].ended_at, at("2026-03-02T09:00:30Z"));
+}
+
+#[test]
+fn an_empty_list_is_done_at_once_and_what_is_no_list_fails() {
+    let (world, run, order) = over_items(json!([]), None, &[]);
+    assert_eq!((status(&world, run), order), (RunStatus::Succeeded, vec!["b".to_owned()]));
+    assert_eq!(step_output(&world, run), json!([]));
+    let (world, run, _) = over_items(json!("abc"), None, &[]);
+    assert_eq!(world.memory.runs[&run].error.clone().unwrap().message, "items is not a list");
+    let (world, run, _) = over_items(json!(vec![0; 10_001]), None, &[]);
+    let error = world.memory.runs[&run].error.clone().unwrap();
+    assert_eq!(error.message, "the list has 10001 items, at most 10000 are done");
+}
+
+#[test]
+fn an_item_that_fails_for_good_fails_the_step_and_the_others_are_given_up() {
+    let (world, run, order) = over_items(json!([1, 2, 3]), Some(2), &["each/2"]);
+    assert_eq!(status(&world, run), RunStatus::Failed);
+    assert_eq!(order, ["each/1", "each/2"], "the third does not begin");
+    assert_eq!(
+        steps(&world, run),
+        ["each failed", "each[1] cancelled", "each[2] failed"],
+    );
+}

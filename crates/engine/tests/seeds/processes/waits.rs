@@ -1,0 +1,236 @@
+//! Timers, people and workers.
+
+use engine::definition::{HumanApproval, Stretch, Timer, WorkerAction};
+use engine::run::{Doing, RunStatus};
+use engine::turn::{Answer, Command, Refused};
+use serde_json::{Value, json};
+
+use super::super::world::{World, at};
+use super::*;
+
+const BEGIN: &str = "2026-03-02T09:00:00Z";
+
+fn waited(timer: Timer, payload: Value, until: &str) -> (World, RunKey) {
+    let mut world = World::new(BEGIN);
+    let definition = Definition {
+        timezone: Some("America/New_York".to_owned()),
+        calendar: Some("US".to_owned()),
+        ..definition("waiting", vec![step("wait", Action::Timer(timer)), noop("b").after(&["wait"])])
+    };
+    let workflow = publish(&mut world, definition);
+    let run = start(&mut world, workflow, payload);
+    world.advance_to(until);
+    (world, run)
+}
+
+fn end_of(timer: Timer, payload: Value) -> String {
+    let (world, run) = waited(timer, payload, "2026-04-01T00:00:00Z");
+    assert_eq!(status(&world, run), RunStatus::Succeeded, "{:?}", world.memory.runs[&run].error);
+    world.memory.runs[&run].ended_at.unwrap().to_string()
+}
+
+#[test]
+fn a_timer_waits_as_long_as_it_says_and_holds_nothing_meanwhile() {
+    let delay = Timer::Delay(Stretch::Elapsed(seconds(300)));
+    let (world, run) = waited(delay.clone(), Value::Null, "2026-03-02T09:04:59Z");
+    assert_eq!(status(&world, run), RunStatus::Waiting);
+    assert_eq!(world.memory.runs[&run].wake_at(), Some(at("2026-03-02T09:05:00Z")));
+    let (world, run) = waited(delay, Value::Null, "2026-03-02T09:05:00Z");
+    assert_eq!(status(&world, run), RunStatus::Succeeded);
+    let output = world.memory.records[&(run, 0, 0)].output.clone().unwrap();
+    let output: Value = serde_json::from_str(output.get()).unwrap();
+    assert_eq!(output, json!({ "waited_seconds": 300.0, "delay_formatted": "5m" }));
+}
+
+#[test]
+fn a_timer_counts_working_time_and_knows_times_of_the_day() {
+    // A Monday, four in the morning in New York; an hour after noon on the clock there, after the change to
+    // summer time, is 17:00 UTC.
+    let hours = Timer::Delay(Stretch::Working(SignedDuration::from_hours(2)));
+    assert_eq!(end_of(hours, Value::Null), "2026-03-02T16:00:00Z");
+    let days = Timer::Delay(Stretch::WorkingDays(1.5));
+    assert_eq!(end_of(days, Value::Null), "2026-03-03T18:00:00Z");
+    let by = Timer::DelayBy("{{ input.payload.wait }}".to_owned());
+    assert_eq!(end_of(by.clone(), json!({ "wait": "90m" })), "2026-03-02T10:30:00Z");
+    assert_eq!(end_of(by, json!({ "wait": "2 working hours" })), "2026-03-02T16:00:00Z");
+    let until = Timer::Until("17:00".to_owned());
+    assert_eq!(end_of(until, Value::Null), "2026-03-02T22:00:00Z");
+    let until = Timer::Until("{{ input.payload.at }}".to_owned());
+    assert_eq!(end_of(until.clone(), json!({ "at": "2026-03-08T12:00:00" })), "2026-03-08T16:00:00Z");
+    assert_eq!(end_of(until, json!({ "at": "2020-01-01T00:00:00Z" })), BEGIN, "past already");
+}
+
+#[test]
+fn a_timer_that_cannot_be_told_fails_with_a_remedy() {
+    let until = Timer::Until("{{ input.payload.at }}".to_owned());
+    let (world, run) = waited(until, json!({ "at": "soon" }), "2026-03-02T10:00:00Z");
+    let error = world.memory.runs[&run].error.clone().unwrap();
+    assert_eq!(status(&world, run), RunStatus::Failed);
+    assert!(error.message.contains("soon is no time; write 2026-03-01T09:00"), "{error:?}");
+}
+
+fn asked() -> (World, RunKey) {
+    let (mut world, _) = taking(World::new(BEGIN), &[]);
+    let approval = Action::HumanApproval(HumanApproval {
+        title: "Pay {{ input.payload.amount }}?".to_owned(),
+        description: None,
+        assignees: vec!["ada@example.com".to_owned()],
+    });
+    let steps = vec![step("ask", approval), noop("pay").after(&["ask"])];
+    let workflow = publish(&mut world, definition("approval", steps));
+    let run = start(&mut world, workflow, json!({ "amount": 12 }));
+    (world, run)
+}
+
+fn decide(world: &mut World, run: RunKey, approves: bool, by: &str) -> Result<Answer, Refused> {
+    let (id, step) = (world.memory.runs[&run].id.clone(), "ask".to_owned());
+    let comment = Some("fine".to_owned());
+    world.command(Command::DecideApproval { id, step, approves, by: by.to_owned(), comment })
+}
+
+#[test]
+fn a_person_decides_once_and_only_who_is_asked() {
+    let (mut world, run) = asked();
+    assert_eq!(world.memory.approvals[&(run, 0)].title, "Pay 12?");
+    let refused = decide(&mut world, run, true, "eve@example.com").unwrap_err();
+    assert_eq!(refused.to_string(), "This is for ada@example.com to decide, not for eve@example.com.");
+    decide(&mut world, run, true, "ada@example.com").unwrap();
+    world.advance_to("2026-03-02T09:01:00Z");
+    assert_eq!(status(&world, run), RunStatus::Succeeded);
+    assert!(world.memory.approvals.is_empty());
+    let output = world.memory.records[&(run, 0, 0)].output.clone().unwrap();
+    let output: Value = serde_json::from_str(output.get()).unwrap();
+    let decided = json!({ "decision": "approved", "decided_by": "ada@example.com", "comment": "fine" });
+    assert_eq!(output, decided);
+    let refused = decide(&mut world, run, false, "ada@example.com").unwrap_err();
+    assert_eq!(refused.to_string(), "Cannot decide over step 'ask': it is not waiting for that.");
+}
+
+#[test]
+fn a_rejection_fails_the_step_and_is_not_tried_again() {
+    let (mut world, run) = asked();
+    decide(&mut world, run, false, "ada@example.com").unwrap();
+    world.advance_to("2026-03-02T09:01:00Z");
+    assert_eq!(status(&world, run), RunStatus::Failed);
+    let error = world.memory.runs[&run].error.clone().unwrap();
+    assert_eq!((&*error.code, &*error.message), ("rejected", "rejected by ada@example.com: fine"));
+}
+
+#[test]
+fn nobody_is_asked_any_more_when_the_run_ends() {
+    let (mut world, run) = asked();
+    let id = world.memory.runs[&run].id.clone();
+    world.command(Command::CancelRun { id, reason: "enough".to_owned() }).unwrap();
+    assert_eq!(status(&world, run), RunStatus::Cancelled);
+    assert!(world.memory.approvals.is_empty());
+    assert_eq!(steps(&world, run), ["ask cancelled"]);
+}
+
+fn queued(idempotent: bool) -> (World, RunKey) {
+    let (mut world, _) = taking(World::new(BEGIN), &[]);
+    let worker = Action::Worker(WorkerAction { queue: "mail".to_owned(), input: None });
+    let mut work = step("send", worker);
+    (work.retry.max, work.idempotent) = (2, idempotent);
+    let workflow = publish(&mut world, definition("mailing", vec![work, noop("b").after(&["send"])]));
+    let run = start(&mut world, workflow, Value::Null);
+    (world, run)
+}
+
+/// Takes what there is; its token.
+fn claim(world: &mut World, worker: &str) -> Option<u32> {
+    world.claimed.clear();
+    let (worker, queues) = (worker.to_owned(), vec!["mail".to_owned()]);
+    let lease = seconds(30);
+    world.command(Command::ClaimAttempts { queues, limit: 10, worker, lease }).unwrap();
+    world.claimed.first().map(|claimed| claimed.token)
+}
+
+fn report(world: &mut World, run: RunKey, token: u32, end: AttemptEnd) -> Result<Answer, Refused> {
+    let id = world.memory.runs[&run].id.clone();
+    world.command(Command::EndAttempt { id, token, end })
+}
+
+fn beat(world: &mut World, run: RunKey, token: u32) -> Result<Answer, Refused> {
+    let id = world.memory.runs[&run].id.clone();
+    world.command(Command::Heartbeat { id, token, lease: seconds(30) })
+}
+
+#[test]
+fn a_worker_takes_what_is_queued_and_reports() {
+    let (mut world, run) = queued(true);
+    assert_eq!(status(&world, run), RunStatus::Waiting);
+    let token = claim(&mut world, "one").unwrap();
+    assert_eq!(status(&world, run), RunStatus::Running);
+    assert_eq!(claim(&mut world, "two"), None, "it is taken");
+    report(&mut world, run, token, output(&json!({ "sent": 3 }))).unwrap();
+    world.advance_to("2026-03-02T09:01:00Z");
+    assert_eq!(status(&world, run), RunStatus::Succeeded);
+    assert!(report(&mut world, run, token, success()).is_err(), "once");
+}
+
+#[test]
+fn a_worker_that_dies_loses_its_lease_and_its_late_report_is_refused() {
+    let (mut world, run) = queued(true);
+    let first = claim(&mut world, "one").unwrap();
+    world.advance_to("2026-03-02T09:00:20Z");
+    let Answer::Lease { until, is_told_to_end } = beat(&mut world, run, first).unwrap() else {
+        panic!("no lease");
+    };
+    assert_eq!((until, is_told_to_end), (at("2026-03-02T09:00:50Z"), false));
+    world.advance_to("2026-03-02T09:00:49Z");
+    assert_eq!(claim(&mut world, "two"), None);
+    world.advance_to("2026-03-02T09:00:50Z");
+    let second = claim(&mut world, "two").unwrap();
+    assert_eq!(world.claimed[0].attempt, 1, "the lost attempt is no failure");
+    let refused = report(&mut world, run, first, success()).unwrap_err();
+    assert!(refused.to_string().contains("too late"), "{refused}");
+    assert!(beat(&mut world, run, first).is_err());
+    report(&mut world, run, second, success()).unwrap();
+    assert_eq!(steps(&world, run)[0], "send completed");
+}
+
+#[test]
+fn a_worker_that_dies_over_what_must_not_be_repeated_leaves_it_to_a_person() {
+    let (mut world, run) = queued(false);
+    claim(&mut world, "one").unwrap();
+    world.advance_to("2026-03-02T09:01:00Z");
+    assert_eq!(status(&world, run), RunStatus::Suspended);
+    assert_eq!(claim(&mut world, "two"), None);
+    let error = world.memory.runs[&run].error.clone().unwrap();
+    assert!(error.message.contains("nothing is heard of the worker"), "{error:?}");
+}
+
+#[test]
+fn a_worker_that_takes_too_long_has_failed_however_often_it_is_heard_of() {
+    let (mut world, run) = queued(true);
+    let token = claim(&mut world, "one").unwrap();
+    for second in (0..300).step_by(20) {
+        world.advance_to(&at(BEGIN).checked_add(seconds(second)).unwrap().to_string());
+        beat(&mut world, run, token).unwrap();
+    }
+    world.advance_to("2026-03-02T09:05:00Z");
+    assert!(beat(&mut world, run, token).is_err());
+    let doing = &world.memory.runs[&run].position.active[0].doing;
+    assert_eq!(*doing, Doing::Retrying { at: at("2026-03-02T09:05:05Z") });
+    assert_eq!(world.memory.records[&(run, 0, 0)].error.clone().unwrap().code, "timeout");
+    world.advance_to("2026-03-02T09:05:05Z");
+    assert!(claim(&mut world, "two").is_some());
+}
+
+#[test]
+fn a_worker_hears_that_it_is_to_give_up() {
+    let (mut world, run) = queued(true);
+    let token = claim(&mut world, "one").unwrap();
+    let id = world.memory.runs[&run].id.clone();
+    world.command(Command::CancelRun { id, reason: "enough".to_owned() }).unwrap();
+    let beaten = beat(&mut world, run, token).unwrap();
+    assert!(matches!(beaten, Answer::Lease { is_told_to_end: true, .. }), "{beaten:?}");
+    let end = AttemptEnd::Cancelled { message: "gave up".to_owned() };
+    report(&mut world, run, token, end).unwrap();
+    assert_eq!(status(&world, run), RunStatus::Cancelled);
+
+    let (mut world, run) = queued(true);
+    let id = world.memory.runs[&run].id.clone();
+    world.command(Command::CancelRun { id, reason: "enough".to_owned() }).unwrap();
+    assert_eq!((status(&world, run), world.memory.queue.len()), (RunStatus::Cancelled, 0));
+}
