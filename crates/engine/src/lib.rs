@@ -6,6 +6,7 @@
 //! | runs: steps, attempts, cancel, timeout | [`run`] |
 //! | one transaction: from inputs to everything that is written | [`turn`] |
 //! | what a workflow is | [`definition`] |
+//! | conditions and templates | [`expression`] |
 //! | why something ran or did not | [`ledger`], [`explain`] |
 //!
 //! No clock, IO, SQL, async or randomness: `now` is in the [`Moment`], ids of runs are given by the
@@ -14,6 +15,7 @@
 
 pub mod definition;
 pub mod explain;
+pub mod expression;
 mod ids;
 pub mod ledger;
 mod moment;

@@ -1,0 +1,277 @@
+//! Working out an expression, with a budget for operations and bytes.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use minijinja::machinery::ast::{BinOp, BinOpKind, CallArg, CompareOpKind, Expr, UnaryOpKind};
+use serde_json::{Map, Value};
+
+use super::fault::Fault;
+use super::scope::Scope;
+use super::syntax::Source;
+use super::{filters, limits, operators, print};
+
+/// One evaluation: what it may see and what it may still cost.
+pub(super) struct Evaluation<'s> {
+    scope: &'s Scope,
+    operations: usize,
+    work_bytes: usize,
+    output_bytes: usize,
+}
+
+/// A value, or why there is none: a name that leads nowhere is only wrong if it is used.
+type Looked<'s> = Result<Cow<'s, Value>, Missing>;
+
+/// A part of an expression that is not defined.
+pub(super) struct Missing(Fault);
+
+impl<'s> Evaluation<'s> {
+    pub(super) fn new(scope: &'s Scope) -> Evaluation<'s> {
+        Evaluation {
+            scope,
+            operations: limits::OPERATIONS,
+            work_bytes: limits::WORK_BYTES,
+            output_bytes: limits::OUTPUT_BYTES,
+        }
+    }
+
+    /// The value of an expression.
+    pub(super) fn run(&mut self, source: &Source<'_>, expr: &Expr<'_>) -> Result<Value, Fault> {
+        let place = source.place(expr.span());
+        let found = Working { evaluation: self, source }.value(expr)?;
+        let weight = print::weight(&found);
+        self.charge(weight, place)?;
+        Ok(found.into_owned())
+    }
+
+    /// Counts a value that is given.
+    pub(super) fn give(&mut self, value: &Value) -> Result<(), Fault> {
+        let length = print::length(value);
+        self.output_bytes = self
+            .output_bytes
+            .checked_sub(length)
+            .ok_or_else(|| Fault::new("limit", 0..usize::MAX, "it gives more than 256 KiB"))?;
+        Ok(())
+    }
+
+    /// Counts bytes that are about to be made.
+    fn charge(&mut self, bytes: usize, place: Range<usize>) -> Result<(), Fault> {
+        self.work_bytes = self
+            .work_bytes
+            .checked_sub(bytes)
+            .ok_or_else(|| Fault::new("limit", place, "it takes more memory than is allowed"))?;
+        Ok(())
+    }
+}
+
+struct Working<'e, 's, 't> {
+    evaluation: &'e mut Evaluation<'s>,
+    source: &'e Source<'t>,
+}
+
+impl<'s> Working<'_, 's, '_> {
+    /// The value of a part, which has to have one.
+    fn value(&mut self, expr: &Expr<'_>) -> Result<Cow<'s, Value>, Fault> {
+        self.look(expr)?.map_err(|Missing(fault)| fault)
+    }
+
+    fn look(&mut self, expr: &Expr<'_>) -> Result<Looked<'s>, Fault> {
+        let place = self.source.place(expr.span());
+        let operations = self.evaluation.operations.checked_sub(1);
+        self.evaluation.operations = operations
+            .ok_or_else(|| Fault::new("limit", place.clone(), "it takes too many operations"))?;
+        let value = match expr {
+            Expr::Var(var) if var.id == "null" => Cow::Owned(Value::Null),
+            Expr::Var(var) => return Ok(self.root(var.id, place)),
+            Expr::GetAttr(attr) => return self.part(&attr.expr, &Value::from(attr.name), place),
+            Expr::GetItem(item) => {
+                let key = self.value(&item.subscript_expr)?;
+                return self.part(&item.expr, &key, place);
+            }
+            Expr::Const(value) => Cow::Owned(operators::constant(&value.value, place)?),
+            Expr::UnaryOp(op) => {
+                let value = self.value(&op.expr)?;
+                Cow::Owned(match op.op {
+                    UnaryOpKind::Not => Value::Bool(!operators::is_true(&value)),
+                    UnaryOpKind::Neg => operators::negated(&value, place)?,
+                })
+            }
+            Expr::BinOp(op) => return self.binary(op, place).map(Ok),
+            Expr::Compare(compare) => {
+                let mut left = self.value(&compare.expr)?;
+                let mut holds = true;
+                for op in &compare.ops {
+                    let right = self.value(&op.expr)?;
+                    holds = holds && compared(op.op, &left, &right, place.clone())?;
+                    left = right;
+                }
+                Cow::Owned(Value::Bool(holds))
+            }
+            Expr::IfExpr(choice) => {
+                let chosen = match operators::is_true(&*self.value(&choice.test_expr)?) {
+                    true => Some(&choice.true_expr),
+                    false => choice.false_expr.as_ref(),
+                };
+                match chosen {
+                    Some(expr) => self.value(expr)?,
+                    None => Cow::Owned(Value::Null),
+                }
+            }
+            Expr::Filter(filter) => {
+                let args = self.arguments(&filter.args, &place)?;
+                let Some(inner) = &filter.expr else { return Err(unknown(place)) };
+                if filter.name == "default" {
+                    let value = self.look(inner)?.ok();
+                    filters::default(value, args, place)?
+                } else {
+                    let value = self.value(inner)?;
+                    let bytes = filters::cost(filter.name, &value, &args);
+                    self.evaluation.charge(bytes, place.clone())?;
+                    Cow::Owned(filters::apply(filter.name, &value, &args, place)?)
+                }
+            }
+            Expr::Test(test) => {
+                let value = self.look(&test.expr)?.ok();
+                let holds = operators::test(test.name, value.as_deref(), place)?;
+                Cow::Owned(Value::Bool(holds))
+            }
+            Expr::List(list) => self.list(&list.items, place)?,
+            Expr::Tuple(tuple) => self.list(&tuple.items, place)?,
+            Expr::Map(map) => {
+                let mut made = Map::new();
+                for (key, value) in map.keys.iter().zip(&map.values) {
+                    let (key, value) = (self.value(key)?, self.value(value)?);
+                    let bytes = print::weight(&key) + print::weight(&value);
+                    self.evaluation.charge(bytes, place.clone())?;
+                    made.insert(print::text(&key), value.into_owned());
+                }
+                Cow::Owned(Value::Object(made))
+            }
+            Expr::Call(_) | Expr::Slice(_) => return Err(unknown(place)),
+        };
+        Ok(Ok(value))
+    }
+
+    fn root(&self, name: &str, place: Range<usize>) -> Looked<'s> {
+        let found = self.evaluation.scope.root(name).map(Cow::Borrowed);
+        found.ok_or_else(|| missing(name, place))
+    }
+
+    /// A part of a mapping, by its key, or of a list, by its number.
+    fn part(
+        &mut self,
+        of: &Expr<'_>,
+        key: &Value,
+        place: Range<usize>,
+    ) -> Result<Looked<'s>, Fault> {
+        let whole = match self.look(of)? {
+            Ok(whole) => whole,
+            missing => return Ok(missing),
+        };
+        let found = match whole {
+            Cow::Borrowed(whole) => at(whole, key).map(Cow::Borrowed),
+            Cow::Owned(whole) => at(&whole, key).cloned().map(Cow::Owned),
+        };
+        Ok(found.ok_or_else(|| match key {
+            Value::String(name) => missing(name, place),
+            _ => missing("this item", place),
+        }))
+    }
+
+    fn binary(&mut self, op: &BinOp<'_>, place: Range<usize>) -> Result<Cow<'s, Value>, Fault> {
+        let left = self.value(&op.left)?;
+        match op.op {
+            BinOpKind::ScAnd if !operators::is_true(&left) => return Ok(left),
+            BinOpKind::ScOr if operators::is_true(&left) => return Ok(left),
+            BinOpKind::ScAnd | BinOpKind::ScOr => return self.value(&op.right),
+            _ => {}
+        }
+        let right = self.value(&op.right)?;
+        let compare = |kind| compared(kind, &left, &right, place.clone()).map(Value::Bool);
+        let value = match op.op {
+            BinOpKind::Eq => compare(CompareOpKind::Eq)?,
+            BinOpKind::Ne => compare(CompareOpKind::Ne)?,
+            BinOpKind::Lt => compare(CompareOpKind::Lt)?,
+            BinOpKind::Lte => compare(CompareOpKind::Lte)?,
+            BinOpKind::Gt => compare(CompareOpKind::Gt)?,
+            BinOpKind::Gte => compare(CompareOpKind::Gte)?,
+            BinOpKind::In => compare(CompareOpKind::In)?,
+            BinOpKind::Concat => self.joined(&left, &right, place)?,
+            BinOpKind::Add if left.is_string() && right.is_string() => {
+                self.joined(&left, &right, place)?
+            }
+            other => operators::arithmetic(other, &left, &right, place)?,
+        };
+        Ok(Cow::Owned(value))
+    }
+
+    fn joined(&mut self, left: &Value, right: &Value, place: Range<usize>) -> Result<Value, Fault> {
+        self.evaluation.charge(print::length(left) + print::length(right), place)?;
+        let mut text = print::text(left);
+        print::onto(&mut text, right);
+        Ok(Value::String(text))
+    }
+
+    fn list(&mut self, items: &[Expr<'_>], place: Range<usize>) -> Result<Cow<'s, Value>, Fault> {
+        let mut made = Vec::new();
+        for item in items {
+            let item = self.value(item)?;
+            self.evaluation.charge(print::weight(&item), place.clone())?;
+            made.push(item.into_owned());
+        }
+        Ok(Cow::Owned(Value::Array(made)))
+    }
+
+    fn arguments(
+        &mut self,
+        args: &[CallArg<'_>],
+        place: &Range<usize>,
+    ) -> Result<Vec<Cow<'s, Value>>, Fault> {
+        let argument = |arg: &CallArg<'_>| match arg {
+            CallArg::Pos(expr) => self.value(expr),
+            _ => Err(unknown(place.clone())),
+        };
+        args.iter().map(argument).collect()
+    }
+}
+
+fn at<'v>(whole: &'v Value, key: &Value) -> Option<&'v Value> {
+    match (whole, key) {
+        (Value::Object(map), Value::String(key)) => map.get(key),
+        (Value::Array(items), Value::Number(number)) => {
+            let at = number.as_i64()?;
+            let at = if at < 0 { items.len() as i64 + at } else { at };
+            items.get(usize::try_from(at).ok()?)
+        }
+        _ => None,
+    }
+}
+
+fn compared(
+    op: CompareOpKind,
+    left: &Value,
+    right: &Value,
+    place: Range<usize>,
+) -> Result<bool, Fault> {
+    let order = || operators::order(left, right, place.clone());
+    Ok(match op {
+        CompareOpKind::Eq => operators::equal(left, right),
+        CompareOpKind::Ne => !operators::equal(left, right),
+        CompareOpKind::Lt => order()?.is_lt(),
+        CompareOpKind::Lte => order()?.is_le(),
+        CompareOpKind::Gt => order()?.is_gt(),
+        CompareOpKind::Gte => order()?.is_ge(),
+        CompareOpKind::In => operators::contains(right, left, place)?,
+        CompareOpKind::NotIn => !operators::contains(right, left, place)?,
+    })
+}
+
+fn missing(name: &str, place: Range<usize>) -> Missing {
+    let message = format!("{} is not defined", crate::definition::cut(name));
+    Missing(Fault::new("undefined", place, message))
+}
+
+/// What checking refuses; whoever did not check hears it here.
+fn unknown(place: Range<usize>) -> Fault {
+    Fault::new("expression", place, "this is not known in expressions")
+}

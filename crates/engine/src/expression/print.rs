@@ -1,0 +1,62 @@
+//! How values look inside of a text.
+
+use serde_json::Value;
+
+/// A text as it is, anything else as JSON.
+pub(super) fn onto(out: &mut String, value: &Value) {
+    match value {
+        Value::String(text) => out.push_str(text),
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+/// The same alone.
+pub(super) fn text(value: &Value) -> String {
+    let mut out = String::new();
+    onto(&mut out, value);
+    out
+}
+
+/// How many bytes a value has as JSON: as a text it has no more.
+pub(super) fn length(value: &Value) -> usize {
+    let mut counted = Counted(0);
+    // Counting does not fail.
+    let _ = serde_json::to_writer(&mut counted, value);
+    counted.0
+}
+
+struct Counted(usize);
+
+impl std::io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// About how many bytes of memory a value takes.
+pub(super) fn weight(value: &Value) -> usize {
+    let below = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(map) => map.iter().map(|(key, value)| 64 + key.len() + weight(value)).sum(),
+    };
+    32 + below
+}
+
+/// What a value is, for people.
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a mapping",
+    }
+}

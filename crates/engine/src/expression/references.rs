@@ -1,0 +1,243 @@
+//! What an expression names, found from its syntax, before it is ever worked out.
+
+use std::ops::Range;
+
+use minijinja::machinery::ast::{CallArg, Expr};
+
+use super::fault::Fault;
+use super::syntax::Source;
+use super::{filters, operators};
+
+/// What a step shows of itself.
+const OF_A_STEP: [&str; 3] = ["output", "status", "error"];
+
+/// Where the values of expressions come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Root {
+    /// What the run works on.
+    Input,
+    /// Other steps: `steps.<id>.output`, `.status`, `.error`.
+    Steps,
+    /// The run.
+    Run,
+    /// Its workflow.
+    Workflow,
+    /// One of the items of a `for_each`.
+    Item,
+    /// Its number, counted from 0.
+    Index,
+    /// An event in a topic.
+    Event,
+    /// Secrets by their names.
+    Secrets,
+}
+
+impl Root {
+    /// All of them.
+    pub const ALL: [Root; 8] = [
+        Root::Input,
+        Root::Steps,
+        Root::Run,
+        Root::Workflow,
+        Root::Item,
+        Root::Index,
+        Root::Event,
+        Root::Secrets,
+    ];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Root::Input => "input",
+            Root::Steps => "steps",
+            Root::Run => "run",
+            Root::Workflow => "workflow",
+            Root::Item => "item",
+            Root::Index => "index",
+            Root::Event => "event",
+            Root::Secrets => "secrets",
+        }
+    }
+}
+
+/// What a condition or text names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct References {
+    /// The roots, in the order of the text, with their places in it.
+    pub roots: Vec<(Root, Range<usize>)>,
+    /// The steps, in the order of the text.
+    pub steps: Vec<StepReference>,
+    /// The names of secrets, in the order of the text, where they are written out.
+    pub secrets: Vec<String>,
+}
+
+/// A step that is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepReference {
+    /// Its id.
+    pub id: String,
+    /// `output`, `status` or `error`; nothing if the step as a whole is meant.
+    pub attribute: Option<String>,
+    /// Where in the text.
+    pub span: Range<usize>,
+}
+
+impl References {
+    /// Adds what an expression names, which begins at `at` in its text.
+    pub(super) fn add(&mut self, expression: &str, at: usize) -> Result<(), Fault> {
+        let source = Source::new(expression, at)?;
+        let parsed = source.parse()?;
+        Walk { source: &source, found: self }.expr(&parsed)
+    }
+}
+
+struct Walk<'w, 't> {
+    source: &'w Source<'t>,
+    found: &'w mut References,
+}
+
+impl Walk<'_, '_> {
+    fn expr(&mut self, expr: &Expr<'_>) -> Result<(), Fault> {
+        match expr {
+            Expr::Var(_) | Expr::GetAttr(_) | Expr::GetItem(_) => self.way(expr),
+            Expr::Const(value) => {
+                let place = self.source.place(value.span());
+                operators::constant(&value.value, place).map(drop)
+            }
+            Expr::UnaryOp(op) => self.expr(&op.expr),
+            Expr::BinOp(op) => {
+                self.expr(&op.left)?;
+                self.expr(&op.right)
+            }
+            Expr::Compare(compare) => {
+                self.expr(&compare.expr)?;
+                compare.ops.iter().try_for_each(|op| self.expr(&op.expr))
+            }
+            Expr::IfExpr(choice) => {
+                self.expr(&choice.test_expr)?;
+                self.expr(&choice.true_expr)?;
+                choice.false_expr.as_ref().map_or_else(
+                    || {
+                        let place = self.source.place(choice.span());
+                        Err(Fault::new("expression", place, "an if without else")
+                            .suggest("a if condition else b"))
+                    },
+                    |other| self.expr(other),
+                )
+            }
+            Expr::Filter(filter) => {
+                let place = self.source.place(filter.span());
+                filters::check(filter.name, filter.args.len(), place.clone())?;
+                filter.expr.iter().try_for_each(|expr| self.expr(expr))?;
+                self.arguments(&filter.args, place)
+            }
+            Expr::Test(test) => {
+                let place = self.source.place(test.span());
+                operators::check_test(test.name, test.args.len(), place.clone())?;
+                self.expr(&test.expr)
+            }
+            Expr::List(list) => list.items.iter().try_for_each(|item| self.expr(item)),
+            Expr::Tuple(tuple) => tuple.items.iter().try_for_each(|item| self.expr(item)),
+            Expr::Map(map) => {
+                map.keys.iter().chain(&map.values).try_for_each(|item| self.expr(item))
+            }
+            Expr::Call(call) => {
+                let place = self.source.place(call.span());
+                Err(Fault::new("function", place, "there are no functions")
+                    .allow(format!("filters, such as {}", filters::names().join(", "))))
+            }
+            Expr::Slice(slice) => {
+                let place = self.source.place(slice.span());
+                Err(Fault::new("expression", place, "there are no slices")
+                    .suggest("an item, such as input.rows[0]"))
+            }
+        }
+    }
+
+    fn arguments(&mut self, args: &[CallArg<'_>], place: Range<usize>) -> Result<(), Fault> {
+        args.iter().try_for_each(|arg| match arg {
+            CallArg::Pos(expr) => self.expr(expr),
+            _ => Err(Fault::new("filter", place.clone(), "a filter's values have no names")
+                .suggest("default(0)")),
+        })
+    }
+
+    /// A root and what follows it, as far as that is written out.
+    fn way(&mut self, expr: &Expr<'_>) -> Result<(), Fault> {
+        let mut parts = Vec::new();
+        let (mut at, mut end) = (expr, None);
+        let var = loop {
+            let (inner, name, span) = match at {
+                Expr::GetAttr(attr) => (&attr.expr, Some(attr.name.to_owned()), attr.span()),
+                Expr::GetItem(item) => {
+                    let name = match &item.subscript_expr {
+                        Expr::Const(name) => name.value.as_str().map(str::to_owned),
+                        other => {
+                            self.expr(other)?;
+                            None
+                        }
+                    };
+                    (&item.expr, name, item.span())
+                }
+                Expr::Var(var) => break var,
+                other => return self.expr(other),
+            };
+            let place = self.source.place(span);
+            end = end.or(Some(place.end));
+            parts.push((name, place.end));
+            at = inner;
+        };
+        let place = self.source.place(var.span());
+        if var.id == "null" && parts.is_empty() {
+            return Ok(());
+        }
+        let root = root(var.id, &place)?;
+        self.found.roots.push((root, place.clone()));
+        let mut parts = parts.into_iter().rev();
+        match root {
+            Root::Steps => self.step(place, parts.next(), parts.next()),
+            Root::Secrets => {
+                self.found.secrets.extend(parts.next().and_then(|(name, _)| name));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn step(
+        &mut self,
+        root: Range<usize>,
+        id: Option<(Option<String>, usize)>,
+        attribute: Option<(Option<String>, usize)>,
+    ) -> Result<(), Fault> {
+        let Some((Some(id), end)) = id else {
+            let fault = Fault::new("step", root, "which step is meant has to be written out");
+            return Err(fault.suggest("steps.<id>.output, or steps[\"<id>\"].output"));
+        };
+        let mut span = root.start..end;
+        let attribute = match attribute {
+            Some((Some(name), end)) if OF_A_STEP.contains(&name.as_str()) => {
+                span.end = end;
+                Some(name)
+            }
+            Some((name, end)) => {
+                let name = name.unwrap_or_default();
+                let message = "a step shows its output, status and error, and nothing else";
+                return Err(Fault::new("step", root.start..end, message)
+                    .allow(OF_A_STEP.join(", "))
+                    .did_you_mean(&name, OF_A_STEP));
+            }
+            None => None,
+        };
+        self.found.steps.push(StepReference { id, attribute, span });
+        Ok(())
+    }
+}
+
+fn root(name: &str, place: &Range<usize>) -> Result<Root, Fault> {
+    Root::ALL.into_iter().find(|root| root.name() == name).ok_or_else(|| {
+        let names = Root::ALL.map(Root::name);
+        let message = format!("unknown name {}", crate::definition::cut(name));
+        Fault::new("name", place.clone(), message).allow(names.join(", ")).did_you_mean(name, names)
+    })
+}

@@ -1,0 +1,84 @@
+//! What expressions can see.
+
+use serde_json::{Map, Value, json};
+
+use super::fault::ExpressionError;
+use super::references::Root;
+
+/// The values behind the names in expressions. A root that was not given is not defined.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    roots: [Option<Value>; Root::ALL.len()],
+}
+
+impl Scope {
+    /// What the run works on, as JSON.
+    pub fn input(&mut self, json: &str) -> Result<(), ExpressionError> {
+        self.read(Root::Input, json)
+    }
+
+    /// A step: its output as JSON, its error as a text. What it does not have is `null`.
+    pub fn step(
+        &mut self,
+        id: &str,
+        status: &str,
+        output: Option<&str>,
+        error: Option<&str>,
+    ) -> Result<(), ExpressionError> {
+        let output = output.map(|json| read(&format!("steps.{id}.output"), json)).transpose()?;
+        let shown = json!({"status": status, "output": output, "error": error});
+        self.entry(Root::Steps, id, shown);
+        Ok(())
+    }
+
+    /// The run.
+    pub fn run(&mut self, run: Value) {
+        self.roots[Root::Run as usize] = Some(run);
+    }
+
+    /// Its workflow.
+    pub fn workflow(&mut self, workflow: Value) {
+        self.roots[Root::Workflow as usize] = Some(workflow);
+    }
+
+    /// One of the items of a `for_each`, and its number, counted from 0.
+    pub fn item(&mut self, item: Value, index: usize) {
+        self.roots[Root::Item as usize] = Some(item);
+        self.roots[Root::Index as usize] = Some(Value::from(index));
+    }
+
+    /// An event in a topic, as JSON.
+    pub fn event(&mut self, json: &str) -> Result<(), ExpressionError> {
+        self.read(Root::Event, json)
+    }
+
+    /// A secret: only for an attempt that is performed, never for what is stored.
+    pub fn secret(&mut self, name: &str, text: &str) {
+        self.entry(Root::Secrets, name, Value::from(text));
+    }
+
+    pub(super) fn root(&self, name: &str) -> Option<&Value> {
+        let root = Root::ALL.into_iter().find(|root| root.name() == name)?;
+        self.roots[root as usize].as_ref()
+    }
+
+    fn read(&mut self, root: Root, json: &str) -> Result<(), ExpressionError> {
+        self.roots[root as usize] = Some(read(root.name(), json)?);
+        Ok(())
+    }
+
+    fn entry(&mut self, root: Root, key: &str, value: Value) {
+        let map = self.roots[root as usize].get_or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(map) = map {
+            map.insert(key.to_owned(), value);
+        }
+    }
+}
+
+fn read(name: &str, json: &str) -> Result<Value, ExpressionError> {
+    serde_json::from_str(json).map_err(|error| ExpressionError {
+        code: "json",
+        message: format!("not JSON, at character {}", error.column()),
+        expression: name.to_owned(),
+    })
+}
