@@ -1,12 +1,13 @@
 //! A stretch of time, of the wall clock or of working hours.
 
-use std::str::FromStr;
-
-use calendar::Problem;
+use calendar::{Problem, parse_duration};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
-use super::duration;
+use super::{duration, limits};
+
+/// Most working days: about ten years, as for other durations.
+const MOST_DAYS: f64 = 3_660.0;
 
 /// `3h`, `16 working hours`, `2 working days`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,31 +21,106 @@ pub enum Stretch {
     WorkingDays(f64),
 }
 
-impl FromStr for Stretch {
-    type Err = Problem;
-
-    fn from_str(text: &str) -> Result<Stretch, Problem> {
-        let mut words = text.split_whitespace();
-        let (Some(number), Some("working"), Some(unit), None) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
-            return duration::parse(text).map(Stretch::Elapsed);
+impl Stretch {
+    /// `5m`, `1h30m`, `PT5M`, `300` (seconds), `16 working hours`, `30 working minutes`,
+    /// `2 working days`. More than nothing, at most ten years.
+    pub fn parse(text: &str) -> Result<Stretch, Problem> {
+        let stretch = match text.split_once("working") {
+            Some((number, unit)) => working(text, number.trim(), unit.trim())?,
+            None => Stretch::Elapsed(duration::parse(text)?),
         };
-        let wrong = || {
-            Problem::whole("duration", text, "no working time")
-                .allow("a number of working days, working hours or working minutes")
-                .suggest("2 working days")
-        };
-        let number: f64 = number.parse().map_err(|_| wrong())?;
-        if !(0.0..=10_000.0).contains(&number) {
-            return Err(wrong());
+        match stretch.is_nothing() {
+            true => {
+                Err(Problem::whole("duration", text, "a duration of nothing").allow("at least 1ms"))
+            }
+            false => Ok(stretch),
         }
-        let seconds = |each: f64| SignedDuration::from_millis((number * each * 1_000.0) as i64);
-        match unit {
-            "day" | "days" => Ok(Stretch::WorkingDays(number)),
-            "hour" | "hours" => Ok(Stretch::Working(seconds(3_600.0))),
-            "minute" | "minutes" => Ok(Stretch::Working(seconds(60.0))),
-            _ => Err(wrong()),
+    }
+
+    /// Whether a calendar has to say what it means.
+    pub fn needs_calendar(self) -> bool {
+        !matches!(self, Stretch::Elapsed(_))
+    }
+
+    fn is_nothing(self) -> bool {
+        match self {
+            Stretch::Elapsed(time) | Stretch::Working(time) => time.is_zero(),
+            Stretch::WorkingDays(days) => days <= 0.0,
+        }
+    }
+}
+
+fn working(text: &str, number: &str, unit: &str) -> Result<Stretch, Problem> {
+    let refuse = || {
+        Problem::whole("duration", text, "not an amount of working time")
+            .allow("16 working hours, 30 working minutes, 2 working days")
+    };
+    let plain = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let amount = number.parse::<f64>().ok().filter(|_| plain && number.len() <= 12);
+    let amount = amount.ok_or_else(refuse)?;
+    let of_hours = |unit_name: &str| match number.contains('.') {
+        true => Err(refuse().suggest("minutes instead of a fraction of hours")),
+        false => parse_duration(&format!("{number}{unit_name}"))
+            .ok()
+            .filter(|time| *time <= limits::DURATION)
+            .map(Stretch::Working)
+            .ok_or_else(refuse),
+    };
+    match unit {
+        "day" | "days" if amount <= MOST_DAYS => Ok(Stretch::WorkingDays(amount)),
+        "hour" | "hours" => of_hours("h"),
+        "minute" | "minutes" => of_hours("m"),
+        _ => Err(refuse()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads() {
+        let elapsed = |seconds| Ok(Stretch::Elapsed(SignedDuration::from_secs(seconds)));
+        let of_hours = |seconds| Ok(Stretch::Working(SignedDuration::from_secs(seconds)));
+        for (text, expected) in [
+            ("30s", elapsed(30)),
+            ("5m", elapsed(300)),
+            ("1h30m", elapsed(5_400)),
+            ("1d", elapsed(86_400)),
+            ("PT5M", elapsed(300)),
+            ("300", elapsed(300)),
+            ("16 working hours", of_hours(57_600)),
+            ("1 working hour", of_hours(3_600)),
+            ("30 working minutes", of_hours(1_800)),
+            ("2 working days", Ok(Stretch::WorkingDays(2.0))),
+            ("0.5 working days", Ok(Stretch::WorkingDays(0.5))),
+        ] {
+            assert_eq!(Stretch::parse(text), expected, "{text}");
+        }
+        assert_eq!(Stretch::parse("500ms"), Ok(Stretch::Elapsed(SignedDuration::from_millis(500))));
+    }
+
+    #[test]
+    fn refuses() {
+        for text in [
+            "",
+            "0",
+            "0s",
+            "0 working days",
+            "0 working hours",
+            "-1 working days",
+            "working days",
+            "2 working",
+            "2 working weeks",
+            "1.5 working hours",
+            "3661 working days",
+            "1e3 working days",
+            "999999999999 working hours",
+            "two working days",
+            "2 days",
+            "99999999999999999999d",
+        ] {
+            assert!(Stretch::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -4,7 +4,9 @@
 pub const EXPRESSION_BYTES: usize = 4 << 10;
 /// Most words and signs in one expression. Reading and working out follow its nesting by recursion,
 /// and no nesting is deeper than this.
-pub const TOKENS: usize = 400;
+pub const TOKENS: usize = 200;
+/// Deepest nesting of brackets: the parser goes through a dozen functions for each.
+pub const NESTING: usize = 32;
 /// Most expressions in one text.
 pub const EXPRESSIONS: usize = 1_000;
 /// Most operations of one evaluation, all expressions of a value together.

@@ -44,6 +44,10 @@ impl<'t> Source<'t> {
             let span = base + at..base + written.len();
             Fault::new("expression", span, "this text has no end").suggest("a closing quote")
         })?;
+        if ids.nesting > limits::NESTING {
+            let fault = Fault::new("limit", whole, "brackets are nested too deeply");
+            return Err(fault.allow(format!("at most {} levels", limits::NESTING)));
+        }
         if ids.tokens > limits::TOKENS {
             let fault = Fault::new("limit", whole, "too many words and signs in one expression");
             return Err(fault.allow(format!("at most {}", limits::TOKENS)));
@@ -108,6 +112,7 @@ impl<'t> Source<'t> {
 /// What a first look at an expression finds.
 struct Scanned {
     tokens: usize,
+    nesting: usize,
     /// Ids after `steps.` that the parser would not take for a name.
     unusual: Vec<Range<usize>>,
 }
@@ -115,8 +120,8 @@ struct Scanned {
 /// Refuses a text without an end, with the place where it begins.
 fn scan(text: &str) -> Result<Scanned, usize> {
     let bytes = text.as_bytes();
-    let mut scanned = Scanned { tokens: 0, unusual: Vec::new() };
-    let mut at = 0;
+    let mut scanned = Scanned { tokens: 0, nesting: 0, unusual: Vec::new() };
+    let (mut at, mut open) = (0, 0_usize);
     // Whether a dot stands before: `input.steps` is not the root.
     let mut after_dot = false;
     while at < bytes.len() {
@@ -141,7 +146,15 @@ fn scan(text: &str) -> Result<Scanned, usize> {
                     }
                 }
             }
-            _ => at += 1,
+            byte => {
+                match byte {
+                    b'(' | b'[' | b'{' => open += 1,
+                    b')' | b']' | b'}' => open = open.saturating_sub(1),
+                    _ => {}
+                }
+                scanned.nesting = scanned.nesting.max(open);
+                at += 1;
+            }
         }
         scanned.tokens += 1;
         after_dot = bytes[start] == b'.';

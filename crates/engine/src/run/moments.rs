@@ -116,7 +116,7 @@ impl Moments<'_> {
 
     /// `now` and as long as the text says.
     pub(super) fn written_delay(&self, text: &str, now: Timestamp) -> Result<Timestamp, String> {
-        let stretch: Stretch = text.parse().map_err(|problem: calendar::Problem| {
+        let stretch = Stretch::parse(text).map_err(|problem| {
             format!("{} is no duration: {problem}", crate::definition::cut(text))
         })?;
         self.after(now, stretch, 1)

@@ -10,8 +10,8 @@ use engine::ledger::Entry;
 use engine::run::{Approval, AttemptEnd, Part, Queueing, Run, RunStatus, StepRecord};
 use engine::schedule::{Override, Schedule, read_written};
 use engine::turn::{
-    AlertWrite, Answer, ApprovalWrite, Book, Command, Effect, NewRun, NewSchedule, OverrideWrite, Perform, Places, Refused,
-    RunWrite, ScheduleWrite, Turn, Turned, Verb, Wakeup, Workflow,
+    AlertWrite, Answer, ApprovalWrite, Book, Command, Effect, NewRun, NewSchedule, OverrideWrite,
+    Perform, Places, Refused, RunWrite, ScheduleWrite, Turn, Turned, Verb, Wakeup, Workflow,
 };
 use engine::{Moment, NodeId, Rules, RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
@@ -362,8 +362,9 @@ impl World {
 
     fn take_turn(&mut self) {
         let now = self.now;
-        let (ended, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.going_on).into_iter().partition(|going_on| going_on.ends <= now);
+        let (ended, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.going_on)
+            .into_iter()
+            .partition(|going_on| going_on.ends <= now);
         self.going_on = rest;
         let due = self.wakeups().into_iter().filter(|(at, _)| *at <= now);
         let due: Vec<Wakeup> = due.map(|(_, wakeup)| wakeup).collect();
@@ -411,7 +412,9 @@ impl World {
                 Queueing::Put(queue, part) => {
                     assert!(self.memory.queue.insert((queue, run, part)), "queued twice");
                 }
-                Queueing::Take(part) => self.memory.queue.retain(|(_, r, p)| (*r, *p) != (run, part)),
+                Queueing::Take(part) => {
+                    self.memory.queue.retain(|(_, r, p)| (*r, *p) != (run, part))
+                }
             }
         }
         for write in writes.approvals {

@@ -40,8 +40,13 @@ fn what_was_done_is_undone_in_reverse_order_of_completion_past_errors() {
     assert_eq!(
         steps(&world, run),
         [
-            "hotel undone", "hotel completed", "car undone", "car completed",
-            "flight not undone: failed", "flight completed", "pay failed",
+            "hotel undone",
+            "hotel completed",
+            "car undone",
+            "car completed",
+            "flight not undone: failed",
+            "flight completed",
+            "pay failed",
         ]
     );
     assert!(world.memory.runs[&run].position.active.is_empty());
@@ -52,8 +57,7 @@ fn a_run_that_is_cancelled_or_too_slow_undoes_what_it_has_done() {
     for too_slow in [false, true] {
         let (mut world, order) = taking(World::new(BEGIN), &[("pay", 600)]);
         let timeout = too_slow.then(|| seconds(300));
-        let definition =
-            Definition { timeout, ..definition("booking", booking(noop("pay"))) };
+        let definition = Definition { timeout, ..definition("booking", booking(noop("pay"))) };
         let workflow = publish(&mut world, definition);
         let run = start(&mut world, workflow, Value::Null);
         world.advance_to("2026-03-02T09:01:00Z");
@@ -64,7 +68,10 @@ fn a_run_that_is_cancelled_or_too_slow_undoes_what_it_has_done() {
         world.advance_to("2026-03-02T09:20:00Z");
         let end = if too_slow { RunStatus::TimedOut } else { RunStatus::Cancelled };
         assert_eq!(status(&world, run), end);
-        assert!(order.borrow().ends_with(&["flight/undo", "car/undo", "hotel/undo"].map(str::to_owned)), "{order:?}");
+        assert!(
+            order.borrow().ends_with(&["flight/undo", "car/undo", "hotel/undo"].map(str::to_owned)),
+            "{order:?}"
+        );
         assert_eq!(steps(&world, run).last().unwrap(), "pay cancelled");
     }
 }
@@ -75,11 +82,13 @@ fn a_failure_ends_what_goes_on_beside_it_and_what_was_done_all_the_same_is_undon
     // It does not hear that it is to end, and succeeds.
     world.deaf = vec!["slow".to_owned()];
     let (mut world, order) = ending(world, &[("slow", 5), ("bad", 1)], &["bad"]);
-    let workflow = publish(&mut world, definition("beside", vec![
-        noop("slow").undone(),
-        noop("bad"),
-        noop("never").after(&["slow"]),
-    ]));
+    let workflow = publish(
+        &mut world,
+        definition(
+            "beside",
+            vec![noop("slow").undone(), noop("bad"), noop("never").after(&["slow"])],
+        ),
+    );
     let run = start(&mut world, workflow, Value::Null);
     world.advance_to("2026-03-02T09:00:02Z");
     assert_eq!(status(&world, run), RunStatus::Running, "it is being ended");
@@ -106,10 +115,10 @@ fn whoever_does_not_answer_is_not_waited_for() {
 #[test]
 fn a_step_may_fail_if_the_definition_says_so() {
     let (mut world, order) = ending(World::new(BEGIN), &[], &["a"]);
-    let workflow = publish(&mut world, definition("lenient", vec![
-        noop("a").on_error(OnError::SkipStep),
-        noop("b").after(&["a"]),
-    ]));
+    let workflow = publish(
+        &mut world,
+        definition("lenient", vec![noop("a").on_error(OnError::SkipStep), noop("b").after(&["a"])]),
+    );
     let run = start(&mut world, workflow, Value::Null);
     world.advance_to("2026-03-02T09:01:00Z");
     assert_eq!((status(&world, run), order.borrow().len()), (RunStatus::Succeeded, 2));
@@ -168,9 +177,10 @@ fn an_attempt_that_must_not_be_repeated_waits_for_a_person_while_others_go_on() 
     let (mut world, order) = taking(World::new(BEGIN), &[("pay", 600), ("note", 30)]);
     let mut pay = noop("pay");
     pay.idempotent = false;
-    let workflow = publish(&mut world, definition("careful", vec![
-        pay, noop("note"), noop("end").after(&["pay", "note"]),
-    ]));
+    let workflow = publish(
+        &mut world,
+        definition("careful", vec![pay, noop("note"), noop("end").after(&["pay", "note"])]),
+    );
     let run = start(&mut world, workflow, Value::Null);
     world.advance_to("2026-03-02T09:00:10Z");
     world.lose_node();

@@ -35,8 +35,7 @@ fn a_step_begins_the_moment_its_own_dependencies_have_ended() {
 fn no_more_steps_at_a_time_than_the_definition_says() {
     let (mut world, order) = taking(World::new(BEGIN), &[("a", 10), ("b", 10), ("c", 10)]);
     let steps = vec![noop("a"), noop("b"), noop("c")];
-    let definition =
-        Definition { max_concurrent_steps: Some(2), ..definition("narrow", steps) };
+    let definition = Definition { max_concurrent_steps: Some(2), ..definition("narrow", steps) };
     let workflow = publish(&mut world, definition);
     let run = start(&mut world, workflow, Value::Null);
     world.advance_to("2026-03-02T09:00:09Z");
@@ -64,10 +63,7 @@ fn steps_wait_for_places_and_take_them_as_they_come() {
 #[test]
 fn a_step_whose_condition_does_not_hold_is_skipped_and_says_why() {
     let (mut world, order) = taking(World::new(BEGIN), &[]);
-    let steps = vec![
-        noop("a").when("input.payload.amount > 100"),
-        noop("b").after(&["a"]),
-    ];
+    let steps = vec![noop("a").when("input.payload.amount > 100"), noop("b").after(&["a"])];
     let workflow = publish(&mut world, definition("conditional", steps));
     let run = start(&mut world, workflow, json!({"amount": 7}));
     world.advance_to("2026-03-02T09:01:00Z");
@@ -103,14 +99,17 @@ fn gateway(kind: GatewayKind, routes: &[(&str, &str)], default: Option<&str>) ->
 /// `cheap` or `dear`, each with a step behind it, and both lead to `end`.
 fn priced(kind: GatewayKind, default: Option<&str>) -> Definition {
     let routes = [("input.payload.price < 10", "cheap"), ("input.payload.price < 100", "dear")];
-    definition("priced", vec![
-        step("choose", gateway(kind, &routes, default)),
-        noop("cheap"),
-        noop("cheap-too").after(&["cheap"]),
-        noop("dear"),
-        noop("other").after(&[]),
-        noop("end").after(&["cheap-too", "dear"]),
-    ])
+    definition(
+        "priced",
+        vec![
+            step("choose", gateway(kind, &routes, default)),
+            noop("cheap"),
+            noop("cheap-too").after(&["cheap"]),
+            noop("dear"),
+            noop("other").after(&[]),
+            noop("end").after(&["cheap-too", "dear"]),
+        ],
+    )
 }
 
 fn ran(kind: GatewayKind, default: Option<&str>, price: i64) -> (RunStatus, Vec<String>) {
@@ -125,7 +124,10 @@ fn ran(kind: GatewayKind, default: Option<&str>, price: i64) -> (RunStatus, Vec<
 #[test]
 fn an_exclusive_gateway_takes_the_first_route_that_holds() {
     let (end, order) = ran(GatewayKind::Exclusive, None, 5);
-    assert_eq!((end, order), (RunStatus::Succeeded, ["other", "cheap", "cheap-too", "end"].map(str::to_owned).to_vec()));
+    assert_eq!(
+        (end, order),
+        (RunStatus::Succeeded, ["other", "cheap", "cheap-too", "end"].map(str::to_owned).to_vec())
+    );
     let (_, order) = ran(GatewayKind::Exclusive, None, 50);
     assert_eq!(order, ["other", "dear", "end"], "nothing behind the route not taken runs");
     let (end, order) = ran(GatewayKind::Exclusive, Some("dear"), 500);
@@ -147,11 +149,17 @@ fn a_step_behind_two_ways_runs_if_one_of_them_leads_to_it() {
     for (flag, expected) in [(true, vec!["detour", "end"]), (false, vec!["end"])] {
         let (mut world, order) = taking(World::new(BEGIN), &[]);
         let routes = [("input.payload.flag", "detour")];
-        let workflow = publish(&mut world, definition("merge", vec![
-            step("choose", gateway(GatewayKind::Exclusive, &routes, Some("end"))),
-            noop("detour"),
-            noop("end").after(&["detour"]),
-        ]));
+        let workflow = publish(
+            &mut world,
+            definition(
+                "merge",
+                vec![
+                    step("choose", gateway(GatewayKind::Exclusive, &routes, Some("end"))),
+                    noop("detour"),
+                    noop("end").after(&["detour"]),
+                ],
+            ),
+        );
         let run = start(&mut world, workflow, json!({ "flag": flag }));
         world.advance_to("2026-03-02T09:01:00Z");
         assert_eq!(*order.borrow(), expected);
@@ -163,18 +171,27 @@ fn a_step_behind_two_ways_runs_if_one_of_them_leads_to_it() {
 fn after_an_error_the_run_goes_on_with_its_handler() {
     let steps = |failing: &[&'static str]| {
         let (mut world, order) = ending(World::new(BEGIN), &[], failing);
-        let workflow = publish(&mut world, definition("handled", vec![
-            noop("pay").on_error(OnError::GotoStep("apologise".to_owned())),
-            noop("ship").after(&["pay"]),
-            noop("apologise"),
-        ]));
+        let workflow = publish(
+            &mut world,
+            definition(
+                "handled",
+                vec![
+                    noop("pay").on_error(OnError::GotoStep("apologise".to_owned())),
+                    noop("ship").after(&["pay"]),
+                    noop("apologise"),
+                ],
+            ),
+        );
         let run = start(&mut world, workflow, Value::Null);
         world.advance_to("2026-03-02T09:01:00Z");
         let order = order.borrow().clone();
         (status(&world, run), order, super::steps(&world, run))
     };
     let (end, order, records) = steps(&["pay"]);
-    assert_eq!((end, order), (RunStatus::Succeeded, vec!["pay".to_owned(), "apologise".to_owned()]));
+    assert_eq!(
+        (end, order),
+        (RunStatus::Succeeded, vec!["pay".to_owned(), "apologise".to_owned()])
+    );
     assert_eq!(records, ["pay failed", "ship skipped", "apologise completed"]);
     let (end, order, records) = steps(&[]);
     assert_eq!((end, order), (RunStatus::Succeeded, vec!["pay".to_owned(), "ship".to_owned()]));
@@ -218,7 +235,8 @@ fn a_run_gives_what_its_definition_says() {
         { "name": "who", "source": "{{ input.payload.who }}" },
         { "name": "twice", "source": { "n": "{{ input.payload.n * 2 }}" } },
     ]));
-    let definition = Definition { outputs: outputs.unwrap(), ..definition("gives", vec![noop("a")]) };
+    let definition =
+        Definition { outputs: outputs.unwrap(), ..definition("gives", vec![noop("a")]) };
     let workflow = publish(&mut world, definition);
     let run = start(&mut world, workflow, json!({ "who": "Ada", "n": 21 }));
     world.advance_to("2026-03-02T09:01:00Z");

@@ -13,7 +13,11 @@ fn each(items: Value, max_parallel: Option<u32>) -> Step {
     step("each", Action::ForEach(ForEach { items, action: Box::new(Action::Noop), max_parallel }))
 }
 
-fn over_items(list: Value, max_parallel: Option<u32>, failing: &[&'static str]) -> (World, RunKey, Vec<String>) {
+fn over_items(
+    list: Value,
+    max_parallel: Option<u32>,
+    failing: &[&'static str],
+) -> (World, RunKey, Vec<String>) {
     let times = [("each/1", 30), ("each/2", 10), ("each/3", 10)];
     let (mut world, order) = ending(World::new(BEGIN), &times, failing);
     let items = Value::from("{{ input.payload.list }}");
@@ -65,8 +69,5 @@ fn an_item_that_fails_for_good_fails_the_step_and_the_others_are_given_up() {
     let (world, run, order) = over_items(json!([1, 2, 3]), Some(2), &["each/2"]);
     assert_eq!(status(&world, run), RunStatus::Failed);
     assert_eq!(order, ["each/1", "each/2"], "the third does not begin");
-    assert_eq!(
-        steps(&world, run),
-        ["each failed", "each[1] cancelled", "each[2] failed"],
-    );
+    assert_eq!(steps(&world, run), ["each failed", "each[1] cancelled", "each[2] failed"],);
 }

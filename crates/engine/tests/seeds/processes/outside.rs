@@ -12,19 +12,23 @@ const BEGIN: &str = "2026-03-02T09:00:00Z";
 
 fn child(workflow: &str, waits: bool, output_key: Option<&str>) -> Step {
     let mapping = [("n".to_owned(), Value::from("{{ input.payload.n + 1 }}"))];
-    step("call", Action::SubProcess(SubProcess {
-        workflow: workflow.to_owned(),
-        input_mapping: Some(mapping.into_iter().collect()),
-        output_key: output_key.map(str::to_owned),
-        wait_for_completion: waits,
-    }))
+    step(
+        "call",
+        Action::SubProcess(SubProcess {
+            workflow: workflow.to_owned(),
+            input_mapping: Some(mapping.into_iter().collect()),
+            output_key: output_key.map(str::to_owned),
+            wait_for_completion: waits,
+        }),
+    )
 }
 
 /// `parent` calls `child`, whose step takes a minute.
 fn world(call: Step, failing: &[&'static str]) -> (World, RunKey) {
     let (mut world, _) = ending(World::new(BEGIN), &[("work", 60)], failing);
     publish(&mut world, definition("child", vec![noop("work")]));
-    let workflow = publish(&mut world, definition("parent", vec![call, noop("b").after(&["call"])]));
+    let workflow =
+        publish(&mut world, definition("parent", vec![call, noop("b").after(&["call"])]));
     let run = start(&mut world, workflow, json!({ "n": 1 }));
     world.advance_to("2026-03-02T09:00:30Z");
     (world, run)
@@ -41,9 +45,15 @@ fn a_step_waits_for_the_run_it_has_started_and_takes_its_output() {
     assert_eq!(status(&world, run), RunStatus::Waiting);
     let child = child_of(&world, run);
     let found = &world.memory.runs[&child];
-    assert_eq!((found.triggered_by, found.input.get()), (TriggeredBy::SubProcess, r#"{"payload":{"n":2}}"#));
+    assert_eq!(
+        (found.triggered_by, found.input.get()),
+        (TriggeredBy::SubProcess, r#"{"payload":{"n":2}}"#)
+    );
     world.advance_to("2026-03-02T09:02:00Z");
-    assert_eq!((status(&world, child), status(&world, run)), (RunStatus::Succeeded, RunStatus::Succeeded));
+    assert_eq!(
+        (status(&world, child), status(&world, run)),
+        (RunStatus::Succeeded, RunStatus::Succeeded)
+    );
     let output = world.memory.records[&(run, 0, 0)].output.clone().unwrap();
     assert_eq!(output.get(), r#"{"result":"work"}"#);
 }
@@ -64,7 +74,10 @@ fn cancel_reaches_the_child() {
     world.command(Command::CancelRun { id, reason: "enough".to_owned() }).unwrap();
     world.advance_to("2026-03-02T09:00:31Z");
     let child = child_of(&world, run);
-    assert_eq!((status(&world, child), status(&world, run)), (RunStatus::Cancelled, RunStatus::Cancelled));
+    assert_eq!(
+        (status(&world, child), status(&world, run)),
+        (RunStatus::Cancelled, RunStatus::Cancelled)
+    );
 }
 
 #[test]

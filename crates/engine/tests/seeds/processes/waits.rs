@@ -15,7 +15,10 @@ fn waited(timer: Timer, payload: Value, until: &str) -> (World, RunKey) {
     let definition = Definition {
         timezone: Some("America/New_York".to_owned()),
         calendar: Some("US".to_owned()),
-        ..definition("waiting", vec![step("wait", Action::Timer(timer)), noop("b").after(&["wait"])])
+        ..definition(
+            "waiting",
+            vec![step("wait", Action::Timer(timer)), noop("b").after(&["wait"])],
+        )
     };
     let workflow = publish(&mut world, definition);
     let run = start(&mut world, workflow, payload);
@@ -56,7 +59,10 @@ fn a_timer_counts_working_time_and_knows_times_of_the_day() {
     let until = Timer::Until("17:00".to_owned());
     assert_eq!(end_of(until, Value::Null), "2026-03-02T22:00:00Z");
     let until = Timer::Until("{{ input.payload.at }}".to_owned());
-    assert_eq!(end_of(until.clone(), json!({ "at": "2026-03-08T12:00:00" })), "2026-03-08T16:00:00Z");
+    assert_eq!(
+        end_of(until.clone(), json!({ "at": "2026-03-08T12:00:00" })),
+        "2026-03-08T16:00:00Z"
+    );
     assert_eq!(end_of(until, json!({ "at": "2020-01-01T00:00:00Z" })), BEGIN, "past already");
 }
 
@@ -93,14 +99,18 @@ fn a_person_decides_once_and_only_who_is_asked() {
     let (mut world, run) = asked();
     assert_eq!(world.memory.approvals[&(run, 0)].title, "Pay 12?");
     let refused = decide(&mut world, run, true, "eve@example.com").unwrap_err();
-    assert_eq!(refused.to_string(), "This is for ada@example.com to decide, not for eve@example.com.");
+    assert_eq!(
+        refused.to_string(),
+        "This is for ada@example.com to decide, not for eve@example.com."
+    );
     decide(&mut world, run, true, "ada@example.com").unwrap();
     world.advance_to("2026-03-02T09:01:00Z");
     assert_eq!(status(&world, run), RunStatus::Succeeded);
     assert!(world.memory.approvals.is_empty());
     let output = world.memory.records[&(run, 0, 0)].output.clone().unwrap();
     let output: Value = serde_json::from_str(output.get()).unwrap();
-    let decided = json!({ "decision": "approved", "decided_by": "ada@example.com", "comment": "fine" });
+    let decided =
+        json!({ "decision": "approved", "decided_by": "ada@example.com", "comment": "fine" });
     assert_eq!(output, decided);
     let refused = decide(&mut world, run, false, "ada@example.com").unwrap_err();
     assert_eq!(refused.to_string(), "Cannot decide over step 'ask': it is not waiting for that.");
@@ -131,7 +141,8 @@ fn queued(idempotent: bool) -> (World, RunKey) {
     let worker = Action::Worker(WorkerAction { queue: "mail".to_owned(), input: None });
     let mut work = step("send", worker);
     (work.retry.max, work.idempotent) = (2, idempotent);
-    let workflow = publish(&mut world, definition("mailing", vec![work, noop("b").after(&["send"])]));
+    let workflow =
+        publish(&mut world, definition("mailing", vec![work, noop("b").after(&["send"])]));
     let run = start(&mut world, workflow, Value::Null);
     (world, run)
 }
