@@ -13,6 +13,7 @@ mod document;
 pub(crate) mod duration;
 mod exec;
 mod fields;
+mod filling;
 mod flaw;
 mod graph;
 mod http;

@@ -164,6 +164,7 @@ impl<F: Facts> Decider<'_, F> {
             RunStatus::Waiting
         };
         self.run.lacks_place = self.lacks_place();
+        self.hold_or_release(self.run.status == RunStatus::Suspended);
     }
 
     /// Everything has ended, and well.

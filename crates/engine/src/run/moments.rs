@@ -54,6 +54,23 @@ impl Moments<'_> {
         }
     }
 
+    /// An instant that stood still from `since` until `now`: as much is left of it as there was.
+    pub(super) fn later(
+        &self,
+        at: Timestamp,
+        since: Timestamp,
+        now: Timestamp,
+        is_working: bool,
+    ) -> Timestamp {
+        let left = match (is_working, self.calendar()) {
+            (true, Ok(calendar)) => calendar
+                .between(since, at)
+                .and_then(|between| calendar.add_time(now, between.working)),
+            _ => now.checked_add(at.duration_since(since)).ok(),
+        };
+        left.unwrap_or(at).max(at)
+    }
+
     /// When this share of a stretch from `from` is over.
     pub(super) fn share(
         &self,

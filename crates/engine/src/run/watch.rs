@@ -53,6 +53,13 @@ fn watch(
     Some(Watch { step, from, due, coming, overdue: false, held_since: None })
 }
 
+fn deadline_of(definition: &Definition, step: Option<u32>) -> Option<&Deadline> {
+    match step {
+        None => definition.deadline.as_ref(),
+        Some(step) => definition.steps.get(step as usize)?.deadline.as_ref(),
+    }
+}
+
 impl<F: Facts> Decider<'_, F> {
     pub(super) fn watch_started_run(&mut self) {
         if let Some(deadline) = &self.definition.deadline
@@ -88,6 +95,37 @@ impl<F: Facts> Decider<'_, F> {
         self.run.position.watches.retain(|watch| watch.step != Some(step));
     }
 
+    /// The clock of a deadline that says so stands while the run waits for a person to say what became of
+    /// something, and goes on after it with as much time as was left.
+    pub(super) fn hold_or_release(&mut self, is_suspended: bool) {
+        let (definition, rules, now) = (self.definition, self.rules, self.now);
+        for watch in &mut self.run.position.watches {
+            let Some(deadline) = deadline_of(definition, watch.step) else { continue };
+            match watch.held_since.and_then(|at| Timestamp::from_millisecond(at).ok()) {
+                None if is_suspended && deadline.pausable && !watch.overdue => {
+                    watch.held_since = Some(now.as_millisecond());
+                }
+                Some(since) if !is_suspended => {
+                    let moments =
+                        Moments { definition, rules, calendar: deadline.calendar.as_deref() };
+                    let is_working = match deadline.limit {
+                        Limit::Within(stretch) => stretch.needs_calendar(),
+                        Limit::At(..) => false,
+                    };
+                    let later = |at: Timestamp| moments.later(at, since, now, is_working);
+                    watch.due = later(watch.due);
+                    for (at, _) in &mut watch.coming {
+                        let instant = Timestamp::from_millisecond(*at).unwrap_or(now);
+                        *at = later(instant).as_millisecond();
+                    }
+                    watch.coming.sort_unstable_by(|a, b| b.cmp(a));
+                    watch.held_since = None;
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Everything whose instant has come happens, the earliest first.
     pub(super) fn look_at_watches(&mut self) -> Result<(), F::Error> {
         let now = self.now.as_millisecond();
@@ -119,10 +157,7 @@ impl<F: Facts> Decider<'_, F> {
         let Some((instant, action)) = watch.coming.pop() else { return Ok(()) };
         let at = Timestamp::from_millisecond(instant).unwrap_or(self.now);
         self.decision.alerts.push(Alert { step, action, at, due });
-        let deadline = match step {
-            None => self.definition.deadline.as_ref(),
-            Some(step) => self.step(step).and_then(|step| step.deadline.as_ref()),
-        };
+        let deadline = deadline_of(self.definition, step);
         let end = deadline.and_then(|deadline| deadline.actions.get(action as usize)?.end);
         match end {
             Some(end) => self.end_late(step, end),

@@ -211,3 +211,33 @@ fn a_run_has_a_deadline_of_its_own_which_counts_while_it_waits_for_a_place() {
     assert!(world.memory.runs[&run].overdue);
     assert_eq!(happened(&world).len(), 2);
 }
+
+#[test]
+fn a_pausable_clock_stands_while_a_person_is_waited_for() {
+    use engine::run::Resolution;
+    for (pausable, due) in [(true, "2026-03-04T22:00:00Z"), (false, "2026-03-03T22:00:00Z")] {
+        let (mut world, _) = taking(World::new("2026-03-02T14:00:00Z"), &[("pay", 36_000)]);
+        let mut pay = noop("pay");
+        pay.idempotent = false;
+        let deadline = two_working_days(vec![action(When::Deadline)]);
+        let definition = Definition {
+            timezone: Some("America/New_York".to_owned()),
+            calendar: Some("US".to_owned()),
+            deadline: Some(Deadline { pausable, ..deadline }),
+            ..definition("held", vec![pay])
+        };
+        let workflow = publish(&mut world, definition);
+        let run = start(&mut world, workflow, Value::Null);
+        // Held from Monday noon, three working hours after its beginning in New York, to Tuesday noon: thirteen are left.
+        world.advance_to("2026-03-02T17:00:00Z");
+        world.lose_node();
+        assert_eq!(status(&world, run), RunStatus::Suspended);
+        let is_held = world.memory.runs[&run].position.watches[0].held_since.is_some();
+        assert_eq!(is_held, pausable);
+        world.advance_to("2026-03-03T17:00:00Z");
+        let id = world.memory.runs[&run].id.clone();
+        let resolution = Resolution::DidNotHappen;
+        world.command(Command::ResolveRun { id, resolution }).unwrap();
+        assert_eq!(world.memory.runs[&run].position.watches[0].due, at(due), "{pausable}");
+    }
+}
