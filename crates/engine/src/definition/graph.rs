@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::action::Action;
+use super::mentions;
 use super::model::{Definition, OnError, Step};
 
 /// How the steps of a definition hang together. Steps are named by their place in
@@ -14,6 +15,8 @@ pub struct Graph {
     dependencies: Vec<Vec<u32>>,
     dependents: Vec<Vec<u32>>,
     handlers: Vec<bool>,
+    references: Vec<Vec<u32>>,
+    undo_references: Vec<Vec<u32>>,
 }
 
 impl Graph {
@@ -37,6 +40,17 @@ impl Graph {
     /// Whether it begins only by a jump: an `on_error` names it, and it depends on nothing.
     pub fn is_handler(&self, step: u32) -> bool {
         self.handlers.get(step as usize).copied().unwrap_or(false)
+    }
+
+    /// The steps that its condition and the texts of its action name, in ascending order: what has to
+    /// be known before it begins.
+    pub fn references(&self, step: u32) -> &[u32] {
+        row(&self.references, step)
+    }
+
+    /// The steps that the texts of its compensation name, in ascending order; it may be one itself.
+    pub fn compensation_references(&self, step: u32) -> &[u32] {
+        row(&self.undo_references, step)
     }
 
     fn of(steps: &[Step]) -> Graph {
@@ -66,7 +80,16 @@ impl Graph {
         }
         let alone = |(jumped_to, row): (&bool, &Vec<u32>)| *jumped_to && row.is_empty();
         let handlers = jumped_to.iter().zip(&dependencies).map(alone).collect();
-        Graph { places, dependencies, dependents, handlers }
+        let found = |mentioned: Vec<String>| {
+            let mut found: Vec<u32> = mentioned.iter().filter_map(|id| place(id)).collect();
+            found.sort_unstable();
+            found.dedup();
+            found
+        };
+        let references = steps.iter().map(|step| found(mentions::of_step(step))).collect();
+        let undo_references =
+            steps.iter().map(|step| found(mentions::of_compensation(step))).collect();
+        Graph { places, dependencies, dependents, handlers, references, undo_references }
     }
 }
 
@@ -118,13 +141,15 @@ mod tests {
     #[test]
     fn routes_are_dependencies_and_jumps_are_not() {
         let (noop, fail) = (json!({"type": "noop"}), json!("fail_process"));
+        let said = json!({"type": "worker", "queue": "q",
+                          "input": {"a": ["{{ steps.c.output }} {{ steps.a.status }}", "steps.b"]}});
         let gateway = json!({"type": "gateway", "kind": "exclusive", "default_route": "c",
                              "routes": [{"target": "b"}, {"target": "b"}]});
         let steps = [
             step("a", &[], &gateway, &fail),
             step("b", &["a"], &noop, &json!({"goto_step": "e"})),
             step("c", &[], &noop, &json!({"goto_step": "d"})),
-            step("d", &["b", "c"], &noop, &fail),
+            step("d", &["b", "c"], &said, &fail),
             step("e", &[], &noop, &fail),
         ];
         let definition = json!({"name": "t", "version": "1", "steps": steps});
@@ -136,6 +161,7 @@ mod tests {
         assert_eq!(dependents, [&[1, 2][..], &[3], &[3], &[], &[]]);
         let handlers: Vec<bool> = (0..6).map(|at| graph.is_handler(at)).collect();
         assert_eq!(handlers, [false, false, false, false, true, false]);
+        assert_eq!((graph.references(3), graph.references(1)), (&[0, 2][..], &[][..]));
         assert_eq!((graph.index("d"), graph.index("x")), (Some(3), None));
         assert!(std::ptr::eq(graph, definition.graph()), "worked out once");
         assert_eq!(definition.clone(), definition);
