@@ -1,5 +1,7 @@
 //! The top level of a definition.
 
+use std::collections::HashSet;
+
 use super::calendars::{self, Calendars};
 use super::fields::Fields;
 use super::flaw::Flaw;
@@ -9,11 +11,10 @@ use super::names;
 use super::reading::{Field, Reading};
 use super::tree::{Kind, Node};
 use super::version::Version;
-use super::{ReadContext, limits, step, trigger};
+use super::{ReadContext, deadlines, limits, order, outputs, step, trigger};
 
 /// Keys that the product will have.
-const LATER: [&str; 6] =
-    ["deadline", "outputs", "topics", "producers", "consumers", "max_concurrent_steps"];
+const LATER: [&str; 3] = ["topics", "producers", "consumers"];
 
 /// The definition, as far as it can be read. Flaws are kept in `reading`.
 pub(super) fn read(
@@ -41,7 +42,13 @@ pub(super) fn read(
     let triggers = fields.take("triggers");
     let triggers = triggers.map(|field| trigger::read_all(reading, &field, &defaults));
     let steps = fields.require("steps", "steps: [ { id: first, type: noop } ]");
-    let steps = steps.map(|field| step::read_all(reading, &field)).unwrap_or_default();
+    let known = steps.as_ref().map(|field| ids(field)).unwrap_or_default();
+    let steps = steps.map(|field| step::read_all(reading, &field, &defaults)).unwrap_or_default();
+    let at_once = fields.whole(reading, "max_concurrent_steps", 1..=limits::STEPS as u64);
+    let deadline = fields.take("deadline");
+    let deadline = deadline.map(|field| deadlines::read(reading, &field, &defaults));
+    let outputs = fields.take("outputs").map(|field| outputs::read(reading, &field));
+    order::all_known(reading, &known);
     fields.finish(reading, &LATER);
     Some(Definition {
         name: name?,
@@ -52,14 +59,24 @@ pub(super) fn read(
         concurrency: concurrency.map(|runs| runs as u32),
         timeout,
         retention,
-        max_concurrent_steps: None,
-        deadline: None,
-        outputs: Vec::new(),
+        max_concurrent_steps: at_once.map(|steps| steps as u32),
+        deadline: deadline.flatten(),
+        outputs: outputs.unwrap_or_default(),
         calendars: calendars.into_specs(),
         triggers: triggers.unwrap_or_default(),
         steps,
         kept: Kept::default(),
     })
+}
+
+/// The ids of the steps, whatever else is wrong with them.
+fn ids<'n>(steps: &Field<'n>) -> HashSet<&'n str> {
+    let Kind::List(items) = &steps.node.kind else { return HashSet::new() };
+    let id = |item: &'n Node| match &item.entry("id")?.value.kind {
+        Kind::Text(id) => Some(id.as_str()),
+        _ => None,
+    };
+    items.iter().filter_map(id).collect()
 }
 
 fn version(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<Version> {

@@ -7,6 +7,7 @@ use super::fields::Fields;
 use super::flaw::Flaw;
 use super::limits;
 use super::reading::{Field, Reading};
+use super::templates::Place;
 use super::tree::{Kind, cut};
 
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
@@ -17,7 +18,8 @@ pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option
     let command = command.and_then(|field| command_words(reading, &field, shell));
     let env = fields.take("env").map(|field| variables(reading, &field));
     let cwd = fields.take("cwd").and_then(|field| plain(reading, &field));
-    let stdin = fields.text(reading, "stdin");
+    let stdin = fields.take("stdin");
+    let stdin = stdin.and_then(|field| reading.template(&field, Place::Performed));
     let most = limits::PAYLOAD_BYTES as u64;
     let max_output = fields.whole(reading, "max_output", 1..=most);
     Some(ExecAction {
@@ -76,6 +78,7 @@ fn plain(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
 /// A text that can be given to the system, where NUL ends a text.
 fn argument(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     let text = reading.text(field)?;
+    reading.check_template(field, text, Place::Performed)?;
     if text.contains('\0') {
         reading.refuse(field, Flaw::new("command", "a text with a NUL character"));
         return None;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::action::{Action, AgentTask, Channel, ExecAction, HttpAction, Notification, WorkerAction};
+use super::action::{
+    Action, AgentTask, Channel, ExecAction, HttpAction, Notification, WorkerAction,
+};
 use crate::expression::{ExpressionError, Scope, text, value};
 
 type Filled<T> = Result<T, ExpressionError>;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::action::Action;
-use super::model::{Definition, OnError, Step};
+use super::mentions;
+use super::model::{Definition, OnError, Output, Step};
 
 /// How the steps of a definition hang together. Steps are named by their place in
 /// [`Definition::steps`].
@@ -14,6 +15,11 @@ pub struct Graph {
     dependencies: Vec<Vec<u32>>,
     dependents: Vec<Vec<u32>>,
     handlers: Vec<bool>,
+    references: Vec<Vec<u32>>,
+    undo_references: Vec<Vec<u32>>,
+    output_references: Vec<u32>,
+    has_templates: Vec<bool>,
+    has_undo_templates: Vec<bool>,
 }
 
 impl Graph {
@@ -40,20 +46,33 @@ impl Graph {
         self.handlers.get(step as usize).copied().unwrap_or(false)
     }
 
-    /// TEMPORARY
-    pub fn references(&self, _step: u32) -> &[u32] {
-        &[]
-    }
-    /// TEMPORARY
-    pub fn output_references(&self) -> &[u32] {
-        &[]
-    }
-    /// TEMPORARY
-    pub fn has_templates(&self, _step: u32) -> bool {
-        false
+    /// The steps that its condition and the texts of its action name, in ascending order: what has to
+    /// be known before it begins.
+    pub fn references(&self, step: u32) -> &[u32] {
+        row(&self.references, step)
     }
 
-    fn of(steps: &[Step]) -> Graph {
+    /// The steps that the texts of its compensation name, in ascending order; it may be one itself.
+    pub fn compensation_references(&self, step: u32) -> &[u32] {
+        row(&self.undo_references, step)
+    }
+
+    /// The steps that the definition's outputs name, in ascending order.
+    pub fn output_references(&self) -> &[u32] {
+        &self.output_references
+    }
+
+    /// Whether texts of its action have to be filled in.
+    pub fn has_templates(&self, step: u32) -> bool {
+        self.has_templates.get(step as usize).copied().unwrap_or(false)
+    }
+
+    /// Whether texts of what undoes it have to be filled in.
+    pub fn has_compensation_templates(&self, step: u32) -> bool {
+        self.has_undo_templates.get(step as usize).copied().unwrap_or(false)
+    }
+
+    fn of(steps: &[Step], outputs: &[Output]) -> Graph {
         let places: HashMap<String, u32> =
             steps.iter().zip(0..).map(|(step, at)| (step.id.clone(), at)).collect();
         let place = |id: &str| places.get(id).copied();
@@ -88,7 +107,33 @@ impl Graph {
                 handlers[target as usize] = false;
             }
         }
-        Graph { places, dependencies, dependents, handlers }
+        let found = |mentioned: Vec<String>| {
+            let mut found: Vec<u32> = mentioned.iter().filter_map(|id| place(id)).collect();
+            found.sort_unstable();
+            found.dedup();
+            found
+        };
+        let references = steps.iter().map(|step| found(mentions::of_step(step))).collect();
+        let undo_references =
+            steps.iter().map(|step| found(mentions::of_compensation(step))).collect();
+        let mentioned = outputs.iter().map(|output| mentions::of_output(output));
+        let output_references = found(mentioned.flatten().collect());
+        let has_templates = steps.iter().map(|step| mentions::has_template(&step.action)).collect();
+        let undoing = steps.iter().map(|step| step.compensation.as_ref());
+        let has_undo_templates =
+            undoing.map(|undo| undo.is_some_and(|undo| mentions::has_template(&undo.action)));
+        let has_undo_templates = has_undo_templates.collect();
+        Graph {
+            places,
+            dependencies,
+            dependents,
+            handlers,
+            references,
+            undo_references,
+            output_references,
+            has_templates,
+            has_undo_templates,
+        }
     }
 }
 
@@ -139,7 +184,7 @@ impl PartialEq for Kept {
 impl Definition {
     /// How its steps hang together; worked out once.
     pub fn graph(&self) -> &Graph {
-        self.kept.0.get_or_init(|| Arc::new(Graph::of(&self.steps)))
+        self.kept.0.get_or_init(|| Arc::new(Graph::of(&self.steps, &self.outputs)))
     }
 }
 
@@ -157,13 +202,15 @@ mod tests {
     #[test]
     fn routes_are_dependencies_and_jumps_are_not() {
         let (noop, fail) = (json!({"type": "noop"}), json!("fail_process"));
+        let said = json!({"type": "worker", "queue": "q",
+                          "input": {"a": ["{{ steps.c.output }} {{ steps.a.status }}", "steps.b"]}});
         let gateway = json!({"type": "gateway", "kind": "exclusive", "default_route": "c",
                              "routes": [{"target": "b"}, {"target": "b"}]});
         let steps = [
             step("a", &[], &gateway, &fail),
             step("b", &["a"], &noop, &json!({"goto_step": "e"})),
             step("c", &[], &noop, &json!({"goto_step": "d"})),
-            step("d", &["b", "c"], &noop, &fail),
+            step("d", &["b", "c"], &said, &fail),
             step("e", &[], &noop, &fail),
         ];
         let definition = json!({"name": "t", "version": "1", "steps": steps});
@@ -175,6 +222,7 @@ mod tests {
         assert_eq!(dependents, [&[1, 2][..], &[3], &[3], &[], &[]]);
         let handlers: Vec<bool> = (0..6).map(|at| graph.is_handler(at)).collect();
         assert_eq!(handlers, [false, false, false, false, true, false]);
+        assert_eq!((graph.references(3), graph.references(1)), (&[0, 2][..], &[][..]));
         assert_eq!((graph.index("d"), graph.index("x")), (Some(3), None));
         assert!(std::ptr::eq(graph, definition.graph()), "worked out once");
         assert_eq!(definition.clone(), definition);

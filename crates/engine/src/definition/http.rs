@@ -8,9 +8,9 @@ use url::{ParseError, Url};
 use super::action::HttpAction;
 use super::fields::Fields;
 use super::flaw::Flaw;
-use super::json;
 use super::limits;
 use super::reading::{Field, Reading};
+use super::templates::Place;
 use super::tree::{Kind, cut};
 
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
@@ -36,7 +36,10 @@ pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option
         None => Some("GET".to_owned()),
     };
     let url = fields.require("url", "url: https://example.com/");
-    let url = url.and_then(|field| address(reading, &field));
+    let url = url.and_then(|field| match &field.node.kind {
+        Kind::Text(text) if text.contains("{{") => address_template(reading, &field),
+        _ => address(reading, &field),
+    });
     let headers = fields.take("headers").map(|field| headers(reading, &field));
     let body = fields.take("body");
     let body = body.and_then(|field| body_value(reading, &field));
@@ -63,7 +66,7 @@ fn body_value(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<Value> {
         reading.refuse(field, flaw);
         return None;
     }
-    Some(json::payload(reading, field, limits::PAYLOAD_BYTES))
+    Some(reading.filled_value(field, Place::Performed))
 }
 
 fn method(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
@@ -78,7 +81,7 @@ fn method(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     None
 }
 
-fn address(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
+pub(super) fn address(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     let written = reading.text_such_as(field, "a text such as https://example.com/")?;
     let why = match Url::parse(written) {
         // The parser would leave these out without a word.
@@ -106,6 +109,20 @@ fn address(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     None
 }
 
+/// A URL with templates: what it leads to is checked when it is filled in, how it begins is known.
+pub(super) fn address_template(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
+    let written = reading.template(field, Place::Performed)?;
+    let begins = ["http://", "https://", "{{"].iter().any(|begin| written.starts_with(begin));
+    let before = written.split("{{").next().unwrap_or("");
+    if begins && !before.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Some(written);
+    }
+    let flaw = Flaw::new("url", "a URL begins with http:// or https://, or with a template")
+        .suggest("https://example.com/{{ input.id }}");
+    reading.report(&field.path, field.node.span, flaw);
+    None
+}
+
 /// `http:example.com` is a URL to the parser, and a slip to everyone else.
 fn has_authority(written: &str) -> bool {
     let rest = written.split_once(':').map_or("", |(_, rest)| rest);
@@ -128,6 +145,8 @@ fn headers(reading: &mut Reading<'_>, field: &Field<'_>) -> BTreeMap<String, Str
         };
         if let Some(flaw) = problem {
             reading.report(&value_field.path, key_span, flaw);
+        } else if reading.check_template(&value_field, value, Place::Performed).is_none() {
+            continue;
         } else if value.chars().any(|c| c.is_control() && c != '\t') || value.trim() != value {
             let flaw = Flaw::new("header", "not a value of a header")
                 .allow("one line without control characters, no space at either end");

@@ -6,7 +6,7 @@ use super::flaw::Flaw;
 use super::number;
 use super::path::{join, join_index};
 use super::reading::{Field, Reading};
-use super::tree::{Kind, Node};
+use super::tree::Kind;
 
 /// The value as JSON. A number that JSON would round is refused.
 pub(super) fn value(reading: &mut Reading<'_>, field: &Field<'_>) -> Value {
@@ -46,34 +46,4 @@ pub(super) fn payload(reading: &mut Reading<'_>, field: &Field<'_>, most: usize)
         reading.refuse(field, flaw.allow(format!("at most {most}")));
     }
     value
-}
-
-/// Reports every text that holds a template.
-pub(super) fn no_templates(reading: &mut Reading<'_>, root: &Node) {
-    if reading.source().text().contains("{{") {
-        search(reading, &Field { path: String::new(), node: root });
-    }
-}
-
-fn search(reading: &mut Reading<'_>, field: &Field<'_>) {
-    match &field.node.kind {
-        Kind::Text(text) if text.contains("{{") => {
-            reading.report(&field.path, field.node.span, super::template());
-        }
-        Kind::List(items) => {
-            for (at, node) in items.iter().enumerate() {
-                search(reading, &Field { path: join_index(&field.path, at), node });
-            }
-        }
-        Kind::Map(entries) => {
-            for entry in entries {
-                let path = join(&field.path, &entry.key);
-                if entry.key.contains("{{") {
-                    reading.report(&path, entry.key_span, super::template());
-                }
-                search(reading, &Field { path, node: &entry.value });
-            }
-        }
-        _ => {}
-    }
 }

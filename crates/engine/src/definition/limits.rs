@@ -35,6 +35,20 @@ pub const DURATION: SignedDuration = SignedDuration::from_hours(10 * 366 * 24);
 pub const ATTEMPTS: u64 = 100;
 /// Most runs of one workflow at a time: above it the node's own ceiling decides anyway.
 pub const CONCURRENCY: u64 = 10_000;
+/// Most names in all conditions and templates together: each is looked up when the text is read.
+pub const REFERENCES: usize = 20_000;
+/// Longest name of a queue or agent, in characters.
+pub const QUEUE_LENGTH: usize = 200;
+/// Most people who may decide.
+pub const ASSIGNEES: usize = 100;
+/// Most channels that one message goes to: to reach more people is what a mailing list is for.
+pub const CHANNELS: usize = 50;
+/// Most actions around one deadline: each is a wakeup of its own.
+pub const DEADLINE_ACTIONS: usize = 50;
+/// Most items of a `for_each` that are written out, and most that it works on.
+pub const ITEMS: usize = 10_000;
+/// Most outputs of a workflow.
+pub const OUTPUTS: usize = 100;
 /// Most redirects that a request follows.
 pub const REDIRECTS: u64 = 10;
 /// Most flaws told at once: nobody reads more, and finding the nearest name has a price.
@@ -42,5 +56,3 @@ pub const FLAWS: usize = 100;
 
 /// Bytes of a step's output.
 pub const OUTPUT_BYTES: usize = 256 << 10;
-/// Items that one step goes over.
-pub const ITEMS: usize = 10_000;

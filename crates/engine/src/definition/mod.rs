@@ -4,36 +4,51 @@
 //! each with its place. The checked form is stored as JSON and read back without checking again.
 //!
 //! The way of a text: `tree` (values with their places) → `reading` (typed values, all flaws) →
-//! `document`, `trigger`, `step` (what the keys mean) → `order` (dependencies).
+//! `document`, `trigger`, `step` and a file for each type of step (what the keys mean) → `order`
+//! (what follows what).
 
 mod action;
+mod approval;
 mod calendars;
+mod compensation;
 mod deadline;
+mod deadlines;
 mod document;
 pub(crate) mod duration;
 mod exec;
 mod fields;
 mod filling;
 mod flaw;
+mod for_each;
+mod gateway;
 mod graph;
 mod http;
 mod json;
 pub mod limits;
+mod mentions;
 mod model;
 mod names;
+mod notification;
 mod number;
 mod order;
+mod outputs;
 mod path;
 mod quoting;
+mod reach;
 mod reading;
 pub(crate) mod shape;
 mod source;
 mod step;
 mod stretch;
+mod sub_process;
+mod templates;
+mod timer;
 mod tree;
 mod trigger;
+mod until;
 mod version;
 mod warnings;
+mod worker;
 
 use calendar::{Calendar, Zones};
 use jiff::Timestamp;
@@ -48,6 +63,7 @@ pub use graph::{Graph, Kept};
 pub use model::{Compensation, Definition, OnError, Output, Step, StepRetry, Trigger, TriggerKind};
 pub use stretch::Stretch;
 pub(crate) use tree::cut;
+pub use until::Until;
 pub use version::Version;
 pub use warnings::{commands, locate, warnings};
 
@@ -81,7 +97,7 @@ pub struct ReadContext<'a> {
 ///         "unknown step type nop",
 ///         "    - {id: a, type: nop}",
 ///         "                    ^^^",
-///         "  allowed: http, exec, noop",
+///         "  allowed: http, exec, worker, agent_task, timer, human_approval, gateway, notification, sub_process, for_each, noop",
 ///         "  try: noop",
 ///     ]
 ///     .join("\n"),
@@ -109,8 +125,8 @@ pub fn read(text: &str, context: &ReadContext<'_>) -> Result<Definition, Vec<Fla
             return Err(reading.finish());
         }
     };
-    json::no_templates(&mut reading, &root);
     let definition = document::read(&mut reading, &root, context);
+    reading.no_other_templates(&root);
     let flaws = reading.finish();
     definition.filter(|_| flaws.is_empty()).ok_or(flaws)
 }
@@ -130,7 +146,7 @@ pub fn read_bytes(bytes: &[u8], context: &ReadContext<'_>) -> Result<Definition,
     Err(reading.finish())
 }
 
-/// Templates will come; until then a text that holds one must not be taken literally.
-fn template() -> Flaw {
-    Flaw::unavailable("templates ({{ … }}) are")
+/// `{{ … }}` without quotes is a mapping to YAML.
+fn unquoted_template() -> Flaw {
+    Flaw::new("quotes", "a text that begins with {{ must be quoted").suggest("\"{{ … }}\"")
 }

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use super::flaw::Flaw;
+use super::reach;
 use super::reading::{Field, Reading};
+use super::templates::Mention;
 use super::tree::cut;
 
 /// Longer cycles are shown without their middle.
@@ -15,16 +17,25 @@ pub(super) struct Outline<'n> {
     pub(super) id: Option<String>,
     pub(super) place: Field<'n>,
     pub(super) dependencies: Vec<Dependency<'n>>,
+    /// Where a gateway leads: these depend on it.
+    pub(super) targets: Vec<Dependency<'n>>,
+    /// Where the run goes on if it fails.
+    pub(super) jump: Option<Dependency<'n>>,
+    /// Steps that its condition and its texts name.
+    pub(super) mentions: Vec<Mention>,
+    /// Steps that the texts of its compensation name.
+    pub(super) undo_mentions: Vec<Mention>,
 }
 
-/// A step that has to end before.
+/// Another step that is named.
 pub(super) struct Dependency<'n> {
     pub(super) id: &'n str,
     pub(super) field: Field<'n>,
 }
 
 /// The places of the steps, dependencies first; among those that could come next, the one that is
-/// written first. Reports missing and repeated dependencies and cycles.
+/// written first. Reports what is named and not there, cycles, steps that are never reached, and
+/// mentions of steps that cannot have run.
 pub(super) fn arrange(reading: &mut Reading<'_>, steps: &[Outline<'_>]) -> Vec<usize> {
     let mut places = HashMap::new();
     for (at, step) in steps.iter().enumerate() {
@@ -32,13 +43,40 @@ pub(super) fn arrange(reading: &mut Reading<'_>, steps: &[Outline<'_>]) -> Vec<u
             places.entry(id.as_str()).or_insert(at);
         }
     }
-    let waits_for: Vec<Vec<usize>> =
+    let mut waits_for: Vec<Vec<usize>> =
         steps.iter().enumerate().map(|(at, step)| resolve(reading, &places, at, step)).collect();
+    let mut jumps = vec![None; steps.len()];
+    for (at, step) in steps.iter().enumerate() {
+        for target in &step.targets {
+            let found = find(reading, &places, target, at, "a gateway cannot lead to itself");
+            if let Some(found) = found
+                && !waits_for[found].contains(&at)
+            {
+                waits_for[found].push(at);
+            }
+        }
+        let itself = "a step cannot go on with itself; retry does that";
+        jumps[at] = step.jump.as_ref().and_then(|jump| find(reading, &places, jump, at, itself));
+    }
     let order = sorted(&waits_for);
+    let graph = reach::Ways::new(&waits_for, jumps);
     if order.len() < steps.len() {
         report_cycles(reading, steps, &waits_for, &order);
+    } else {
+        graph.report_unreachable(reading, steps);
     }
+    graph.report_mentions(reading, steps, &places);
     order
+}
+
+/// Reports mentions of steps that are not there, where all of them have ended.
+pub(super) fn all_known(reading: &mut Reading<'_>, ids: &HashSet<&str>) {
+    for mention in reading.templates.take() {
+        if !ids.contains(mention.id.as_str()) {
+            let flaw = no_step(reading, &mention.id, ids.iter().copied());
+            reading.report(&mention.path, mention.span, flaw);
+        }
+    }
 }
 
 fn resolve(
@@ -59,13 +97,40 @@ fn resolve(
                 found.push(*place);
                 continue;
             }
-            None if reading.is_full() => Flaw::new("no-step", ""),
-            None => Flaw::new("no-step", format!("there is no step {}", cut(id)))
-                .did_you_mean(id, places.keys().copied()),
+            None => no_step(reading, id, places.keys().copied()),
         };
         reading.refuse(field, flaw);
     }
     found
+}
+
+/// The place of a step that is named; not of the one that names it.
+fn find(
+    reading: &mut Reading<'_>,
+    places: &HashMap<&str, usize>,
+    named: &Dependency<'_>,
+    from: usize,
+    itself: &str,
+) -> Option<usize> {
+    let flaw = match places.get(named.id) {
+        Some(place) if *place == from => Flaw::new("cycle", itself),
+        Some(place) => return Some(*place),
+        None => no_step(reading, named.id, places.keys().copied()),
+    };
+    reading.refuse(&named.field, flaw);
+    None
+}
+
+pub(super) fn no_step<'a>(
+    reading: &Reading<'_>,
+    id: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Flaw {
+    // Only counted then, and finding the nearest id would have a price.
+    if reading.is_full() {
+        return Flaw::new("no-step", "");
+    }
+    Flaw::new("no-step", format!("there is no step {}", cut(id))).did_you_mean(id, known)
 }
 
 /// Kahn's algorithm with a heap, so that the order is that of the text where it can be.
@@ -144,6 +209,11 @@ fn report_cycle(reading: &mut Reading<'_>, steps: &[Outline<'_>], cycle: &[usize
     let step = &steps[around[0]];
     let second = around.get(1).and_then(|at| steps[*at].id.as_deref());
     let named = step.dependencies.iter().find(|named| Some(named.id) == second);
-    let field = named.map_or(&step.place, |named| &named.field);
+    // Without a word of its own it waits for a gateway that leads to it.
+    let led = || {
+        let gateway = around.get(1).map(|at| &steps[*at])?;
+        gateway.targets.iter().find(|target| Some(target.id) == step.id.as_deref())
+    };
+    let field = named.or_else(led).map_or(&step.place, |named| &named.field);
     reading.refuse(field, Flaw::new("cycle", message));
 }

@@ -1,6 +1,6 @@
 //! Reading typed values from the tree. Every flaw is kept, none ends the reading.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use calendar::{Mistake, Problem};
 use jiff::SignedDuration;
@@ -12,6 +12,7 @@ use super::limits;
 use super::number;
 use super::path::{follow, join, join_index};
 use super::source::{Source, Span};
+use super::templates::Templates;
 use super::tree::{Kind, Misplaced, Node, cut};
 
 /// A value with the way to it.
@@ -26,11 +27,12 @@ pub(super) struct Reading<'t> {
     source: Source<'t>,
     flaws: Vec<Flaw>,
     left_off: usize,
+    pub(super) templates: Templates,
 }
 
 impl<'t> Reading<'t> {
     pub(super) fn new(source: Source<'t>) -> Reading<'t> {
-        Reading { source, flaws: Vec::new(), left_off: 0 }
+        Reading { source, flaws: Vec::new(), left_off: 0, templates: Templates::default() }
     }
 
     pub(super) fn source(&self) -> &Source<'t> {
@@ -105,20 +107,31 @@ impl<'t> Reading<'t> {
 
     /// The place of a problem inside a text, where the text is written as it is meant.
     fn part(&self, node: &Node, problem: &Problem) -> Span {
+        match &node.kind {
+            Kind::Text(value) if *problem.text == **value && !problem.span.is_empty() => {
+                self.inside(node, problem.span.clone())
+            }
+            Kind::Text(_) => node.span,
+            _ => node.mark(),
+        }
+    }
+
+    /// The place of a part of a text, where the text is written as it is meant; else all of it.
+    pub(super) fn inside(&self, node: &Node, part: Range<usize>) -> Span {
         let (Kind::Text(value), written) = (&node.kind, self.source.slice(node.span)) else {
             return node.mark();
         };
         let quote = usize::from(written.starts_with(['"', '\'']));
         let inside = written.get(quote..written.len().saturating_sub(quote));
-        if inside != Some(value.as_str()) || *problem.text != **value || problem.span.is_empty() {
+        if inside != Some(value.as_str()) || part.end > value.len() {
             return node.span;
         }
         let start = node.span.start + quote;
-        Span::new(start + problem.span.start, start + problem.span.end)
+        Span::new(start + part.start, start + part.end)
     }
 }
 
-/// A text with a template is refused as such, once, and not for what it is without the template.
+/// A text with a template is checked or refused as such, and not for what it is without the template.
 fn holds_template(node: &Node) -> bool {
     matches!(&node.kind, Kind::Text(text) if text.contains("{{"))
 }

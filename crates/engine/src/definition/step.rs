@@ -11,13 +11,16 @@ use super::names::Ids;
 use super::order::{self, Dependency, Outline};
 use super::reading::{Field, Reading};
 use super::tree::{Kind, cut};
-use super::{exec, http};
+use super::trigger::Defaults;
+use super::{
+    approval, compensation, deadlines, exec, for_each, gateway, http, notification, sub_process,
+    timer, worker,
+};
 
 /// Types that can run.
-const TYPES: [&str; 3] = ["http", "exec", "noop"];
-/// Types that the product will have.
-const LATER_TYPES: [&str; 11] = [
-    "script",
+pub(super) const TYPES: [&str; 11] = [
+    "http",
+    "exec",
     "worker",
     "agent_task",
     "timer",
@@ -25,17 +28,26 @@ const LATER_TYPES: [&str; 11] = [
     "gateway",
     "notification",
     "sub_process",
-    "publish",
-    "wait_for",
     "for_each",
+    "noop",
 ];
-/// Keys that the product will have.
-const LATER: [&str; 3] = ["condition", "compensation", "deadline"];
+/// Types that are done by attempts of a node or a worker: what can undo a step, and what can be
+/// done with each item of a list.
+pub(super) const PERFORMED: [&str; 6] =
+    ["http", "exec", "worker", "agent_task", "notification", "noop"];
+/// Types that the product will have.
+const LATER_TYPES: [&str; 3] = ["script", "publish", "wait_for"];
+/// Types whose attempts have no limit: they wait, or take no time.
+const WITHOUT_TIMEOUT: [&str; 3] = ["timer", "human_approval", "gateway"];
 /// How long one attempt may take if nothing is said.
-const TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
+pub(super) const TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
 /// All steps, in an order in which dependencies come first.
-pub(super) fn read_all(reading: &mut Reading<'_>, field: &Field<'_>) -> Vec<Step> {
+pub(super) fn read_all(
+    reading: &mut Reading<'_>,
+    field: &Field<'_>,
+    defaults: &Defaults<'_>,
+) -> Vec<Step> {
     let Some(items) = reading.list(field, limits::STEPS) else { return Vec::new() };
     if !few_dependencies(reading, field, &items) {
         return Vec::new();
@@ -45,7 +57,7 @@ pub(super) fn read_all(reading: &mut Reading<'_>, field: &Field<'_>) -> Vec<Step
     let mut outlines = Vec::new();
     for item in &items {
         let Some(fields) = Fields::of(reading, item, "{ id: first, type: noop }") else { continue };
-        let (outline, step) = read(reading, fields, &mut ids);
+        let (outline, step) = read(reading, fields, &mut ids, defaults);
         outlines.push(outline);
         steps.push(step);
     }
@@ -56,12 +68,13 @@ pub(super) fn read_all(reading: &mut Reading<'_>, field: &Field<'_>) -> Vec<Step
 
 /// Counted before anything is made of them.
 fn few_dependencies(reading: &mut Reading<'_>, field: &Field<'_>, items: &[Field<'_>]) -> bool {
-    let count = |item: &Field<'_>| match item.node.entry("depends_on").map(|e| &e.value.kind) {
+    let many = |item: &Field<'_>, key: &str| match item.node.entry(key).map(|e| &e.value.kind) {
         Some(Kind::List(named)) => named.len(),
         Some(_) => 1,
         None => 0,
     };
-    let total: usize = items.iter().map(count).sum();
+    let total: usize =
+        items.iter().map(|item| many(item, "depends_on") + many(item, "routes")).sum();
     if total > limits::DEPENDENCIES {
         let flaw = Flaw::new("limit", format!("{total} dependencies between the steps"))
             .allow(format!("at most {}", limits::DEPENDENCIES));
@@ -74,62 +87,149 @@ fn read<'n>(
     reading: &mut Reading<'_>,
     mut fields: Fields<'n>,
     ids: &mut Ids,
+    defaults: &Defaults<'_>,
 ) -> (Outline<'n>, Option<Step>) {
     let place = fields.place();
     let id = ids.take(reading, &mut fields, "id: first");
     let name = fields.take("name").and_then(|field| reading.title(&field));
     let kind = fields.require("type", "type: noop");
-    let kind = kind.and_then(|field| step_type(reading, &field));
+    let kind = kind.and_then(|field| step_type(reading, &field, &TYPES));
     let named = fields.take("depends_on");
     let dependencies = named.map(|field| dependencies(reading, &field)).unwrap_or_default();
+    let condition = fields.take("condition").map(|field| reading.condition(&field));
     let retry = fields.take("retry").map(|field| retry(reading, &field));
-    let timeout = fields.duration(reading, "timeout");
-    let on_error = fields.take("on_error").and_then(|field| on_error(reading, &field));
+    let timeout = timeout(reading, &mut fields, kind);
+    let mut jump = None;
+    let on_error = fields.take("on_error");
+    let on_error = on_error.map(|field| on_error_of(reading, field, &mut jump));
     let idempotent = fields.boolean(reading, "idempotent");
-    let action = match kind {
-        Some("noop") => Some(Action::Noop),
-        Some("http") => http::read(reading, &mut fields).map(Action::Http),
-        Some("exec") => exec::read(reading, &mut fields).map(Action::Exec),
-        _ => None,
-    };
+    let deadline = fields.take("deadline");
+    let deadline = deadline.map(|field| deadlines::read(reading, &field, defaults));
+    let mut targets = Vec::new();
+    let action = kind.and_then(|kind| action(reading, kind, &mut fields, defaults, &mut targets));
+    let mentions = reading.templates.take();
+    let undo = fields.take("compensation").map(|field| compensation::read(reading, &field));
+    let undo_mentions = reading.templates.take();
     // Which keys a type has is only known for those that can run.
     if kind.is_some() {
-        fields.finish(reading, &LATER);
+        fields.finish(reading, &[]);
     } else {
         fields.rest(reading);
     }
     let depends_on = dependencies.iter().map(|named| named.id.to_owned()).collect();
-    let outline = Outline { id: id.clone(), place, dependencies };
+    let outline =
+        Outline { id: id.clone(), place, dependencies, targets, jump, mentions, undo_mentions };
     let step = id.zip(action).map(|(id, action)| Step {
         id,
         name,
         depends_on,
+        condition: condition.flatten(),
         action,
         retry: retry.unwrap_or_default(),
-        timeout: Some(timeout.unwrap_or(TIMEOUT)),
-        condition: None,
-        compensation: None,
-        deadline: None,
-        on_error: on_error.unwrap_or_default(),
+        timeout,
+        on_error: on_error.flatten().unwrap_or_default(),
         idempotent: idempotent.unwrap_or(true),
+        compensation: undo.flatten().map(Box::new),
+        deadline: deadline.flatten(),
     });
     (outline, step)
 }
 
-fn step_type<'n>(reading: &mut Reading<'_>, field: &Field<'n>) -> Option<&'n str> {
+fn step_type<'n>(
+    reading: &mut Reading<'_>,
+    field: &Field<'n>,
+    allowed: &[&'static str],
+) -> Option<&'n str> {
     let written = reading.text(field)?;
-    if TYPES.contains(&written) {
+    if allowed.contains(&written) {
         return Some(written);
     }
     let flaw = if LATER_TYPES.contains(&written) {
         Flaw::unavailable(format!("step type {written} is"))
+    } else if TYPES.contains(&written) {
+        Flaw::new("step-type", format!("{written} is not possible here"))
     } else {
-        let known = TYPES.iter().chain(&LATER_TYPES).copied();
+        let known = allowed.iter().chain(&LATER_TYPES).copied();
         Flaw::new("step-type", format!("unknown step type {}", cut(written)))
             .did_you_mean(written, known)
     };
-    reading.refuse(field, flaw.allow(TYPES.join(", ")));
+    reading.refuse(field, flaw.allow(allowed.join(", ")));
     None
+}
+
+fn action<'n>(
+    reading: &mut Reading<'_>,
+    kind: &str,
+    fields: &mut Fields<'n>,
+    defaults: &Defaults<'_>,
+    targets: &mut Vec<Dependency<'n>>,
+) -> Option<Action> {
+    match kind {
+        "timer" => timer::read(reading, fields, defaults).map(Action::Timer),
+        "human_approval" => approval::read(reading, fields).map(Action::HumanApproval),
+        "gateway" => gateway::read(reading, fields, targets).map(Action::Gateway),
+        "sub_process" => sub_process::read(reading, fields).map(Action::SubProcess),
+        "for_each" => for_each::read(reading, fields).map(Action::ForEach),
+        other => performed_action(reading, other, fields),
+    }
+}
+
+fn performed_action(
+    reading: &mut Reading<'_>,
+    kind: &str,
+    fields: &mut Fields<'_>,
+) -> Option<Action> {
+    match kind {
+        "noop" => Some(Action::Noop),
+        "http" => http::read(reading, fields).map(Action::Http),
+        "exec" => exec::read(reading, fields).map(Action::Exec),
+        "worker" => worker::worker(reading, fields).map(Action::Worker),
+        "agent_task" => worker::agent_task(reading, fields).map(Action::AgentTask),
+        "notification" => notification::read(reading, fields).map(Action::Notification),
+        _ => None,
+    }
+}
+
+/// An action inside of a step: `{ type: http, … }`.
+pub(super) fn performed(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<Action> {
+    let fields = Fields::of(reading, field, "{ type: http, url: \"https://example.com/\" }")?;
+    performed_fields(reading, fields)
+}
+
+/// The same where some keys were read already.
+pub(super) fn performed_fields(
+    reading: &mut Reading<'_>,
+    mut fields: Fields<'_>,
+) -> Option<Action> {
+    let kind = fields.require("type", "type: http");
+    let kind = kind.and_then(|field| step_type(reading, &field, &PERFORMED));
+    let Some(kind) = kind else {
+        fields.rest(reading);
+        return None;
+    };
+    let action = performed_action(reading, kind, &mut fields);
+    fields.finish(reading, &[]);
+    action
+}
+
+fn timeout(
+    reading: &mut Reading<'_>,
+    fields: &mut Fields<'_>,
+    kind: Option<&str>,
+) -> Option<SignedDuration> {
+    let kind = kind.unwrap_or_default();
+    let Some(field) = fields.take("timeout") else {
+        let unlimited = WITHOUT_TIMEOUT.contains(&kind) || kind == "sub_process";
+        return (!unlimited).then_some(TIMEOUT);
+    };
+    if WITHOUT_TIMEOUT.contains(&kind) {
+        let flaw = Flaw::new("timeout", format!("a step of type {kind} has no timeout")).suggest(
+            "leave it out, or deadline: { within: 1h, actions: [ { at: deadline, fail: true } ] }",
+        );
+        reading.refuse(&field, flaw);
+        return None;
+    }
+    reading.duration(&field)
 }
 
 fn dependencies<'n>(reading: &mut Reading<'_>, field: &Field<'n>) -> Vec<Dependency<'n>> {
@@ -143,7 +243,7 @@ fn dependencies<'n>(reading: &mut Reading<'_>, field: &Field<'n>) -> Vec<Depende
     dependencies
 }
 
-fn retry(reading: &mut Reading<'_>, field: &Field<'_>) -> StepRetry {
+pub(super) fn retry(reading: &mut Reading<'_>, field: &Field<'_>) -> StepRetry {
     let default = StepRetry::default();
     let remedy = "retry: { max: 3, delay: 5s }";
     let Some(mut fields) = Fields::of(reading, field, remedy) else { return default };
@@ -169,21 +269,43 @@ fn retry(reading: &mut Reading<'_>, field: &Field<'_>) -> StepRetry {
     }
 }
 
-fn on_error(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<OnError> {
-    const ALLOWED: &str = "fail_process, skip_step";
-    let goes_to = field.node.entry("goto_step").is_some();
-    let written = match &field.node.kind {
-        Kind::Text(text) => text.as_str(),
-        _ if goes_to => "goto_step",
-        _ => reading.text_such_as(field, "a text, fail_process or skip_step")?,
-    };
-    let flaw = match written {
-        "fail_process" => return Some(OnError::FailProcess),
-        "skip_step" => return Some(OnError::SkipStep),
-        "goto_step" => Flaw::unavailable("on_error goto_step is"),
-        _ => Flaw::new("on-error", format!("{} is not known here", cut(written)))
-            .did_you_mean(written, ["fail_process", "skip_step"]),
-    };
-    reading.refuse(field, flaw.allow(ALLOWED));
+/// `fail_process`, `skip_step`, `{ goto_step: id }` or `"goto_step: id"`.
+fn on_error_of<'n>(
+    reading: &mut Reading<'_>,
+    field: Field<'n>,
+    jump: &mut Option<Dependency<'n>>,
+) -> Option<OnError> {
+    const WORDS: [&str; 3] = ["fail_process", "skip_step", "goto_step"];
+    if let Kind::Map(_) = &field.node.kind {
+        let mut fields = Fields::of(reading, &field, "{ goto_step: cleanup }")?;
+        let target = fields.require("goto_step", "goto_step: cleanup");
+        let id = target
+            .as_ref()
+            .and_then(|target| reading.text_such_as(target, "a text, the id of a step"));
+        fields.finish(reading, &[]);
+        let (id, field) = (id?, target?);
+        *jump = Some(Dependency { id, field });
+        return Some(OnError::GotoStep(id.to_owned()));
+    }
+    let written = reading.text_such_as(&field, "a text, such as skip_step")?;
+    match (written, written.split_once(':')) {
+        ("fail_process", _) => return Some(OnError::FailProcess),
+        ("skip_step", _) => return Some(OnError::SkipStep),
+        (_, Some((word, id))) if word.trim() == "goto_step" && !id.trim().is_empty() => {
+            let id = id.trim();
+            *jump = Some(Dependency { id, field });
+            return Some(OnError::GotoStep(id.to_owned()));
+        }
+        _ => {}
+    }
+    let flaw = Flaw::new("on-error", format!("{} is not known here", cut(written)))
+        .allow("fail_process, skip_step, { goto_step: id }");
+    reading.refuse(
+        &field,
+        match written.starts_with("goto_step") {
+            true => flaw.suggest("{ goto_step: cleanup }"),
+            false => flaw.did_you_mean(written, WORDS),
+        },
+    );
     None
 }

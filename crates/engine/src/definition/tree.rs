@@ -293,7 +293,7 @@ impl Builder<'_, '_> {
         let (before, after) = self.source.text().split_at(place.start);
         if before.ends_with('{') && after.starts_with('{') {
             let both = Span::new(place.start - 1, place.start + 1);
-            return Err(self.flaw(both, super::template()));
+            return Err(self.flaw(both, super::unquoted_template()));
         }
         Err(self.flaw(place, Flaw::new("key", "a key must be a text")))
     }

@@ -8,19 +8,20 @@ use super::fields::Fields;
 use super::flaw::Flaw;
 use super::json;
 use super::model::{Trigger, TriggerKind, with_defaults};
-use super::names::Ids;
+use super::names::{self, Ids};
 use super::path::join;
 use super::reading::{Field, Reading};
+use super::templates::Place;
 use super::tree::cut;
 use super::{ReadContext, limits, shape};
 use crate::schedule::keys;
 
 /// Types that can start a workflow.
-const TYPES: [&str; 2] = ["schedule", "manual"];
+pub(super) const TYPES: [&str; 3] = ["schedule", "webhook", "manual"];
 /// Types that the product will have.
-const LATER_TYPES: [&str; 2] = ["webhook", "event"];
+const LATER_TYPES: [&str; 1] = ["event"];
 
-/// What a trigger takes from its definition.
+/// What triggers and steps take from their definition.
 pub(super) struct Defaults<'a> {
     pub(super) timezone: Option<String>,
     pub(super) calendar: Option<String>,
@@ -68,6 +69,7 @@ fn read(
             }
             TriggerKind::Schedule { declaration }
         }
+        Some("webhook") => webhook(reading, fields),
         Some(_) => {
             fields.finish(reading, &["payload"]);
             TriggerKind::Manual
@@ -78,6 +80,14 @@ fn read(
         }
     };
     Some(Trigger { id: id?, kind, enabled: enabled.unwrap_or(Some(true))?, description })
+}
+
+fn webhook(reading: &mut Reading<'_>, mut fields: Fields<'_>) -> TriggerKind {
+    let secret = fields.take("secret").and_then(|field| names::identifier(reading, &field));
+    let payload = fields.take("payload");
+    let payload = payload.map(|field| reading.filled_value(&field, Place::Called));
+    fields.finish(reading, &[]);
+    TriggerKind::Webhook { secret, payload }
 }
 
 fn trigger_type<'n>(reading: &mut Reading<'_>, field: &Field<'n>) -> Option<&'n str> {

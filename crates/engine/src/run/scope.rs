@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::decide::Decider;
 use super::input::{Facts, Part};
-use super::position::WHOLE;
+use super::position::{UNDOING, WHOLE};
 use super::start::raw;
 use super::{Run, RunError, StepRecord};
 use crate::definition::Definition;
@@ -91,11 +91,18 @@ pub fn scope_of_part<F: Facts>(
     part: Part,
     facts: &mut F,
 ) -> Result<Option<Result<Scope, ExpressionError>>, F::Error> {
-    if !definition.graph().has_templates(part.step) {
+    let graph = definition.graph();
+    let (has_templates, references) = match part.item {
+        UNDOING => {
+            (graph.has_compensation_templates(part.step), graph.compensation_references(part.step))
+        }
+        _ => (graph.has_templates(part.step), graph.references(part.step)),
+    };
+    if !has_templates {
         return Ok(None);
     }
     let mut records = Vec::new();
-    for step in definition.graph().references(part.step) {
+    for step in references {
         records.push((*step, facts.record(*step, WHOLE)?));
     }
     Ok(Some(build(run, definition, &records).and_then(|mut scope| {

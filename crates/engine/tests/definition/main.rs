@@ -4,6 +4,7 @@ mod accepted;
 mod cost;
 mod hostile;
 mod printed;
+mod processes;
 mod refused;
 
 use calendar::{Calendar, Zones};

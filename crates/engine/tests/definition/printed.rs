@@ -122,29 +122,143 @@ fn the_same_id_twice() {
 
 #[test]
 fn what_is_not_there_yet() {
-    let text = "name: report\noutputs: []\nsteps:\n  - { id: wait, type: timer, delay: 5m }\n  - id: tell\n    type: http\n    url: \"https://example.com/{{ input.id }}\"\n    condition: x\n    on_error: { goto_step: wait }\ntriggers:\n  - { id: hook, type: webhook }\n";
+    let text = "name: report\ntopics: []\nsteps:\n  - { id: wait, type: wait_for, topic: a }\ntriggers:\n  - { id: hook, type: event }\n";
     insta::assert_snapshot!(printed(text), @r#"
-    2:1 outputs: outputs is not available in this version
-      outputs: []
-      ^^^^^^^
-    4:23 steps[0].type: step type timer is not available in this version
-        - { id: wait, type: timer, delay: 5m }
+    2:1 topics: topics is not available in this version
+      topics: []
+      ^^^^^^
+    4:23 steps[0].type: step type wait_for is not available in this version
+        - { id: wait, type: wait_for, topic: a }
+                            ^^^^^^^^
+      allowed: http, exec, worker, agent_task, timer, human_approval, gateway, notification, sub_process, for_each, noop
+    6:23 triggers[0].type: trigger type event is not available in this version
+        - { id: hook, type: event }
                             ^^^^^
-      allowed: http, exec, noop
-    7:10 steps[1].url: templates ({{ … }}) are not available in this version
-          url: "https://example.com/{{ input.id }}"
-               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-    8:5 steps[1].condition: condition is not available in this version
-          condition: x
-          ^^^^^^^^^
-    9:17 steps[1].on_error: on_error goto_step is not available in this version
-          on_error: { goto_step: wait }
-                      ^^^^^^^^^
-      allowed: fail_process, skip_step
-    11:23 triggers[0].type: trigger type webhook is not available in this version
-        - { id: hook, type: webhook }
-                            ^^^^^^^
-      allowed: schedule, manual
+      allowed: schedule, webhook, manual
+    "#);
+}
+
+#[test]
+fn expressions() {
+    let text = "name: report\nsteps:\n  - { id: make-it, type: noop }\n  - id: tell\n    type: http\n    url: \"https://example.com/{{ input.id }}/{{ imput.day }}\"\n    body: { a: [\"{{ steps.make-ti.output }}\"], b: \"{{ steps.make-it.output\" }\n    condition: steps.make-it.output > 3 and secrets.key\n    on_error: { goto_step: tel }\n  - { id: last, type: exec, command: [echo, \"{{ input.a | uper }}\"], depends_on: tell, condition: \"steps.late.status == 'x'\" }\n  - { id: late, type: timer, delay: \"{{ item }}\", timeout: 5m }\n";
+    insta::assert_snapshot!(printed(text), @r#"
+    6:49 steps[1].url: unknown name imput
+          url: "https://example.com/{{ input.id }}/{{ imput.day }}"
+                                                      ^^^^^
+      allowed: input, steps, run, workflow, secrets
+      try: input
+    7:21 steps[1].body.a[0]: there is no step make-ti
+          body: { a: ["{{ steps.make-ti.output }}"], b: "{{ steps.make-it.outp…
+                          ^^^^^^^^^^^^^^^^^^^^
+      try: make-it
+    7:52 steps[1].body.b: this template has no end
+      …ake-ti.output }}"], b: "{{ steps.make-it.output" }
+                               ^^
+      try: }} after the expression
+    8:16 steps[1].condition: step make-it cannot have run before this one
+          condition: steps.make-it.output > 3 and secrets.key
+                     ^^^^^^^^^^^^^^^^^^^^
+      try: depends_on: [make-it]
+    8:45 steps[1].condition: secrets are known only to what is performed
+          condition: steps.make-it.output > 3 and secrets.key
+                                                  ^^^^^^^
+      allowed: input, steps, run, workflow
+    9:28 steps[1].on_error.goto_step: there is no step tel
+          on_error: { goto_step: tel }
+                                 ^^^
+      try: tell
+    10:59 steps[2].command[1]: unknown filter uper
+      …d: [echo, "{{ input.a | uper }}"], depends_on: tell, condition: "steps.l…
+                               ^^^^
+      allowed: default, first, float, int, join, last, length, lower, replace, round, string, tojson, trim, upper
+      try: upper
+    10:100 steps[2].condition: step late cannot have run before this one
+      …s_on: tell, condition: "steps.late.status == 'x'" }
+                               ^^^^^^^^^^^^^^^^^
+      try: depends_on: [late]
+    11:41 steps[3].delay: item is not known here
+        - { id: late, type: timer, delay: "{{ item }}", timeout: 5m }
+                                              ^^^^
+      allowed: input, steps, run, workflow
+    11:60 steps[3].timeout: a step of type timer has no timeout
+        - { id: late, type: timer, delay: "{{ item }}", timeout: 5m }
+                                                                 ^^
+      try: leave it out, or deadline: { within: 1h, actions: [ { at: deadline, fail: true } ] }
+    "#);
+}
+
+#[test]
+fn gateways_and_jumps() {
+    let text = "name: report\nsteps:\n  - id: choose\n    type: gateway\n    gateway: exclusiv\n    routes:\n      - { condition: input.a > 1, target: a }\n      - { target: nobody }\n    depends_on: a\n  - { id: a, type: noop }\n  - { id: h, type: noop, on_error: skip }\n  - { id: x, type: noop, depends_on: y, on_error: 'goto_step: y' }\n  - { id: y, type: noop, on_error: { goto_step: y } }\n";
+    insta::assert_snapshot!(printed(text), @r#"
+    5:14 steps[0].gateway: exclusiv is not known here
+          gateway: exclusiv
+                   ^^^^^^^^
+      allowed: exclusive, parallel, inclusive
+      try: exclusive
+    8:19 steps[0].routes[1].target: there is no step nobody
+            - { target: nobody }
+                        ^^^^^^
+    9:17 steps[0].depends_on: steps wait for each other: choose → a → choose
+          depends_on: a
+                      ^
+    11:36 steps[2].on_error: skip is not known here
+        - { id: h, type: noop, on_error: skip }
+                                         ^^^^
+      allowed: fail_process, skip_step, { goto_step: id }
+    13:49 steps[4].on_error.goto_step: a step cannot go on with itself; retry does that
+        - { id: y, type: noop, on_error: { goto_step: y } }
+                                                      ^
+    "#);
+    let text = "name: report\nsteps:\n  - { id: a, type: noop }\n  - { id: x, type: noop, depends_on: y, on_error: 'goto_step: y' }\n  - { id: y, type: noop }\n";
+    insta::assert_snapshot!(printed(text), @r#"
+    4:7 steps[1]: never reached: it waits for a step that is never reached
+        - { id: x, type: noop, depends_on: y, on_error: 'goto_step: y' }
+            ^^
+    5:7 steps[2]: never reached: it begins by a jump from a step that waits for it
+        - { id: y, type: noop }
+            ^^
+    "#);
+}
+
+#[test]
+fn deadlines() {
+    let text = "name: report\ndeadline: { within: 2 working days }\nsteps:\n  - id: a\n    type: human_approval\n    title: Pay?\n    deadline:\n      at: 25:00\n      actions:\n        - { at: 120%, notify: { email: nobody } }\n        - { before: 1h, after: 2h, fail: true }\n        - { after: 1d }\n        - { after: 1d, fail: true, skip: true, notfy: [] }\n";
+    insta::assert_snapshot!(printed(text), @r#"
+    2:21 deadline.within: working time needs a calendar
+      deadline: { within: 2 working days }
+                          ^^^^^^^^^^^^^^
+      try: calendar: US, or the id of a calendar, at the top of the definition
+    8:11 steps[0].deadline.at: 25:00 is not a time of day
+            at: 25:00
+                ^^^^^
+      allowed: 00:00 to 23:59
+      try: "17:00"
+    10:17 steps[0].deadline.actions[0].at: the text 120% is neither a share nor the deadline
+              - { at: 120%, notify: { email: nobody } }
+                      ^^^^
+      allowed: more than 0% to 100%, or deadline
+      try: 80%
+    10:40 steps[0].deadline.actions[0].notify.email: nobody is not an address
+              - { at: 120%, notify: { email: nobody } }
+                                             ^^^^^^
+      try: approver@example.com
+    11:13 steps[0].deadline.actions[1]: an action has one time: at, before or after
+              - { before: 1h, after: 2h, fail: true }
+                  ^^^^^^
+      try: at: 80%, at: deadline, before: 1h or after: 2h
+    12:13 steps[0].deadline.actions[2]: this action does nothing
+              - { after: 1d }
+                  ^^^^^
+      try: notify, start, fail, cancel, complete or skip
+    13:13 steps[0].deadline.actions[3]: an action ends the work in one way
+              - { after: 1d, fail: true, skip: true, notfy: [] }
+                  ^^^^^
+      allowed: one of fail, cancel, complete, skip
+    13:48 steps[0].deadline.actions[3].notfy: unknown key notfy
+              - { after: 1d, fail: true, skip: true, notfy: [] }
+                                                     ^^^^^
+      try: notify
     "#);
 }
 
@@ -305,9 +419,10 @@ fn yaml_that_is_not_read() {
       %YAML 1.1
       ^
       try: leave the line out
-    2:8 steps: templates ({{ … }}) are not available in this version
+    2:8 steps: a text that begins with {{ must be quoted
       steps: {{ steps }}
              ^^
+      try: "{{ … }}"
     1:3 : expected a mapping, found a list
       - name: t
         ^^^^

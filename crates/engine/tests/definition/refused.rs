@@ -57,10 +57,11 @@ fn the_top_level() {
         ("name: t\ntimezone: Mars/Base\nsteps: []", &["timezone zone-unknown"]),
         ("name: t\ncalendar: nobody\nsteps: []", &["calendar calendar-unknown"]),
         ("name: t\nstep: []", &["step unknown-key"]),
-        ("name: t\ndeadline: {}\nsteps: []", &["deadline unavailable"]),
+        ("name: t\ndeadline: {}\nsteps: []", &["deadline missing"]),
+        ("name: t\ntopics: []\nsteps: []", &["topics unavailable"]),
         ("name: t\nname: u\nsteps: []", &["name repeated-key"]),
-        ("name: t\ndescription: '{{ x }}'\nsteps: []", &["description unavailable"]),
-        ("name: '{{ x }}'\nsteps: []", &["name unavailable"]),
+        ("name: t\ndescription: '{{ x }}'\nsteps: []", &["description template"]),
+        ("name: '{{ x }}'\nsteps: []", &["name template"]),
         ("Name: t\nsteps: [a]", &["Name unknown-key", "steps[0] type"]),
     ] {
         check(text, expected);
@@ -91,7 +92,7 @@ fn ids_and_dependencies() {
         ),
         // A step that only waits for a cycle is not part of it.
         (
-            "{id: c, type: noop, depends_on: a}, {id: a, type: noop, depends_on: b}, {id: b, type: timer, depends_on: a}",
+            "{id: c, type: noop, depends_on: a}, {id: a, type: noop, depends_on: b}, {id: b, type: script, depends_on: a}",
             &["steps[1].depends_on cycle", "steps[2].type unavailable"],
         ),
     ] {
@@ -104,11 +105,11 @@ fn what_all_steps_share() {
     for (step, expected) in [
         ("type: nop", &["steps[0].type step-type"][..]),
         ("type: 5", &["steps[0].type type"]),
-        ("type: for_each", &["steps[0].type unavailable"]),
+        ("type: script", &["steps[0].type unavailable"]),
         ("type: noop, url: x", &["steps[0].url unknown-key"]),
         (
             "type: noop, condition: x, compensation: {}",
-            &["steps[0].condition unavailable", "steps[0].compensation unavailable"],
+            &["steps[0].condition name", "steps[0].compensation.type missing"],
         ),
         ("type: noop, timeout: 0s", &["steps[0].timeout duration"]),
         ("type: noop, timeout: 1 working day", &["steps[0].timeout duration"]),
@@ -120,7 +121,7 @@ fn what_all_steps_share() {
         ("type: noop, retry: {delay: 1m, max_delay: 1s}", &["steps[0].retry.max_delay retry"]),
         ("type: noop, retry: {dealy: 1m}", &["steps[0].retry.dealy unknown-key"]),
         ("type: noop, on_error: skip", &["steps[0].on_error on-error"]),
-        ("type: noop, on_error: {goto_step: a}", &["steps[0].on_error unavailable"]),
+        ("type: noop, on_error: {goto_step: a}", &["steps[0].on_error.goto_step cycle"]),
         ("type: noop, idempotent: 1", &["steps[0].idempotent type"]),
         ("type: noop, name: ''", &["steps[0].name title"]),
         ("type: noop, name: \"a\\nb\"", &["steps[0].name title"]),
@@ -232,14 +233,15 @@ fn triggers() {
         ("cron: daily, pause_on_failure: 'on'", &["triggers[0].pause_on_failure type"]),
         ("cron: daily, retention: 11000d", &["triggers[0].retention duration"]),
         ("cron: daily, enabled: 'no'", &["triggers[0].enabled type"]),
-        ("cron: daily, payload: {a: '{{ x }}'}", &["triggers[0].payload.a unavailable"]),
+        ("cron: daily, payload: {a: '{{ x }}'}", &["triggers[0].payload.a template"]),
         ("cron: daily, payload: 99999999999999999999", &["triggers[0].payload number"]),
-        ("cron: '{{ x }}'", &["triggers[0].cron unavailable"]),
+        ("cron: '{{ x }}'", &["triggers[0].cron template"]),
     ] {
         check_trigger(trigger, expected);
     }
     for (trigger, expected) in [
-        ("{id: a, type: webhook, path: /x}", &["triggers[0].type unavailable"][..]),
+        ("{id: a, type: event, topic: x}", &["triggers[0].type unavailable"][..]),
+        ("{id: a, type: webhook, path: /x}", &["triggers[0].path unknown-key"]),
         ("{id: a, type: shedule}", &["triggers[0].type trigger-type"]),
         ("{id: a, cron: daily}", &["triggers[0].type missing"]),
         ("{id: a, type: manual, cron: daily}", &["triggers[0].cron unknown-key"]),
@@ -282,7 +284,7 @@ fn yaml() {
         ("<<: {a: 1}", &[" merge"]),
         ("name: !!str t", &["name tag"]),
         ("? [a]\n: b", &[" key"]),
-        ("{{ a }}", &[" unavailable"]),
+        ("{{ a }}", &[" quotes"]),
         ("name: a\n---\nname: b\n", &[" documents"]),
         ("%TAG ! x\n---\nname: a\n", &[" directive"]),
         ("name: \"\\ud800\"", &["name syntax"]),

@@ -1,0 +1,44 @@
+//! Steps of type `for_each`.
+
+use super::action::ForEach;
+use super::fields::Fields;
+use super::flaw::Flaw;
+use super::limits;
+use super::reading::{Field, Reading};
+use super::step;
+use super::templates::Place;
+use super::tree::Kind;
+
+pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option<ForEach> {
+    let items = fields.require("items", "items: \"{{ input.rows }}\"");
+    let items = items.and_then(|field| list(reading, &field));
+    let max_parallel = fields.whole(reading, "max_parallel", 1..=limits::CONCURRENCY);
+    let inner = fields.require("step", "step: { type: http, url: \"https://example.com/\" }");
+    let outside = std::mem::replace(&mut reading.templates.over_items, true);
+    let action = inner.and_then(|field| step::performed(reading, &field));
+    reading.templates.over_items = outside;
+    Some(ForEach {
+        items: items?,
+        action: Box::new(action?),
+        max_parallel: max_parallel.map(|most| most as u32),
+    })
+}
+
+fn list(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<serde_json::Value> {
+    let good = match &field.node.kind {
+        Kind::List(items) => items.len() <= limits::ITEMS,
+        // Anything around it would make a text of the list.
+        Kind::Text(text) => text.trim().starts_with("{{") && text.trim().ends_with("}}"),
+        _ => false,
+    };
+    if good {
+        return Some(reading.filled_value(field, Place::Decided));
+    }
+    let flaw = Flaw::new("items", "expected a list, or a template that gives one")
+        .allow(format!("at most {} items", limits::ITEMS))
+        .suggest("items: \"{{ input.rows }}\"");
+    reading.report(&field.path, field.node.mark(), flaw);
+    // Its template is told once.
+    reading.filled_value(field, Place::Decided);
+    None
+}

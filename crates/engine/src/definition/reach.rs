@@ -1,0 +1,126 @@
+//! What can happen before what: steps that are never reached, and mentions of steps that cannot
+//! have run.
+
+use std::collections::HashMap;
+
+use super::flaw::Flaw;
+use super::order::{Outline, no_step};
+use super::reading::Reading;
+use super::templates::Mention;
+
+/// The ways from step to step.
+pub(super) struct Ways<'w> {
+    waits_for: &'w [Vec<usize>],
+    jumps: Vec<Option<usize>>,
+    jumped_from: Vec<Vec<usize>>,
+}
+
+impl<'w> Ways<'w> {
+    pub(super) fn new(waits_for: &'w [Vec<usize>], jumps: Vec<Option<usize>>) -> Ways<'w> {
+        let mut jumped_from = vec![Vec::new(); waits_for.len()];
+        for (from, to) in jumps.iter().enumerate().filter_map(|(from, to)| Some((from, (*to)?))) {
+            jumped_from[to].push(from);
+        }
+        Ways { waits_for, jumps, jumped_from }
+    }
+
+    /// For steps without a cycle of dependencies.
+    pub(super) fn report_unreachable(&self, reading: &mut Reading<'_>, steps: &[Outline<'_>]) {
+        let reached = self.reached();
+        for (at, step) in steps.iter().enumerate().filter(|(at, _)| !reached[*at]) {
+            let message = match self.jumped_from[at].is_empty() {
+                true => "never reached: it waits for a step that is never reached",
+                false => "never reached: it begins by a jump from a step that waits for it",
+            };
+            reading.refuse(&step.place, Flaw::new("unreachable", message));
+        }
+    }
+
+    /// Mentions of steps that are not there or cannot have run.
+    pub(super) fn report_mentions(
+        &self,
+        reading: &mut Reading<'_>,
+        steps: &[Outline<'_>],
+        places: &HashMap<&str, usize>,
+    ) {
+        for (at, step) in steps.iter().enumerate() {
+            if step.mentions.is_empty() && step.undo_mentions.is_empty() {
+                continue;
+            }
+            let before = self.before(at);
+            for mention in &step.mentions {
+                let itself = "a step does not know its own result before it has run";
+                known(reading, places, &before, (at, Some(itself)), mention);
+            }
+            for mention in &step.undo_mentions {
+                known(reading, places, &before, (at, None), mention);
+            }
+        }
+    }
+
+    /// A step is reached if all that it waits for is, or one that jumps to it; what only a jump
+    /// begins, by that alone.
+    fn reached(&self) -> Vec<bool> {
+        let count = self.waits_for.len();
+        let mut followers = vec![Vec::new(); count];
+        for (at, dependencies) in self.waits_for.iter().enumerate() {
+            dependencies.iter().for_each(|dependency| followers[*dependency].push(at));
+        }
+        let mut open: Vec<usize> = self.waits_for.iter().map(Vec::len).collect();
+        let begins = |at: &usize| open[*at] == 0 && self.jumped_from[*at].is_empty();
+        let mut next: Vec<usize> = (0..count).filter(begins).collect();
+        let mut reached = vec![false; count];
+        while let Some(at) = next.pop() {
+            if std::mem::replace(&mut reached[at], true) {
+                continue;
+            }
+            next.extend(self.jumps[at]);
+            for follower in &followers[at] {
+                open[*follower] -= 1;
+                if open[*follower] == 0 {
+                    next.push(*follower);
+                }
+            }
+        }
+        reached
+    }
+
+    /// The steps that may have run when this one begins.
+    fn before(&self, at: usize) -> Vec<bool> {
+        let mut before = vec![false; self.waits_for.len()];
+        let mut next = vec![at];
+        while let Some(at) = next.pop() {
+            for earlier in self.waits_for[at].iter().chain(&self.jumped_from[at]) {
+                if !std::mem::replace(&mut before[*earlier], true) {
+                    next.push(*earlier);
+                }
+            }
+        }
+        before
+    }
+}
+
+/// Reports a mention of a step that is not there or cannot have run. With a message for it a step
+/// must not name itself, unless a jump leads back to it.
+fn known(
+    reading: &mut Reading<'_>,
+    places: &HashMap<&str, usize>,
+    before: &[bool],
+    (at, itself): (usize, Option<&str>),
+    mention: &Mention,
+) {
+    let flaw = match places.get(mention.id.as_str()) {
+        Some(place) if before[*place] => return,
+        Some(place) if *place == at => match itself {
+            Some(message) => Flaw::new("not-before", message),
+            None => return,
+        },
+        Some(_) => {
+            let id = &mention.id;
+            Flaw::new("not-before", format!("step {id} cannot have run before this one"))
+                .suggest(format!("depends_on: [{id}]"))
+        }
+        None => no_step(reading, &mention.id, places.keys().copied()),
+    };
+    reading.report(&mention.path, mention.span, flaw);
+}

@@ -1,0 +1,224 @@
+//! Conditions and templates in a definition: which texts are filled in, and what they may name.
+
+use crate::expression::{self, Fault, References, Root};
+
+use super::flaw::Flaw;
+use super::limits;
+use super::path::{join, join_index};
+use super::reading::{Field, Reading};
+use super::source::Span;
+use super::tree::{Kind, Node};
+
+/// What a text may name, by when it is filled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Where it is decided what a run does, and what is stored with it.
+    Decided,
+    /// When an attempt is performed: secrets too.
+    Performed,
+    /// When a call comes in.
+    Called,
+}
+
+impl Place {
+    fn roots(self) -> &'static [Root] {
+        match self {
+            Place::Decided => &[Root::Input, Root::Steps, Root::Run, Root::Workflow],
+            Place::Performed => {
+                &[Root::Input, Root::Steps, Root::Run, Root::Workflow, Root::Secrets]
+            }
+            Place::Called => &[Root::Input],
+        }
+    }
+}
+
+/// A step that a text names.
+pub(super) struct Mention {
+    pub(super) path: String,
+    pub(super) span: Span,
+    pub(super) id: String,
+}
+
+/// What was found in the texts that were read.
+#[derive(Default)]
+pub(super) struct Templates {
+    /// Whether `item` and `index` are known.
+    pub(super) over_items: bool,
+    mentions: Vec<Mention>,
+    /// Where texts begin that are filled in.
+    filled: Vec<usize>,
+    count: usize,
+}
+
+impl Templates {
+    /// The steps that were named since they were last taken.
+    pub(super) fn take(&mut self) -> Vec<Mention> {
+        std::mem::take(&mut self.mentions)
+    }
+}
+
+impl Reading<'_> {
+    /// An expression that decides.
+    pub(super) fn condition(&mut self, field: &Field<'_>) -> Option<String> {
+        if let Kind::Bool(value) = &field.node.kind {
+            return Some(value.to_string());
+        }
+        let text = self.text_such_as(field, "a text such as input.total > 100")?;
+        self.templates.filled.push(field.node.span.start);
+        let checked = expression::check_condition(text);
+        self.references(field, checked, Place::Decided)?;
+        Some(text.to_owned())
+    }
+
+    /// A text that may hold templates.
+    pub(super) fn template(&mut self, field: &Field<'_>, place: Place) -> Option<String> {
+        let text = self.text(field)?;
+        self.check_template(field, text, place)?;
+        Some(text.to_owned())
+    }
+
+    /// A value whose texts may hold templates, of a limited size.
+    pub(super) fn filled_value(&mut self, field: &Field<'_>, place: Place) -> serde_json::Value {
+        self.check_below(field, place);
+        super::json::payload(self, field, limits::PAYLOAD_BYTES)
+    }
+
+    fn check_below(&mut self, field: &Field<'_>, place: Place) {
+        match &field.node.kind {
+            Kind::Text(text) => {
+                self.check_template(field, text, place);
+            }
+            Kind::List(items) => {
+                for (at, node) in items.iter().enumerate() {
+                    self.check_below(&Field { path: join_index(&field.path, at), node }, place);
+                }
+            }
+            Kind::Map(entries) => {
+                for entry in entries {
+                    let path = join(&field.path, &entry.key);
+                    self.check_below(&Field { path, node: &entry.value }, place);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn check_template(
+        &mut self,
+        field: &Field<'_>,
+        text: &str,
+        place: Place,
+    ) -> Option<()> {
+        if !text.contains("{{") {
+            return Some(());
+        }
+        self.templates.filled.push(field.node.span.start);
+        self.references(field, expression::check_template(text), place)
+    }
+
+    fn references(
+        &mut self,
+        field: &Field<'_>,
+        checked: Result<References, Fault>,
+        place: Place,
+    ) -> Option<()> {
+        let mut known: Vec<Root> = place.roots().to_vec();
+        if self.templates.over_items {
+            known.extend([Root::Item, Root::Index]);
+        }
+        let found = match checked {
+            Ok(found) => found,
+            Err(fault) => {
+                let allowed = match fault.code {
+                    "name" => Some(names(&known)),
+                    _ => fault.allowed.clone(),
+                };
+                self.fault(field, Fault { allowed, ..fault });
+                return None;
+            }
+        };
+        self.templates.count += found.roots.len();
+        if self.templates.count > limits::REFERENCES {
+            let flaw = Flaw::new("limit", "too many names in the templates of this definition");
+            let flaw = flaw.allow(format!("at most {}", limits::REFERENCES));
+            // Told once.
+            if self.templates.count - found.roots.len() <= limits::REFERENCES {
+                self.report(&field.path, field.node.span, flaw);
+            }
+            return None;
+        }
+        for (root, span) in found.roots {
+            if !known.contains(&root) {
+                let span = self.inside(field.node, span);
+                self.report(&field.path, span, not_here(root, &known));
+            }
+        }
+        for step in found.steps {
+            let span = self.inside(field.node, step.span);
+            let path = field.path.clone();
+            self.templates.mentions.push(Mention { path, span, id: step.id });
+        }
+        Some(())
+    }
+
+    fn fault(&mut self, field: &Field<'_>, fault: Fault) {
+        let span = self.inside(field.node, fault.span);
+        let flaw = Flaw {
+            allowed: fault.allowed,
+            remedy: fault.remedy,
+            ..Flaw::new(fault.code, fault.message)
+        };
+        self.report(&field.path, span, flaw);
+    }
+
+    /// Reports every text with a template that nobody fills in: it must not be taken literally.
+    pub(super) fn no_other_templates(&mut self, root: &Node) {
+        if self.source().text().contains("{{") {
+            self.templates.filled.sort_unstable();
+            self.search(&Field { path: String::new(), node: root });
+        }
+    }
+
+    fn search(&mut self, field: &Field<'_>) {
+        match &field.node.kind {
+            Kind::Text(text) if text.contains("{{") => {
+                if self.templates.filled.binary_search(&field.node.span.start).is_err() {
+                    self.report(&field.path, field.node.span, literal());
+                }
+            }
+            Kind::List(items) => {
+                for (at, node) in items.iter().enumerate() {
+                    self.search(&Field { path: join_index(&field.path, at), node });
+                }
+            }
+            Kind::Map(entries) => {
+                for entry in entries {
+                    let path = join(&field.path, &entry.key);
+                    if entry.key.contains("{{") {
+                        self.report(&path, entry.key_span, literal());
+                    }
+                    self.search(&Field { path, node: &entry.value });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn literal() -> Flaw {
+    Flaw::new("template", "templates ({{ … }}) are not filled in here").suggest("a text without {{")
+}
+
+fn not_here(root: Root, known: &[Root]) -> Flaw {
+    let name = root.name();
+    let flaw = match root {
+        Root::Secrets => Flaw::new("secret", "secrets are known only to what is performed"),
+        _ => Flaw::new("name", format!("{name} is not known here")),
+    };
+    flaw.allow(names(known))
+}
+
+fn names(roots: &[Root]) -> String {
+    let names: Vec<&str> = roots.iter().map(|root| root.name()).collect();
+    names.join(", ")
+}

@@ -1,0 +1,92 @@
+//! Steps of type `timer`.
+
+use super::action::Timer;
+use super::fields::Fields;
+use super::flaw::Flaw;
+use super::reading::{Field, Reading};
+use super::stretch::Stretch;
+use super::templates::Place;
+use super::tree::Kind;
+use super::trigger::Defaults;
+use super::until::Until;
+
+pub(super) fn read(
+    reading: &mut Reading<'_>,
+    fields: &mut Fields<'_>,
+    defaults: &Defaults<'_>,
+) -> Option<Timer> {
+    match (fields.take("delay"), fields.take("until")) {
+        (Some(field), None) => delay(reading, &field, defaults),
+        (None, Some(field)) => until(reading, &field, defaults),
+        (Some(_), Some(field)) => {
+            let flaw = Flaw::new("timer", "a timer has a delay or an end, not both");
+            reading.refuse(&field, flaw.suggest("leave one out"));
+            None
+        }
+        (None, None) => {
+            let flaw = Flaw::new("missing", "it is not said how long the timer waits")
+                .suggest("delay: 5m, or until: \"17:00\"");
+            reading.refuse(&fields.place(), flaw);
+            None
+        }
+    }
+}
+
+fn delay(reading: &mut Reading<'_>, field: &Field<'_>, defaults: &Defaults<'_>) -> Option<Timer> {
+    if is_template(field) {
+        return reading.template(field, Place::Decided).map(Timer::DelayBy);
+    }
+    stretch(reading, field, defaults.calendar.is_some()).map(Timer::Delay)
+}
+
+fn until(reading: &mut Reading<'_>, field: &Field<'_>, defaults: &Defaults<'_>) -> Option<Timer> {
+    if is_template(field) {
+        return reading.template(field, Place::Decided).map(Timer::Until);
+    }
+    let text = reading.text_such_as(field, "a text such as 2026-03-01T09:00 or \"17:00\"")?;
+    let zones = defaults.context.zones;
+    let checked = Until::parse(text).and_then(|until| match &until {
+        Until::Wall(_, Some(zone)) => zones.get(zone).map(drop),
+        _ => Ok(()),
+    });
+    match checked {
+        Ok(()) => Some(Timer::Until(text.trim().to_owned())),
+        Err(problem) => {
+            reading.problem(field, problem);
+            None
+        }
+    }
+}
+
+fn is_template(field: &Field<'_>) -> bool {
+    matches!(&field.node.kind, Kind::Text(text) if text.contains("{{"))
+}
+
+/// A stretch of time; working time only where a calendar says what that is.
+pub(super) fn stretch(
+    reading: &mut Reading<'_>,
+    field: &Field<'_>,
+    has_calendar: bool,
+) -> Option<Stretch> {
+    let read = match &field.node.kind {
+        Kind::Text(text) | Kind::Number(text) => Stretch::parse(text),
+        _ => {
+            let expected = "a text such as 5m, 1h30m or 2 working hours";
+            reading.text_such_as(field, expected)?;
+            return None;
+        }
+    };
+    match read {
+        Ok(stretch) if stretch.needs_calendar() && !has_calendar => {
+            let flaw = Flaw::new("no-calendar", "working time needs a calendar")
+                .suggest("calendar: US, or the id of a calendar, at the top of the definition");
+            reading.refuse(field, flaw);
+            None
+        }
+        Ok(stretch) => Some(stretch),
+        Err(problem) => {
+            reading.problem(field, problem);
+            None
+        }
+    }
+}
