@@ -12,6 +12,7 @@ mod ended;
 mod exec;
 mod http;
 mod policy;
+mod signature;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub use egress::{Egress, EgressError};
 pub use ended::{Ended, code};
 pub use exec::end_orphans;
 pub use policy::Policy;
+pub use signature::{WebhookKey, WebhookKeyError};
 
 /// One attempt to perform.
 #[derive(Clone, Debug, PartialEq)]
