@@ -123,9 +123,9 @@ fn work(perform: &Perform) -> Work {
         idempotency_key: perform.idempotency_key(),
         input: perform.input.clone(),
         earlier: None,
-        timeout: step.timeout.map_or(Duration::MAX, |limit| {
-            Duration::try_from(limit).unwrap_or(Duration::MAX)
-        }),
+        timeout: step
+            .timeout
+            .map_or(Duration::MAX, |limit| Duration::try_from(limit).unwrap_or(Duration::MAX)),
     }
 }
 

@@ -90,7 +90,7 @@ impl Notifier {
         match channel {
             Channel::Webhook(url) => match self.keys.signed(url, notification, work, now) {
                 Ok(action) => answered(http.send_secretly(&action, work).await),
-                Err(failure) => failure.into(),
+                Err(failure) => failure,
             },
             Channel::Slack(url) => {
                 let action = webhook::slack(url, notification);
