@@ -3,6 +3,7 @@
 //! Only the signature and its time are looked at. Whether the id was seen before, within
 //! [`TOLERANCE`] twice over, is for the store to say.
 
+use axum::http::HeaderMap;
 use jiff::{SignedDuration, Timestamp};
 use runners::WebhookKey;
 
@@ -22,6 +23,17 @@ pub struct Signed<'a> {
     pub timestamp: Option<&'a str>,
     /// `webhook-signature`.
     pub signature: Option<&'a str>,
+}
+
+impl<'a> From<&'a HeaderMap> for Signed<'a> {
+    fn from(headers: &'a HeaderMap) -> Signed<'a> {
+        let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        Signed {
+            id: header("webhook-id"),
+            timestamp: header("webhook-timestamp"),
+            signature: header("webhook-signature"),
+        }
+    }
 }
 
 /// Why a call is not believed.
@@ -149,6 +161,16 @@ mod tests {
     fn the_example_of_the_standard_is_believed() {
         let example = signed(ID, "1614265330", SIGNATURE);
         assert_eq!(check(&[SECRET], example, BODY, AT), Ok(()));
+        let mut headers = HeaderMap::new();
+        assert_eq!(Signed::from(&headers).id, None);
+        for (name, value) in [
+            ("webhook-id", ID),
+            ("webhook-timestamp", "1614265330"),
+            ("webhook-signature", SIGNATURE),
+        ] {
+            headers.insert(name, value.parse().unwrap());
+        }
+        assert_eq!(check(&[SECRET], Signed::from(&headers), BODY, AT), Ok(()));
     }
 
     #[test]
@@ -203,7 +225,7 @@ mod tests {
     #[test]
     fn headers_that_are_no_signature_are_told_apart() {
         let (full, long) = (signed(ID, "1614265330", SIGNATURE), "x".repeat(257));
-        let many = vec![SIGNATURE; 9].join(" ");
+        let many = [SIGNATURE; 9].join(" ");
         for (headers, expected) in [
             (Signed { id: None, ..full }, Unbelieved::Missing("webhook-id")),
             (Signed { id: Some(""), ..full }, Unbelieved::Missing("webhook-id")),

@@ -36,7 +36,7 @@ struct Known {
     said: Vec<Said>,
     /// What is answered instead of a 200, by the verb.
     answers: Vec<(&'static str, u16)>,
-    cancel: bool,
+    cancelled: Vec<String>,
 }
 
 /// What a worker said.
@@ -93,9 +93,9 @@ impl FakeNode {
         self.change(|known| known.answers.push((verb, status)));
     }
 
-    /// From now on, signs of life are answered with the wish to end.
-    pub(crate) fn cancel(&self) {
-        self.change(|known| known.cancel = true);
+    /// From now on, signs of life of this run are answered with the wish that it ends.
+    pub(crate) fn cancel(&self, run: &str) {
+        self.change(|known| known.cancelled.push(run.to_owned()));
     }
 
     /// Waits until this was said about a run, and gives what was said.
@@ -136,7 +136,7 @@ impl Shared {
         self.changed.notify_all();
         match known.answers.iter().position(|(on, _)| *on == verb) {
             Some(at) => Err(StatusCode::from_u16(known.answers.remove(at).1).expect("a status")),
-            None => Ok(known.cancel),
+            None => Ok(known.cancelled.iter().any(|cancelled| cancelled == run)),
         }
     }
 }

@@ -129,7 +129,7 @@ fn a_cancel_ends_the_command_and_all_it_started() {
     let worker = Worker::start(&node, &["--lease", "1"], &script);
     let pid = line_of(&note);
     assert!(runs(&pid));
-    node.cancel();
+    node.cancel("run-1");
     let failure = node.heard("run-1", "fail");
     assert_eq!((&failure["code"], &failure["retryable"]), (&json!("cancelled"), &json!(false)));
     assert!(is_gone(&pid));
@@ -302,4 +302,50 @@ fn the_command_line_is_checked() {
         let (code, _, said) = run(args);
         assert_eq!(code, 2, "{args:?}: {said}");
     }
+}
+
+/// The examples say what they need; where that is not installed there is nothing to check.
+fn example(program: &str, file: &str) -> Option<Command> {
+    let is_there = |name: &str| Command::new(name).arg("--version").output().is_ok();
+    if let Some(missing) = [program, "python3", "curl"].into_iter().find(|name| !is_there(name)) {
+        eprintln!("skipped: {missing} is not installed");
+        return None;
+    }
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/workers"));
+    let mut command = Command::new(program);
+    command.arg(folder.join(file)).arg("q").env("PUNCTUAL_LEASE", "3").env_remove("PUNCTUAL_TOKEN");
+    Some(command)
+}
+
+fn check_example(program: &str, file: &str) {
+    let Some(command) = example(program, file) else { return };
+    let node = FakeNode::start();
+    node.answer("claim", 503);
+    node.give("run-1", json!({ "text": "one two  three" }));
+    node.give("run-2", json!({ "number": 7 }));
+    node.give("run-3", json!({ "text": "", "seconds": 1000 }));
+    let worker = Worker::spawn(command, &node.url());
+    assert_eq!(node.heard("run-1", "complete"), json!({ "output": { "words": 3 } }));
+    let failure = node.heard("run-2", "fail");
+    assert!(failure["message"].as_str().expect("a text").contains("text"), "{failure}");
+    assert_eq!(failure["retryable"], true);
+    assert_eq!(node.heard("run-3", "heartbeat"), json!({ "lease_seconds": 3 }));
+    node.cancel("run-3");
+    node.heard("run-3", "fail");
+    node.give("run-4", json!({ "text": "a b", "seconds": 3 }));
+    node.heard("run-4", "heartbeat");
+    worker.signal(Signal::TERM);
+    let (code, said) = worker.ended();
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(node.heard("run-4", "complete"), json!({ "output": { "words": 2 } }));
+}
+
+#[test]
+fn the_example_in_python_is_a_worker() {
+    check_example("python3", "worker.py");
+}
+
+#[test]
+fn the_example_in_bash_is_a_worker() {
+    check_example("bash", "worker.sh");
 }

@@ -34,6 +34,7 @@ const SUBJECT_CHARS: usize = 100;
 /// | `smtp` with `tls=none`, or to this machine | not encrypted; no password goes elsewhere so | 25 |
 ///
 /// Special characters in user, password and address are written as in every URL: `%40` for `@`.
+/// The host chooses the server, not a definition, so the egress list says nothing about it.
 #[derive(Clone)]
 pub struct MailServer {
     host: String,

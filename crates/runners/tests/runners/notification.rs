@@ -148,6 +148,8 @@ async fn mail_goes_to_the_server_of_the_node() {
     ] {
         assert!(first.iter().any(|line| line.starts_with(expected)), "{expected}: {first:?}");
     }
+    // A line with a dot alone would end the message.
+    assert!(first.contains(&"..".to_owned()), "{first:?}");
     let message_id = |lines: &[String]| {
         lines.iter().rfind(|line| line.starts_with("Message-ID: <")).unwrap().clone()
     };
