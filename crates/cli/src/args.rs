@@ -3,6 +3,7 @@
 pub(crate) mod node;
 pub(crate) mod remote;
 pub(crate) mod schedule;
+pub(crate) mod worker;
 
 use std::path::PathBuf;
 
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Workflow(remote::WorkflowArgs),
     /// Nodes that share a store
     Node(remote::NodeArgs),
+    /// Turns a command into a worker: each attempt of a queue is one run of the command
+    Worker(worker::WorkerArgs),
     /// Why a schedule or run did what it did, in sentences
     Explain(remote::ExplainArgs),
     /// Everything that is wrong with definitions, without a node

@@ -16,6 +16,7 @@ mod store_file;
 mod terminal;
 mod tour;
 mod validate;
+mod worker;
 mod zoneinfo;
 
 use std::io::{self, Write};
@@ -63,6 +64,7 @@ fn run(zones: calendar::Zones) -> Result<(), Failure> {
         Command::Run(args) => client::runs(args, &mut out),
         Command::Workflow(args) => client::workflows(args, &mut out),
         Command::Node(args) => client::nodes(args, &mut out),
+        Command::Worker(args) => worker::run(args),
         Command::Explain(args) => client::explain(args, &mut out),
         Command::Validate(args) => validate::run(args, &zones, &mut out),
         Command::Apply(args) => client::apply(args, &zones, &mut out),

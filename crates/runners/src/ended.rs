@@ -84,4 +84,18 @@ pub mod code {
     pub const EXIT_CODE: &str = "exit_code";
     /// The command was ended by a signal.
     pub const SIGNAL: &str = "signal";
+    /// The time of the attempt was over, and there is something to say beside that.
+    pub const TIMEOUT: &str = "timeout";
+    /// This node tells nobody.
+    pub const NOTIFIER_MISSING: &str = "notifier_missing";
+    /// This node has no secret to sign a webhook with.
+    pub const WEBHOOK_KEY_MISSING: &str = "webhook_key_missing";
+    /// This node has no mail server.
+    pub const MAIL_NOT_SET_UP: &str = "mail_not_set_up";
+    /// The text is not an address for mail.
+    pub const INVALID_ADDRESS: &str = "invalid_address";
+    /// The mail server said no.
+    pub const MAIL_REFUSED: &str = "mail_refused";
+    /// The mail server could not be reached, or the conversation broke off.
+    pub const MAIL: &str = "mail";
 }

@@ -1,4 +1,4 @@
-//! Does the work of an attempt: an HTTP request, a command.
+//! Does the work of an attempt: an HTTP request, a command, a notification.
 //!
 //! A [`Runners`] holds what the host permits ([`Policy`]) and performs one [`Work`] at a time per
 //! call; how it ended is an [`Ended`], never a panic. It knows neither runs nor retries: whoever
@@ -11,7 +11,9 @@ mod egress;
 mod ended;
 mod exec;
 mod http;
+mod notification;
 mod policy;
+mod signature;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +25,9 @@ use tokio_util::sync::CancellationToken;
 pub use egress::{Egress, EgressError};
 pub use ended::{Ended, code};
 pub use exec::end_orphans;
+pub use notification::{MailServer, MailServerError, Notifier, WebhookKeys, WebhookKeysError};
 pub use policy::Policy;
+pub use signature::{WebhookKey, WebhookKeyError};
 
 /// One attempt to perform.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +42,9 @@ pub struct Work {
     pub idempotency_key: String,
     /// The run's input: JSON, exactly as it was given.
     pub input: Arc<str>,
+    /// What the attempt before this one gave, if it failed and gave something: a notification finds
+    /// in it who has been told.
+    pub earlier: Option<Value>,
     /// How long the attempt may take.
     pub timeout: Duration,
 }
@@ -46,6 +53,7 @@ pub struct Work {
 #[derive(Clone, Debug)]
 pub struct Runners {
     shared: Arc<Shared>,
+    notifier: Option<Arc<Notifier>>,
 }
 
 #[derive(Debug)]
@@ -70,7 +78,13 @@ impl Runners {
     pub fn new(policy: Policy) -> Result<Runners, SetupError> {
         let http = http::Sender::new(policy.egress)?;
         let exec = exec::Launcher::new(policy.allow_exec, policy.cancel_grace, policy.groups_dir)?;
-        Ok(Runners { shared: Arc::new(Shared { http, exec }) })
+        Ok(Runners { shared: Arc::new(Shared { http, exec }), notifier: None })
+    }
+
+    /// Performs notifications too.
+    #[must_use]
+    pub fn notifying(self, notifier: Notifier) -> Runners {
+        Runners { notifier: Some(Arc::new(notifier)), ..self }
     }
 
     /// Performs one attempt, until it ends, its time is over or `cancel` is cancelled.
@@ -85,6 +99,12 @@ impl Runners {
             Action::Noop => Ended::Succeeded { output: Value::Null },
             Action::Http(action) => self.shared.http.perform(action, &work, &cancel).await,
             Action::Exec(action) => self.shared.exec.perform(action, &work, &cancel).await,
+            Action::Notification(notification) => match &self.notifier {
+                Some(notifier) => {
+                    notifier.perform(&self.shared.http, notification, &work, &cancel).await
+                }
+                None => Ended::for_good(code::NOTIFIER_MISSING, "this node tells nobody anything"),
+            },
             _ => Ended::for_good(code::NOT_OURS, "no node performs a step of this type"),
         }
     }

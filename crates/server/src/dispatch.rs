@@ -122,6 +122,7 @@ fn work(perform: &Perform) -> Work {
         step_id: step.id.clone(),
         idempotency_key: perform.idempotency_key(),
         input: perform.input.clone(),
+        earlier: None,
         timeout: step
             .timeout
             .map_or(Duration::MAX, |limit| Duration::try_from(limit).unwrap_or(Duration::MAX)),

@@ -10,8 +10,10 @@ mod hub;
 mod lease;
 mod metrics;
 mod own_calendars;
+mod secrets;
 pub mod serve;
 pub mod upkeep;
+pub mod webhooks;
 
 pub use clock::{Clock, Stopwatch, SystemClock};
 pub use dispatch::{Commands, Dispatch, RunnerDispatch, SharedDispatch};
@@ -20,3 +22,4 @@ pub use hub::{Hub, Nudge};
 pub use lease::Renewals;
 pub use metrics::Metrics;
 pub use own_calendars::declare_calendars;
+pub use secrets::{Secrets, SecretsError};

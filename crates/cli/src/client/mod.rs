@@ -35,9 +35,15 @@ pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:7878";
 /// A node answers in milliseconds; a page of a large store or a batch may take longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A connection to a node.
+/// Asks a node one thing after another.
 pub(crate) struct Client {
     runtime: Runtime,
+    line: Line,
+}
+
+/// How a node is reached.
+#[derive(Clone)]
+pub(crate) struct Line {
     http: reqwest::Client,
     base: Url,
     token: Option<HeaderValue>,
@@ -75,7 +81,12 @@ impl<'a> Ask<'a> {
 
     /// With a JSON body.
     pub(crate) fn json(self, body: &Value) -> Ask<'a> {
-        Ask { body: Some(("application/json", body.to_string())), ..self }
+        self.json_text(body.to_string())
+    }
+
+    /// With a JSON body that is written already.
+    pub(crate) fn json_text(self, body: String) -> Ask<'a> {
+        Ask { body: Some(("application/json", body)), ..self }
     }
 
     /// With a definition, as it is written.
@@ -85,15 +96,14 @@ impl<'a> Ask<'a> {
     }
 }
 
-impl Client {
-    /// The node that the environment names.
-    pub(crate) fn from_environment() -> Result<Client, Failure> {
+impl Line {
+    /// To the node that the environment names.
+    pub(crate) fn from_environment() -> Result<Line, Failure> {
         let text = env::var("PUNCTUAL_URL").unwrap_or_else(|_| DEFAULT_URL.to_owned());
-        Client::new(&text, env::var("PUNCTUAL_TOKEN").ok().as_deref())
+        Line::new(&text, env::var("PUNCTUAL_TOKEN").ok().as_deref())
     }
 
-    /// The node at this address.
-    pub(crate) fn new(url: &str, token: Option<&str>) -> Result<Client, Failure> {
+    fn new(url: &str, token: Option<&str>) -> Result<Line, Failure> {
         let base = Url::parse(url).ok().filter(|url| url.scheme().starts_with("http"));
         let base = base.filter(Url::has_host).ok_or_else(|| {
             Failure::Mistake(format!(
@@ -110,12 +120,11 @@ impl Client {
             http = http.no_proxy();
         }
         let http = http.build().map_err(|error| Failure::Environment(error.to_string()))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Client { runtime, http, base, token: token.transpose()? })
+        Ok(Line { http, base, token: token.transpose()? })
     }
 
-    /// The answer, or `Value::Null` if there is nothing to say.
-    pub(crate) fn ask(&self, ask: Ask<'_>) -> Result<Value, Failure> {
+    /// The status and the text of the answer, whatever they are.
+    pub(crate) async fn send(&self, ask: Ask<'_>) -> Result<(u16, String), reqwest::Error> {
         let mut url = self.base.clone();
         if let Ok(mut parts) = url.path_segments_mut() {
             parts.pop_if_empty().extend(["api", "v1"]).extend(ask.path);
@@ -130,33 +139,25 @@ impl Client {
         if let Some((form, body)) = ask.body {
             request = request.header(CONTENT_TYPE, form).body(body);
         }
-        let (status, text) = self
-            .runtime
-            .block_on(async {
-                let response = request.send().await?;
-                Ok((response.status(), response.text().await?))
-            })
-            .map_err(|error| self.unreachable(&error))?;
-        if !status.is_success() {
-            return Err(problem::failure(status.as_u16(), &text, &self.base));
-        }
-        if text.is_empty() {
-            return Ok(Value::Null);
-        }
-        serde_json::from_str(&text).map_err(|error| {
-            Failure::Environment(format!(
-                "{} does not answer as a node does: {error}\n  try: PUNCTUAL_URL=…",
-                self.base
-            ))
-        })
+        let response = request.send().await?;
+        Ok((response.status().as_u16(), response.text().await?))
     }
 
-    /// Lets some time pass.
-    pub(crate) fn wait(&self, time: Duration) {
-        self.runtime.block_on(async { tokio::time::sleep(time).await });
+    /// What an answer that is no success says.
+    pub(crate) fn refused(&self, status: u16, text: &str) -> Failure {
+        problem::failure(status, text, &self.base)
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+    /// An answer that no node gives.
+    pub(crate) fn misread(&self, error: &serde_json::Error) -> Failure {
+        Failure::Environment(format!(
+            "{} does not answer as a node does: {error}\n  try: PUNCTUAL_URL=…",
+            self.base
+        ))
+    }
+
+    /// No answer.
+    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Failure {
         let base = self.base.as_str().trim_end_matches('/');
         if error.is_timeout() {
             return Failure::Environment(format!(
@@ -170,6 +171,33 @@ impl Client {
              try: `punctual serve` starts one; PUNCTUAL_URL names another address",
             innermost(error)
         ))
+    }
+}
+
+impl Client {
+    /// The node that the environment names.
+    pub(crate) fn from_environment() -> Result<Client, Failure> {
+        let line = Line::from_environment()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Client { runtime, line })
+    }
+
+    /// The answer, or `Value::Null` if there is nothing to say.
+    pub(crate) fn ask(&self, ask: Ask<'_>) -> Result<Value, Failure> {
+        let answer = self.runtime.block_on(self.line.send(ask));
+        let (status, text) = answer.map_err(|error| self.line.unreachable(&error))?;
+        if !(200..300).contains(&status) {
+            return Err(self.line.refused(status, &text));
+        }
+        if text.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(&text).map_err(|error| self.line.misread(&error))
+    }
+
+    /// Lets some time pass.
+    pub(crate) fn wait(&self, time: Duration) {
+        self.runtime.block_on(async { tokio::time::sleep(time).await });
     }
 }
 

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 const VARIABLE: &str = "PUNCTUAL_LOG";
 
 /// Starts logging; `level` is used where the environment says nothing.
-pub(super) fn start(form: LogForm, level: &str) -> Result<(), Failure> {
+pub(crate) fn start(form: LogForm, level: &str) -> Result<(), Failure> {
     let wanted = env::var(VARIABLE).unwrap_or_else(|_| level.to_owned());
     let filter = EnvFilter::builder().parse(&wanted).map_err(|error| {
         Failure::Mistake(format!(

@@ -4,12 +4,12 @@ mod demo;
 mod examples;
 mod feed;
 mod folder;
-mod logging;
+pub(crate) mod logging;
 mod serve;
-mod signals;
+pub(crate) mod signals;
 
 pub(crate) use demo::run as demo;
-pub(crate) use serve::run as serve;
+pub(crate) use serve::{own_name, run as serve};
 
 use std::sync::Arc;
 
@@ -47,6 +47,6 @@ async fn publish(hub: &Hub, definitions: Vec<Checked>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn runtime() -> Result<Runtime, Failure> {
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
 }
 
 /// No two processes that run at the same time share it.
-fn own_name() -> String {
+pub(crate) fn own_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = if host.trim().is_empty() { "punctual" } else { host.trim() };
     format!("{host}-{}", std::process::id())

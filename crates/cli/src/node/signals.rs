@@ -1,4 +1,4 @@
-//! Signals that end a node.
+//! Signals that end a node or a worker.
 
 use std::io;
 
@@ -8,14 +8,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const INTERRUPTED: i32 = 130;
 
 /// Ctrl-C and SIGTERM.
-pub(super) struct Signals {
+pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
     /// From now on these signals do not end the process by themselves.
-    pub(super) fn new() -> io::Result<Signals> {
+    pub(crate) fn new() -> io::Result<Signals> {
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -23,7 +23,7 @@ impl Signals {
     }
 
     /// Returns at the next signal, with its name.
-    pub(super) async fn next(&mut self) -> &'static str {
+    pub(crate) async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
@@ -31,7 +31,7 @@ impl Signals {
     }
 
     /// The next signal ends the process at once.
-    pub(super) fn force(mut self) {
+    pub(crate) fn force(mut self) {
         tokio::spawn(async move {
             let name = self.next().await;
             tracing::warn!("{name} again: stopped at once; what went on will be taken over");

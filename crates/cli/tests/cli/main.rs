@@ -4,6 +4,7 @@ mod bench;
 mod calc;
 mod calendars;
 mod crash;
+mod fake_node;
 mod next;
 mod node;
 mod peer_suites;
@@ -12,6 +13,7 @@ mod serving;
 mod shared_store;
 mod validate;
 mod vectors;
+mod worker;
 mod zones;
 
 use std::io::Write as _;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::egress::{Admission, Egress, Refused};
 use crate::{Ended, Work, code};
 use answer::Answer;
-use outgoing::{Outgoing, shown};
+use outgoing::Outgoing;
 use redirect::follow;
 use resolve::{Filtering, Unresolved};
 
@@ -60,6 +60,17 @@ impl Sender {
         match ended {
             Ok(ended) => ended,
             Err(interrupted) => interrupted.told(&what, work.timeout),
+        }
+    }
+
+    /// Sends one request whose path is as secret as its query. It takes as long as it takes:
+    /// whoever calls has a limit.
+    pub(crate) async fn send_secretly(&self, action: &HttpAction, work: &Work) -> Ended {
+        match Outgoing::prepare(action, work) {
+            Ok(outgoing) => {
+                self.exchange(Outgoing { path_is_secret: true, ..outgoing }, action).await
+            }
+            Err(refused) => refused,
         }
     }
 
@@ -171,7 +182,7 @@ fn told(outgoing: &Outgoing, error: reqwest::Error) -> Ended {
     if error.is_builder() {
         Ended::for_good(code::INVALID_URL, format!("{outgoing} cannot be sent: {chain}"))
     } else if error.is_connect() {
-        let peer = shown(&outgoing.url);
+        let peer = outgoing.peer();
         Ended::failed(code::CONNECT, format!("no connection for {peer}: {chain}"))
     } else if error.is_body() || error.is_decode() {
         Ended::failed(code::BODY, format!("the answer to {outgoing} broke off: {chain}"))

@@ -36,6 +36,8 @@ pub(super) struct Outgoing {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) body: Option<Vec<u8>>,
+    /// Whoever knows the path may send: it is not shown.
+    pub(super) path_is_secret: bool,
 }
 
 impl Outgoing {
@@ -58,22 +60,32 @@ impl Outgoing {
             headers.insert(IDEMPOTENCY_KEY, own_value("idempotency key", &work.idempotency_key)?);
         }
         headers.insert(RUN_ID, own_value("run id", &work.run_id)?);
-        Ok(Outgoing { method, url, headers, body: body.map(|(bytes, _)| bytes) })
+        let body = body.map(|(bytes, _)| bytes);
+        Ok(Outgoing { method, url, headers, body, path_is_secret: false })
+    }
+
+    /// Where it goes, as it may be shown.
+    pub(super) fn peer(&self) -> String {
+        if self.path_is_secret { origin(&self.url) } else { shown(&self.url) }
     }
 }
 
 /// Without query, fragment and password, any of which may be secret.
 impl fmt::Display for Outgoing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.method, shown(&self.url))
+        write!(f, "{} {}", self.method, self.peer())
     }
 }
 
 /// A URL without query, fragment and password, any of which may be secret.
 pub(super) fn shown(url: &Url) -> String {
+    format!("{}{}", origin(url), url.path())
+}
+
+fn origin(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-    format!("{}://{host}{port}{}", url.scheme(), url.path())
+    format!("{}://{host}{port}", url.scheme())
 }
 
 fn read_url(text: &str) -> Result<Url, Ended> {

@@ -96,7 +96,8 @@ mod tests {
             headers.insert(name, HeaderValue::from_static("v"));
         }
         let url = Url::parse(url).unwrap();
-        Outgoing { method: Method::POST, url, headers, body: Some(b"{}".to_vec()) }
+        let body = Some(b"{}".to_vec());
+        Outgoing { method: Method::POST, url, headers, body, path_is_secret: false }
     }
 
     fn followed(from: &str, status: u16, location: &str) -> Result<Outgoing, Ended> {

@@ -5,6 +5,8 @@ mod egress;
 mod exec;
 mod http;
 mod lifeline;
+mod mail_peer;
+mod notification;
 mod orphans;
 mod peer;
 
@@ -28,6 +30,7 @@ fn work(action: Action) -> Work {
         step_id: "step-1".to_owned(),
         idempotency_key: "run-1/step-1".to_owned(),
         input: INPUT.into(),
+        earlier: None,
         timeout: LONG,
     }
 }

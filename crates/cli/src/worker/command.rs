@@ -1,0 +1,149 @@
+//! An attempt as a run of the command, and how that ended as a report.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::time::Duration;
+
+use engine::definition::{Action, ExecAction};
+use runners::{Ended, Policy, Runners, Work};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio_util::sync::CancellationToken;
+
+use super::protocol::{Attempt, Report};
+use crate::failure::Failure;
+
+/// More than a node takes unless it is told to: it says itself what is too much.
+const MOST_OUTPUT: u64 = 1 << 20;
+
+/// The command that does the work.
+pub(super) struct Program {
+    command: Vec<String>,
+    environment: BTreeMap<String, String>,
+    runners: Runners,
+}
+
+impl Program {
+    /// With the environment of this process.
+    pub(super) fn new(command: &[String]) -> Result<Program, Failure> {
+        let mut environment = BTreeMap::new();
+        for (name, value) in env::vars_os() {
+            match (name.into_string(), value.into_string()) {
+                (Ok(name), Ok(value)) => drop(environment.insert(name, value)),
+                (name, _) => {
+                    let name = name.unwrap_or_else(|name| name.to_string_lossy().into_owned());
+                    tracing::warn!("the variable {name} is not UTF-8: the command does not get it");
+                }
+            }
+        }
+        let runners = Runners::new(Policy { allow_exec: true, ..Policy::default() })
+            .map_err(|error| Failure::Environment(error.to_string()))?;
+        Ok(Program { command: command.to_vec(), environment, runners })
+    }
+
+    /// Runs the command once, until it ends, its time is over, or `cancel` is cancelled.
+    pub(super) async fn run(&self, attempt: &Attempt, cancel: CancellationToken) -> Report {
+        report(self.runners.perform(self.work(attempt), cancel).await)
+    }
+
+    fn work(&self, attempt: &Attempt) -> Work {
+        let mut env = self.environment.clone();
+        let number = attempt.attempt.to_string();
+        for (name, value) in [
+            ("PUNCTUAL_RUN", &attempt.run),
+            ("PUNCTUAL_STEP", &attempt.step),
+            ("PUNCTUAL_ATTEMPT", &number),
+        ] {
+            env.insert(name.to_owned(), value.clone());
+        }
+        let limit = attempt.timeout_seconds;
+        let timeout = limit.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        Work {
+            action: Action::Exec(ExecAction {
+                command: self.command.clone(),
+                env,
+                cwd: None,
+                stdin: None,
+                max_output: MOST_OUTPUT,
+            }),
+            run_id: attempt.run.clone(),
+            step_id: attempt.step.clone(),
+            idempotency_key: attempt.idempotency_key.clone(),
+            input: attempt.input.get().into(),
+            earlier: None,
+            timeout: timeout.unwrap_or(Duration::MAX),
+        }
+    }
+}
+
+fn report(ended: Ended) -> Report {
+    let failed = |code: &str, message, retryable| {
+        let code = code.to_owned();
+        Report::Failed { code, message, retryable }
+    };
+    match ended {
+        Ended::Succeeded { output } => completed(&output),
+        Ended::Failed { code, message, retryable, .. } => failed(code, message, retryable),
+        Ended::TimedOut { message } => failed("timeout", message, true),
+        Ended::Cancelled { message } => failed("cancelled", message, false),
+    }
+}
+
+/// What the command wrote: JSON as it is, or else a text without the line breaks at its end. A part
+/// of it would be something else.
+fn completed(output: &Value) -> Report {
+    if output["stdout_truncated"] == true {
+        let message = format!(
+            "the command wrote {} bytes; an output has at most {MOST_OUTPUT}",
+            output["stdout_bytes"]
+        );
+        let code = "output_too_large".to_owned();
+        return Report::Failed { code, message, retryable: false };
+    }
+    let text = output["stdout"].as_str().unwrap_or_default();
+    let read = serde_json::from_str::<&RawValue>(text).map(ToOwned::to_owned);
+    let written = read.or_else(|_| to_raw_value(text.trim_end_matches(['\r', '\n'])));
+    match written {
+        Ok(output) => Report::Completed(output),
+        Err(error) => Report::Failed {
+            code: "output".to_owned(),
+            message: format!("what the command wrote cannot be sent: {error}"),
+            retryable: false,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn output_is_json_or_a_text() {
+        for (stdout, sent) in [
+            ("{\"a\": 1}\n", "{\"a\": 1}"),
+            ("null", "null"),
+            ("12345678901234567890123\n", "12345678901234567890123"),
+            ("1e400", "1e400"),
+            ("hello\n\n", "\"hello\""),
+            ("7 8", "\"7 8\""),
+            ("  a\n b\r\n", "\"  a\\n b\""),
+            ("", "\"\""),
+        ] {
+            let output = json!({ "stdout": stdout, "stdout_truncated": false });
+            let Report::Completed(found) = completed(&output) else { panic!("{stdout}") };
+            assert_eq!(found.get(), sent, "{stdout}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_an_output_is_none() {
+        let output = json!({ "stdout": "1", "stdout_truncated": true, "stdout_bytes": 2_000_000 });
+        let Report::Failed { code, message, retryable } = completed(&output) else {
+            panic!("completed");
+        };
+        assert_eq!((code.as_str(), retryable), ("output_too_large", false));
+        assert!(message.contains("2000000 bytes"), "{message}");
+    }
+}

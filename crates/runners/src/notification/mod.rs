@@ -1,0 +1,117 @@
+//! Notifications: one attempt at all channels side by side, and who has been told.
+
+mod mail;
+mod outcome;
+mod webhook;
+
+use std::fmt;
+use std::sync::Arc;
+
+use engine::definition::{Channel, Notification};
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use crate::http::Sender;
+use crate::{Ended, Work, code};
+use outcome::{Outcome, Outcomes};
+
+pub use mail::{MailServer, MailServerError};
+pub use webhook::{WebhookKeys, WebhookKeysError};
+
+/// How many channels are told at the same time: one notification to many must not take all of the
+/// node's connections.
+const AT_ONCE: usize = 16;
+
+/// What a node needs to tell people something.
+#[derive(Clone)]
+pub struct Notifier {
+    now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    keys: WebhookKeys,
+    mail: Option<MailServer>,
+}
+
+/// Without the clock, which has nothing to show.
+impl fmt::Debug for Notifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Notifier { now: _, keys, mail } = self;
+        f.debug_struct("Notifier").field("keys", keys).field("mail", mail).finish_non_exhaustive()
+    }
+}
+
+impl Notifier {
+    /// The clock stamps what is signed and sent. Channels whose keys or server are missing fail, and
+    /// say what to set.
+    pub fn new(
+        now: impl Fn() -> Timestamp + Send + Sync + 'static,
+        keys: WebhookKeys,
+        mail: Option<MailServer>,
+    ) -> Notifier {
+        Notifier { now: Arc::new(now), keys, mail }
+    }
+
+    /// Tells every channel that no earlier attempt has told.
+    pub(crate) async fn perform(
+        &self,
+        http: &Sender,
+        notification: &Notification,
+        work: &Work,
+        cancel: &CancellationToken,
+    ) -> Ended {
+        let mut outcomes = Outcomes::after(work.earlier.as_ref(), &notification.to);
+        let tell = |at: usize| async move {
+            (at, self.tell(http, &notification.to[at], notification, work).await)
+        };
+        let mut telling = stream::iter(outcomes.left()).map(tell).buffer_unordered(AT_ONCE);
+        let time_is_over = tokio::time::sleep(work.timeout);
+        tokio::pin!(time_is_over);
+        loop {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return outcomes.cancelled(),
+                told = telling.next() => match told {
+                    Some((at, outcome)) => outcomes.set(at, outcome),
+                    None => return outcomes.ended(),
+                },
+                () = &mut time_is_over => return outcomes.timed_out(work.timeout),
+            }
+        }
+    }
+
+    async fn tell(
+        &self,
+        http: &Sender,
+        channel: &Channel,
+        notification: &Notification,
+        work: &Work,
+    ) -> Outcome {
+        let now = (self.now)();
+        match channel {
+            Channel::Webhook(url) => match self.keys.signed(url, notification, work, now) {
+                Ok(action) => answered(http.send_secretly(&action, work).await),
+                Err(failure) => failure,
+            },
+            Channel::Slack(url) => {
+                let action = webhook::slack(url, notification);
+                answered(http.send_secretly(&action, work).await)
+            }
+            Channel::Email(address) => match &self.mail {
+                Some(server) => server.send(address, notification, work, now).await,
+                None => Outcome::for_good(
+                    code::MAIL_NOT_SET_UP,
+                    "this node has no mail server; start it with \
+                     PUNCTUAL_SMTP=smtps://user:password@host?from=punctual@example.org",
+                ),
+            },
+        }
+    }
+}
+
+/// What the answer to a request says. Nobody needs its text, so one that is too long has told all.
+fn answered(ended: Ended) -> Outcome {
+    match ended {
+        Ended::Succeeded { .. } | Ended::Failed { code: code::TOO_LARGE, .. } => Outcome::Told,
+        other => other.into(),
+    }
+}

@@ -1,0 +1,271 @@
+//! Secrets of the host: read once, given by name, never shown.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use aho_corasick::AhoCorasick;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Map, Value};
+
+/// What environment variables that are secrets begin with.
+const VARIABLE: &str = "PUNCTUAL_SECRET_";
+/// What stands where a secret was.
+const MASK: &str = "***";
+/// Shorter ones are found in any text: masking them would tell more than it hides.
+const SHORTEST_MASKED: usize = 4;
+/// Longer than any key or certificate chain; a file that was named by mistake is not read in full.
+const MOST_BYTES: u64 = 1 << 20;
+const NAME_CHARS: usize = 64;
+
+/// Secrets by name.
+#[derive(Default)]
+pub struct Secrets {
+    values: BTreeMap<String, SecretString>,
+    /// Finds them in texts. Nothing, if none is long enough.
+    finder: Option<AhoCorasick>,
+}
+
+/// Why secrets cannot be read. It holds no value, and no line that may be one.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretsError {
+    /// A file or folder cannot be read.
+    #[error("{}: {why}", path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// What is there cannot be meant.
+    #[error("{place}: {problem}")]
+    Mistake {
+        /// The line, file or variable.
+        place: String,
+        /// What is wrong and what to write instead.
+        problem: String,
+    },
+}
+
+/// Names, and no values.
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.values.keys()).finish()
+    }
+}
+
+impl Secrets {
+    /// Reads a file with lines `NAME=value`, or a folder with one file for each secret, and the
+    /// variables `PUNCTUAL_SECRET_NAME`, which win over a file.
+    ///
+    /// In a file, empty lines and lines that begin with `#` are skipped; a value goes to the end of
+    /// its line and is taken as it is, without quotes or escapes. In a folder, hidden files and
+    /// folders are skipped, and one line break at the end of a file is not part of its value.
+    pub fn read(
+        source: Option<&Path>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Secrets, SecretsError> {
+        let mut values = match source {
+            Some(path) if path.is_dir() => read_folder(path)?,
+            Some(path) => read_lines(path)?,
+            None => BTreeMap::new(),
+        };
+        values.extend(read_environment(environment)?);
+        Secrets::of(values)
+    }
+
+    fn of(values: BTreeMap<String, SecretString>) -> Result<Secrets, SecretsError> {
+        let patterns: Vec<String> = values
+            .values()
+            .map(|value| value.expose_secret())
+            .filter(|value| value.chars().count() >= SHORTEST_MASKED)
+            .flat_map(forms)
+            .collect();
+        let finder = if patterns.is_empty() {
+            None
+        } else {
+            let built = AhoCorasick::new(&patterns).map_err(|error| SecretsError::Mistake {
+                place: "the secrets".to_owned(),
+                problem: format!("they are too long to be looked for in texts: {error}"),
+            })?;
+            Some(built)
+        };
+        Ok(Secrets { values, finder })
+    }
+
+    /// The value of a secret.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(|value| value.expose_secret())
+    }
+
+    /// The names of all, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.values.keys().map(String::as_str)
+    }
+
+    /// A text with `***` for every secret in it that has at least four characters, as it is or as
+    /// JSON writes it inside of a text.
+    pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
+        let mut masked = String::new();
+        let mut copied = 0;
+        for (start, end) in stretches(finder, text) {
+            masked.push_str(&text[copied..start]);
+            masked.push_str(MASK);
+            copied = end;
+        }
+        if copied == 0 {
+            return Cow::Borrowed(text);
+        }
+        masked.push_str(&text[copied..]);
+        Cow::Owned(masked)
+    }
+
+    /// The same for every text in a value, keys included. A number that holds a secret becomes a
+    /// masked text.
+    pub fn mask_json(&self, value: Value) -> Value {
+        if self.finder.is_none() {
+            return value;
+        }
+        match value {
+            Value::String(text) => Value::String(self.mask(&text).into_owned()),
+            Value::Array(items) => items.into_iter().map(|item| self.mask_json(item)).collect(),
+            Value::Object(fields) => {
+                let masked = fields
+                    .into_iter()
+                    .map(|(name, value)| (self.mask(&name).into_owned(), self.mask_json(value)));
+                Value::Object(masked.collect::<Map<_, _>>())
+            }
+            Value::Number(number) => match self.mask(&number.to_string()) {
+                Cow::Owned(masked) => Value::String(masked),
+                Cow::Borrowed(_) => Value::Number(number),
+            },
+            other => other,
+        }
+    }
+}
+
+/// A value as it is, and as JSON writes it, if that differs: output of programs often is JSON.
+fn forms(value: &str) -> Vec<String> {
+    let written = Value::from(value).to_string();
+    let inner = written[1..written.len() - 1].to_owned();
+    if inner == value { vec![inner] } else { vec![value.to_owned(), inner] }
+}
+
+/// Where secrets stand, in order, overlapping ones as one: half of a secret must not remain because
+/// another one began inside of it.
+fn stretches(finder: &AhoCorasick, text: &str) -> Vec<(usize, usize)> {
+    let mut found: Vec<(usize, usize)> = Vec::new();
+    // They come in the order of their ends.
+    for one in finder.find_overlapping_iter(text) {
+        let (mut start, end) = (one.start(), one.end());
+        while let Some((before, _)) = found.pop_if(|(_, before_end)| *before_end > start) {
+            start = start.min(before);
+        }
+        found.push((start, end));
+    }
+    found
+}
+
+fn read_lines(path: &Path) -> Result<BTreeMap<String, SecretString>, SecretsError> {
+    let text = read_text(path)?;
+    let mut values = BTreeMap::new();
+    for (at, line) in text.lines().enumerate() {
+        let place = || format!("{} line {}", path.display(), at + 1);
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let Some((name, value)) = line.split_once('=') else {
+            return Err(mistake(place(), "there is no `=`; write NAME=value"));
+        };
+        let name = name.trim_end();
+        let secret = read_value(&place, name, value.to_owned())?;
+        if values.insert(name.to_owned(), secret).is_some() {
+            return Err(mistake(place(), &format!("{name} is given twice; remove one")));
+        }
+    }
+    Ok(values)
+}
+
+fn read_folder(path: &Path) -> Result<BTreeMap<String, SecretString>, SecretsError> {
+    let unreadable = |why| SecretsError::Unreadable { path: path.to_owned(), why };
+    let mut values = BTreeMap::new();
+    for entry in fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with('.') || file.is_dir() {
+            continue;
+        }
+        let text = read_text(&file)?;
+        let value = text.strip_suffix('\n').unwrap_or(&text);
+        let value = value.strip_suffix('\r').unwrap_or(value).to_owned();
+        let secret = read_value(&|| file.display().to_string(), &name, value)?;
+        values.insert(name, secret);
+    }
+    Ok(values)
+}
+
+fn read_environment(
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<BTreeMap<String, SecretString>, SecretsError> {
+    let mut values = BTreeMap::new();
+    for (variable, value) in environment {
+        let Some(variable) = variable.to_str() else { continue };
+        let Some(name) = variable.strip_prefix(VARIABLE) else { continue };
+        let place = || variable.to_owned();
+        let Ok(value) = value.into_string() else {
+            return Err(mistake(place(), "its value is not UTF-8 text"));
+        };
+        values.insert(name.to_owned(), read_value(&place, name, value)?);
+    }
+    Ok(values)
+}
+
+fn read_text(path: &Path) -> Result<String, SecretsError> {
+    let unreadable = |why| SecretsError::Unreadable { path: path.to_owned(), why };
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(unreadable)?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    let place = || path.display().to_string();
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(mistake(place(), &format!("it has more than {MOST_BYTES} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| mistake(place(), "it is not UTF-8 text"))
+}
+
+fn read_value(
+    place: &dyn Fn() -> String,
+    name: &str,
+    value: String,
+) -> Result<SecretString, SecretsError> {
+    if !is_name(name) {
+        // What stands there may be a value without its name.
+        let problem = "what stands for the name is none; a name has letters, digits and _, does not \
+                       begin with a digit, and is at most 64 characters long";
+        return Err(mistake(place(), problem));
+    }
+    if value.is_empty() {
+        return Err(mistake(place(), &format!("{name} has no value; give one or remove it")));
+    }
+    Ok(SecretString::from(value))
+}
+
+/// What can be written as `secrets.NAME` in a template.
+fn is_name(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !name.is_empty()
+        && name.len() <= NAME_CHARS
+        && name.bytes().all(is_part)
+        && !name.starts_with(|first: char| first.is_ascii_digit())
+}
+
+fn mistake(place: String, problem: &str) -> SecretsError {
+    SecretsError::Mistake { place, problem: problem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::*;
+use crate::Stopwatch;
+
+fn environment(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+    pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+fn secrets(pairs: &[(&str, &str)]) -> Secrets {
+    let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
+    Secrets::of(pairs.collect()).unwrap()
+}
+
+fn file(text: impl AsRef<[u8]>) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("secrets");
+    fs::write(&path, text).unwrap();
+    (dir, path)
+}
+
+#[test]
+fn a_file_has_a_line_for_each() {
+    let text = "# ours\n\nTOKEN=abc=d ef\r\nQUOTED=\"x\"\n  \n_2 = y\n";
+    let (_dir, path) = file(text);
+    let read = Secrets::read(Some(&path), []).unwrap();
+    assert_eq!(read.names().collect::<Vec<_>>(), ["QUOTED", "TOKEN", "_2"]);
+    assert_eq!(read.get("TOKEN"), Some("abc=d ef"));
+    assert_eq!(read.get("QUOTED"), Some("\"x\""));
+    assert_eq!(read.get("_2"), Some(" y"));
+    assert_eq!(read.get("token"), None);
+}
+
+#[test]
+fn a_folder_has_a_file_for_each() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in [("A", "one\n"), ("B", "two\nlines\n\n"), ("C", "x\r\n"), (".hidden", "z")]
+    {
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    fs::create_dir(dir.path().join("folder")).unwrap();
+    let read = Secrets::read(Some(dir.path()), []).unwrap();
+    let all: Vec<_> = read.names().map(|name| (name, read.get(name).unwrap())).collect();
+    assert_eq!(all, [("A", "one"), ("B", "two\nlines\n"), ("C", "x")]);
+}
+
+#[test]
+fn the_environment_wins() {
+    let (_dir, path) = file("A=file\nB=file\n");
+    let variables = environment(&[
+        ("PUNCTUAL_SECRET_A", "variable"),
+        ("PUNCTUAL_SECRETS", "other"),
+        ("PUNCTUAL_TOKEN", "other"),
+    ]);
+    let read = Secrets::read(Some(&path), variables).unwrap();
+    assert_eq!((read.get("A"), read.get("B")), (Some("variable"), Some("file")));
+    assert_eq!(read.names().count(), 2);
+}
+
+#[test]
+fn mistakes_have_a_place_and_no_value() {
+    let long = format!("{}=VALUE", "N".repeat(65));
+    for (text, line, why) in [
+        ("A=x\nVALUE\n", "line 2", "no `=`"),
+        ("A=x\nA=VALUE\n", "line 2", "A is given twice"),
+        ("A=\n", "line 1", "A has no value"),
+        ("\n\n9VALUE=x\n", "line 3", "name"),
+        ("VALUE-x=x\n", "line 1", "name"),
+        ("=VALUE\n", "line 1", "name"),
+        (&long, "line 1", "name"),
+    ] {
+        let (_dir, path) = file(text);
+        let error = Secrets::read(Some(&path), []).unwrap_err().to_string();
+        assert!(error.contains(line) && error.contains(why), "{text}: {error}");
+        assert!(!error.contains("VALUE"), "{error}");
+    }
+    for (name, value, why) in
+        [("PUNCTUAL_SECRET_", "x", "name"), ("PUNCTUAL_SECRET_A", "", "no value")]
+    {
+        let error = Secrets::read(None, environment(&[(name, value)])).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn files_that_are_no_text_or_not_there_are_told() {
+    let (_dir, path) = file([0xff, 0xfe]);
+    assert!(Secrets::read(Some(&path), []).unwrap_err().to_string().contains("UTF-8"));
+    let (_dir, path) = file(vec![b'#'; (1 << 20) + 1]);
+    assert!(Secrets::read(Some(&path), []).unwrap_err().to_string().contains("more than 1048576"));
+    let missing = Secrets::read(Some(Path::new("/no/such/file")), []).unwrap_err();
+    assert!(matches!(missing, SecretsError::Unreadable { .. }));
+    assert!(missing.to_string().starts_with("/no/such/file: "), "{missing}");
+}
+
+#[test]
+fn debug_shows_names_only() {
+    let shown = format!("{:?}", secrets(&[("TOKEN", "hunter2"), ("B", "hunter3")]));
+    assert_eq!(shown, r#"{"B", "TOKEN"}"#);
+}
+
+#[test]
+fn secrets_are_masked_wherever_they_stand() {
+    let some = secrets(&[
+        ("A", "hunter2"),
+        ("B", "hunter2-longer"),
+        ("C", "er2-lon"),
+        ("D", "abc"),
+        ("E", "äöü€"),
+        ("F", "aaaa"),
+        ("G", "two\n\"lines\""),
+    ]);
+    for (text, masked) in [
+        ("nothing here", "nothing here"),
+        ("", ""),
+        ("hunter2", "***"),
+        ("a hunter2, b hunter2.", "a ***, b ***."),
+        ("hunter2hunter2", "******"),
+        ("hunter2-longer", "***"),
+        ("hunter2-lon", "***"),
+        ("xer2-longx", "x***gx"),
+        ("Hunter2", "Hunter2"),
+        ("abc", "abc"),
+        ("für äöü€!", "für ***!"),
+        ("aaaaaaab", "***b"),
+        ("two\n\"lines\"", "***"),
+        (r#"{"x":"two\n\"lines\""}"#, r#"{"x":"***"}"#),
+    ] {
+        assert_eq!(some.mask(text), masked, "{text}");
+    }
+    assert!(matches!(some.mask("nothing"), Cow::Borrowed(_)));
+    assert_eq!(Secrets::default().mask("hunter2"), "hunter2");
+    assert_eq!(secrets(&[("D", "abc")]).mask("abc"), "abc");
+}
+
+#[test]
+fn json_stays_json() {
+    let some = secrets(&[("PIN", "1234"), ("KEY", "hunter2")]);
+    let value = json!({
+        "hunter2": ["my hunter2", 12_345, 99, null, true],
+        "deep": { "text": "x1234" },
+    });
+    let masked = json!({
+        "***": ["my ***", "***5", 99, null, true],
+        "deep": { "text": "x***" },
+    });
+    assert_eq!(some.mask_json(value.clone()), masked);
+    assert_eq!(Secrets::default().mask_json(value.clone()), value);
+}
+
+/// A search for each secret in turn would look at 20 GB here; one for all takes well under a second
+/// where nothing is optimised.
+#[test]
+fn long_outputs_and_many_secrets_take_one_pass() {
+    let pairs: Vec<_> =
+        (0..2_000).map(|n| (format!("S{n}"), format!("secret-number-{n:05}"))).collect();
+    let pairs: Vec<_> = pairs.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+    let some = secrets(&pairs);
+    let text = "secret-number-0 is none, secret-number-00042 is one; ".repeat(200_000);
+    let watch = Stopwatch::start();
+    let masked = some.mask(&text);
+    assert!(watch.elapsed() < Duration::from_secs(20), "{:?}", watch.elapsed());
+    assert_eq!(masked.matches(MASK).count(), 200_000);
+    assert!(!masked.contains("00042"));
+}
