@@ -26,8 +26,9 @@ pub use request::{
 };
 pub use sqlite::{Sqlite, SqliteOptions, backup_file};
 pub use view::{
-    CalendarView, Cursor, Finding, LedgerQuery, LedgerRow, NodeView, Page, RunDetail, RunQuery,
-    RunView, ScheduleQuery, ScheduleView, Stats, StepView, Total, WorkflowQuery, WorkflowView,
+    AlertView, ApprovalQuery, ApprovalView, CalendarView, Cursor, Finding, LedgerQuery, LedgerRow,
+    NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats,
+    StepView, Total, WorkflowQuery, WorkflowView,
 };
 
 use engine::{Moment, NodeId, RunId, ScheduleId};
@@ -113,6 +114,12 @@ pub trait Store: Send + Sync + 'static {
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>>;
     /// One run with its steps.
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>>;
+    /// What deadlines of this run and of its steps have brought about, the earliest first.
+    fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>>;
+    /// A page of what people are asked, that of the oldest run first.
+    fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>>;
+    /// The queues in which something waits for a worker, by name.
+    fn queues(&self) -> Answered<'_, Vec<QueueView>>;
     /// A page of workflows, by name.
     fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>>;
     /// The workflow with this id or name, with one of its revisions (the live one, or else the newest,

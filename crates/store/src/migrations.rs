@@ -6,11 +6,7 @@ use rusqlite::Connection;
 use crate::failure::Failure;
 
 /// Each is run once, in order, in one transaction with the note that it was.
-const MIGRATIONS: [&str; 3] = [
-    include_str!("sqlite/schema/0001.sql"),
-    include_str!("sqlite/schema/0002.sql"),
-    include_str!("sqlite/schema/0003.sql"),
-];
+const MIGRATIONS: [&str; 1] = [include_str!("sqlite/schema/0001.sql")];
 
 /// Brings the schema up to date.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! How values are stored, in every store alike.
 
+use engine::definition::DeadlineEnd;
 use engine::schedule::{Active, Queued};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -27,6 +28,30 @@ pub(crate) fn milliseconds(duration: SignedDuration) -> i64 {
 
 pub(crate) fn json(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(|error| Failure::Unavailable(error.to_string()))
+}
+
+/// What became of work that was late, as it is stored.
+const ENDS: [(DeadlineEnd, &str); 4] = [
+    (DeadlineEnd::Fail, "fail"),
+    (DeadlineEnd::Cancel, "cancel"),
+    (DeadlineEnd::Complete, "complete"),
+    (DeadlineEnd::Skip, "skip"),
+];
+
+pub(crate) fn end_name(end: DeadlineEnd) -> &'static str {
+    ENDS.iter().find(|(known, _)| *known == end).map_or("", |(_, name)| name)
+}
+
+pub(crate) fn end_named(name: &str) -> Option<DeadlineEnd> {
+    ENDS.iter().find(|(_, known)| *known == name).map(|(end, _)| *end)
+}
+
+/// The step that stands for a run's own deadline.
+const OF_RUN: i64 = -1;
+
+/// The step of a deadline, as it is stored.
+pub(crate) fn deadline_step(step: Option<u32>) -> i64 {
+    step.map_or(OF_RUN, i64::from)
 }
 
 /// The block that an id is counted in.

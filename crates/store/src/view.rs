@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use engine::definition::Definition;
+use engine::definition::{DeadlineEnd, Definition};
 use engine::ledger::{Entry, Outcome};
-use engine::run::{Run, RunStatus, StepRecord, TriggeredBy};
+use engine::run::{Position, Run, RunStatus, StepRecord, TriggeredBy};
 use engine::schedule::{Schedule, Status};
 use engine::turn::Workflow;
 use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
@@ -28,6 +28,8 @@ pub enum Cursor {
     Number(i64),
     /// After this name.
     Name(String),
+    /// After this step of this run.
+    Step(RunKey, u32),
 }
 
 /// How many there are.
@@ -104,6 +106,10 @@ pub struct RunQuery {
     pub triggered_by: Option<TriggeredBy>,
     /// Created from here on.
     pub since: Option<Timestamp>,
+    /// Started by this run.
+    pub parent: Option<RunKey>,
+    /// Only those that were not done in the time they were promised.
+    pub overdue: bool,
     /// At most so many.
     pub limit: usize,
     /// After this one.
@@ -117,6 +123,8 @@ pub struct RunView {
     pub run: Run,
     /// Its workflow's name.
     pub workflow_name: String,
+    /// What the run is called that has started this one, if it is still there.
+    pub parent: Option<RunId>,
 }
 
 /// A run with its steps.
@@ -126,12 +134,73 @@ pub struct RunDetail {
     pub view: RunView,
     /// What it does.
     pub definition: Arc<Definition>,
-    /// What became of its steps, in their order; those not reached yet are left out.
+    /// What became of its steps, in their order, of what undoes them and of their items; those not reached yet
+    /// are left out.
     pub steps: Vec<StepView>,
 }
 
 /// What became of a step.
 pub type StepView = StepRecord;
+
+/// Which of the things that people are asked.
+#[derive(Clone, Debug, Default)]
+pub struct ApprovalQuery {
+    /// At most so many.
+    pub limit: usize,
+    /// After this one.
+    pub after: Option<Cursor>,
+}
+
+/// What people are asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalView {
+    /// By this run.
+    pub run: RunId,
+    /// Of the workflow with this name.
+    pub workflow_name: String,
+    /// The step's id.
+    pub step: String,
+    /// In a line.
+    pub title: String,
+    /// In full.
+    pub description: Option<String>,
+    /// Who may decide; anyone, if empty.
+    pub assignees: Vec<String>,
+    /// Since when.
+    pub asked_at: Timestamp,
+    /// When it is to be decided, if the step has a deadline.
+    pub deadline: Option<Timestamp>,
+}
+
+/// What a deadline has brought about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlertView {
+    /// The id of the step whose deadline it is; the run's own, if nothing.
+    pub step: Option<String>,
+    /// Which of the deadline's actions, by its place in the definition.
+    pub action: u32,
+    /// When the deadline is.
+    pub due: Timestamp,
+    /// When it was to happen.
+    pub at: Timestamp,
+    /// When it happened.
+    pub happened_at: Timestamp,
+    /// What became of the run or step.
+    pub ended: Option<DeadlineEnd>,
+    /// The runs that were started; those that were removed since are left out.
+    pub started: Vec<RunId>,
+    /// Why nothing could be started.
+    pub refused: Option<String>,
+}
+
+/// What waits for workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueView {
+    /// The queue's name.
+    pub name: String,
+    /// How much waits in it.
+    pub waiting: u64,
+}
 
 /// Which workflows.
 #[derive(Clone, Debug, Default)]
@@ -229,6 +298,40 @@ pub(crate) fn name(cursor: Option<&Cursor>) -> Option<&str> {
         Some(Cursor::Name(name)) => Some(name),
         _ => None,
     }
+}
+
+/// A step of a run, for lists. Before the first one, if there is none.
+pub(crate) fn part(cursor: Option<&Cursor>) -> (i64, i64) {
+    match cursor {
+        Some(Cursor::Step(run, step)) => (run.0, i64::from(*step)),
+        _ => (i64::MIN, -1),
+    }
+}
+
+/// A page of what was read with one more than its limit.
+pub(crate) fn page<T>(
+    mut items: Vec<T>,
+    limit: usize,
+    is_first: bool,
+    cursor: impl Fn(&T) -> Cursor,
+) -> Page<T> {
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| has_more).map(cursor);
+    let count = items.len() as u64;
+    let is_whole = is_first && !has_more;
+    let total = if is_whole { Total::Exact(count) } else { Total::AtLeast(count) };
+    Page { items, total, next }
+}
+
+/// The id of a step, by its place.
+pub(crate) fn step_id(definition: &Definition, step: u32) -> String {
+    definition.steps.get(step as usize).map(|step| step.id.clone()).unwrap_or_default()
+}
+
+/// When a step is to be done, if that is being watched.
+pub(crate) fn deadline(position: &Position, step: u32) -> Option<Timestamp> {
+    position.watches.iter().find(|watch| watch.step == Some(step)).map(|watch| watch.due)
 }
 
 impl From<RunKey> for Cursor {

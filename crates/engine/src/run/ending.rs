@@ -16,7 +16,7 @@ impl<F: Facts> Decider<'_, F> {
 
     /// Whether those who perform something are still being waited for.
     pub(super) fn is_stopping(&self) -> bool {
-        self.run.position.ending.as_ref().is_some_and(|ending| ending.until.is_some())
+        self.run.position.is_stopping()
     }
 
     /// The run is to end this way. Whoever performs something is told; what only waits, ends at once.

@@ -412,6 +412,11 @@ impl Position {
         owners
     }
 
+    /// Whether whoever performs something is to end, and is being waited for. What undoes steps afterwards is not.
+    pub fn is_stopping(&self) -> bool {
+        self.ending.as_ref().is_some_and(|ending| ending.until.is_some())
+    }
+
     /// Whether an attempt whose end is unknown waits for a person.
     pub fn is_unknown(&self) -> bool {
         self.active.iter().any(|active| matches!(active.doing, Doing::Unknown { .. }))

@@ -65,7 +65,7 @@ impl<B: Book> Turn<'_, B> {
         for key in self.book.owned_by(self.node, usize::MAX)? {
             self.load_run(key)?;
             let Some(slot) = self.runs.get(&key) else { continue };
-            let is_ending = slot.run.position.ending.is_some();
+            let is_stopping = slot.run.position.is_stopping();
             let own = |active: &&run::Active| active.owner() == Some(self.node);
             let own: Vec<(run::Part, u32)> = slot
                 .run
@@ -78,7 +78,7 @@ impl<B: Book> Turn<'_, B> {
             for (part, token) in own {
                 let is_known = performed.contains(&(key, token))
                     || self.effects.iter().any(|effect| effect.is_of(key, token));
-                if is_ending {
+                if is_stopping {
                     // Telling it twice to end does no harm.
                     self.effects.push(Effect::Cancel { run: key, token });
                 } else if !is_known {

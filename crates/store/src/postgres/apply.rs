@@ -10,6 +10,7 @@ use engine::turn::{OverrideWrite, ScheduleWrite, WorkflowStatus, Writes};
 use tokio_postgres::types::ToSql;
 
 use super::apply_runs;
+use super::apply_waiting;
 use super::link::{Asked, Param, param};
 use super::rows::narrow;
 use crate::failure::Failure;
@@ -25,6 +26,7 @@ pub(super) fn statements(writes: &Writes, node: NodeId) -> Result<Vec<Asked>, Fa
     schedules(writes, node, &mut all)?;
     apply_runs::runs(writes, &mut all)?;
     apply_runs::steps(writes, &mut all)?;
+    apply_waiting::waiting(writes, &mut all)?;
     ledger(writes, &mut all);
     workflows(writes, &mut all)?;
     overrides(writes, &mut all)?;

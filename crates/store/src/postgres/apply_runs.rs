@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::RunId;
-use engine::run::{Run, RunStatus, StepStatus, TriggeredBy};
+use engine::run::{Position, Run, RunStatus, StepStatus, TriggeredBy};
 use engine::turn::{RunWrite, Writes};
 
 use super::apply::{column, plain, try_column};
@@ -39,14 +39,21 @@ macro_rules! insert_into {
             "INSERT INTO ",
             $table,
             " (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
-               effective, created_at, timeout, input, retry_of, status, started_at, ended_at, step,
-               attempt, token, since, owner, retry_at, ending, output, error, wake_at)
-             SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[],
+               effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
+               started_at, ended_at, state, owners, lacks_place, overdue, output, error, wake_at)
+             SELECT key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
+               effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
+               started_at, ended_at, state, owners::bigint[], lacks_place, overdue, output, error,
+               wake_at
+             FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[],
                $6::bigint[], $7::integer[], $8::smallint[], $9::text[], $10::bigint[],
                $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::text[],
-               $16::smallint[], $17::bigint[], $18::bigint[], $19::integer[], $20::integer[],
-               $21::integer[], $22::bigint[], $23::bigint[], $24::bigint[], $25::text[], $26::text[],
-               $27::text[], $28::bigint[])"
+               $16::bigint[], $17::integer[], $18::smallint[], $19::smallint[], $20::bigint[],
+               $21::bigint[], $22::text[], $23::text[], $24::boolean[], $25::boolean[],
+               $26::text[], $27::text[], $28::bigint[])
+             AS u (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
+               effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
+               started_at, ended_at, state, owners, lacks_place, overdue, output, error, wake_at)"
         )
     };
 }
@@ -58,9 +65,8 @@ const ENDED: &str = insert_into!("ended_runs");
 const CHANGED: &str = concat!(
     insert_into!("open_runs"),
     " ON CONFLICT (key) DO UPDATE SET status = excluded.status, started_at = excluded.started_at,
-        ended_at = excluded.ended_at, step = excluded.step, attempt = excluded.attempt,
-        token = excluded.token, since = excluded.since, owner = excluded.owner,
-        retry_at = excluded.retry_at, ending = excluded.ending, output = excluded.output,
+        ended_at = excluded.ended_at, state = excluded.state, owners = excluded.owners,
+        lacks_place = excluded.lacks_place, overdue = excluded.overdue, output = excluded.output,
         error = excluded.error, wake_at = excluded.wake_at"
 );
 
@@ -85,9 +91,12 @@ fn write_runs(sql: &'static str, runs: &[&Run], all: &mut Vec<Asked>) -> Result<
         column(runs, |r| r.nominal.map(ms)),
         column(runs, |r| r.effective.map(ms)),
         column(runs, |r| ms(r.created_at)),
-        column(runs, |r| milliseconds(r.timeout)),
+        column(runs, |r| r.timeout.map(milliseconds)),
         column(runs, |r| r.input.get().to_owned()),
         column(runs, |r| r.retry_of.as_ref().map(ToString::to_string)),
+        column(runs, |r| r.parent.map(|parent| parent.run.0)),
+        column(runs, |r| r.parent.and_then(|parent| parent.token).map(u32::cast_signed)),
+        column(runs, |r| r.parent.map(|parent| i16::from(parent.depth))),
     ];
     params.extend(position_columns(runs)?);
     all.push(Asked::new(sql, params));
@@ -100,42 +109,55 @@ fn position_columns(runs: &[&Run]) -> Result<Vec<Param>, Failure> {
         column(runs, |r| narrow(&RunStatus::ALL, r.status)),
         column(runs, |r| r.started_at.map(ms)),
         column(runs, |r| r.ended_at.map(ms)),
-        column(runs, |r| r.position.step.cast_signed()),
-        column(runs, |r| r.position.attempt.cast_signed()),
-        column(runs, |r| r.position.token.cast_signed()),
-        column(runs, |r| r.position.since.map(ms)),
-        column(runs, |r| r.position.owner.map(|node| node.0)),
-        column(runs, |r| r.position.retry_at.map(ms)),
-        try_column(runs, |r| r.position.ending.as_ref().map(json).transpose())?,
+        try_column(runs, |r| json(&r.position))?,
+        column(runs, |r| owners(&r.position)),
+        column(runs, |r| r.lacks_place),
+        column(runs, |r| r.overdue),
         column(runs, |r| r.output.as_ref().map(|output| output.get().to_owned())),
         try_column(runs, |r| r.error.as_ref().map(json).transpose())?,
         column(runs, |r| r.wake_at().map(ms)),
     ])
 }
 
+/// The nodes that perform something, as the database writes a list of numbers.
+fn owners(position: &Position) -> Option<String> {
+    let owners = position.owners();
+    if owners.is_empty() {
+        return None;
+    }
+    let ids: Vec<String> = owners.iter().map(ToString::to_string).collect();
+    Some(format!("{{{}}}", ids.join(",")))
+}
+
 pub(super) fn steps(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
-    // A step that is written twice in one turn counts as it was last.
+    // A part that is written twice in one turn counts as it was last.
     let latest: BTreeMap<_, _> =
-        writes.steps.iter().map(|(run, step)| ((run.0, step.step), step)).collect();
+        writes.steps.iter().map(|(run, step)| ((run.0, step.step, step.item), step)).collect();
     if latest.is_empty() {
         return Ok(());
     }
     let rows: Vec<_> = latest.into_iter().collect();
-    let sql = "INSERT INTO steps (run, step, status, attempts, started_at, ended_at, output, error)
-               SELECT * FROM unnest($1::bigint[], $2::integer[], $3::smallint[], $4::integer[],
-                 $5::bigint[], $6::bigint[], $7::text[], $8::text[])
-               ON CONFLICT (run, step) DO UPDATE SET status = excluded.status,
+    let sql = "INSERT INTO steps (run, step, item, status, attempts, started_at, ended_at, output,
+                 error, reason, overdue)
+               SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::smallint[],
+                 $5::integer[], $6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::text[],
+                 $11::boolean[])
+               ON CONFLICT (run, step, item) DO UPDATE SET status = excluded.status,
                  attempts = excluded.attempts, started_at = excluded.started_at,
-                 ended_at = excluded.ended_at, output = excluded.output, error = excluded.error";
+                 ended_at = excluded.ended_at, output = excluded.output, error = excluded.error,
+                 reason = excluded.reason, overdue = excluded.overdue";
     let params = vec![
-        column(&rows, |((run, _), _)| *run),
-        column(&rows, |((_, step), _)| step.cast_signed()),
+        column(&rows, |((run, _, _), _)| *run),
+        column(&rows, |((_, step, _), _)| step.cast_signed()),
+        column(&rows, |((_, _, item), _)| *item),
         column(&rows, |(_, s)| narrow(&StepStatus::ALL, s.status)),
         column(&rows, |(_, s)| s.attempts.cast_signed()),
         column(&rows, |(_, s)| ms(s.started_at)),
         column(&rows, |(_, s)| ms(s.ended_at)),
         column(&rows, |(_, s)| s.output.as_ref().map(|output| output.get().to_owned())),
         try_column(&rows, |(_, s)| s.error.as_ref().map(json).transpose())?,
+        column(&rows, |(_, s)| s.reason.as_deref().map(plain)),
+        column(&rows, |(_, s)| s.overdue),
     ];
     all.push(Asked::new(sql, params));
     Ok(())

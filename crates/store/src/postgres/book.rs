@@ -5,17 +5,20 @@
 //! then workflows, each by id; what is only taken if it is free may come at any time. A run's lock is taken
 //! after that of its schedule. Commands that need another order collide at times, and are tried again.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use engine::definition::Definition;
-use engine::run::Run;
+use engine::run::{Part, Run, StepRecord};
 use engine::schedule::{Override, Schedule};
 use engine::turn::{Book, ById, Workflow};
 use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use tokio_postgres::Row;
 
 use super::Shared;
+use super::claims;
+use super::columns::of_step;
 use super::link::{Asked, Link, param};
 use super::load;
 use super::rows;
@@ -39,6 +42,8 @@ pub(super) struct Loaded {
     pub(super) locked_runs: HashSet<RunKey>,
     /// Pending runs that are ours to begin, by workflow and oldest first; and whether there may be more.
     pub(super) pending: ById<WorkflowId, (VecDeque<RunKey>, bool)>,
+    /// What became of the parts of a step.
+    pub(super) steps: ById<(RunKey, u32), Vec<StepRecord>>,
     /// Of these, those whose next time may be of an older calendar.
     pub(super) outdated: Vec<ScheduleId>,
     /// Something was locked by another node, and left to it.
@@ -115,6 +120,11 @@ impl<'a> PgBook<'a> {
 const SCHEDULE_IDS: &str = "SELECT nextval('schedule_ids') FROM generate_series(1, $1::bigint)";
 const WORKFLOW_IDS: &str = "SELECT nextval('workflow_ids') FROM generate_series(1, $1::bigint)";
 const RUN_BLOCK: &str = "SELECT nextval('run_blocks') FROM generate_series(1, $1::bigint)";
+
+const STEP: &str =
+    concat!("SELECT ", of_step!(), " FROM steps WHERE run = $1 AND step = $2 ORDER BY item");
+const STEPS: &str =
+    concat!("SELECT ", of_step!(), " FROM steps WHERE run = $1 ORDER BY step, item");
 
 impl Book for PgBook<'_> {
     type Error = Failure;
@@ -246,8 +256,7 @@ impl Book for PgBook<'_> {
     }
 
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM open_runs WHERE status = 2 AND retry_at IS NULL
-                   ORDER BY key + 0 LIMIT $1";
+        let sql = "SELECT key FROM open_runs WHERE lacks_place ORDER BY key + 0 LIMIT $1";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let keys = self.keys(sql, vec![param(limit)])?;
         load::free_runs(self.link, &mut self.loaded, keys)
@@ -263,12 +272,39 @@ impl Book for PgBook<'_> {
     }
 
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Failure> {
-        let sql = "SELECT key FROM open_runs WHERE status = 1 AND owner = $1
+        // Whoever performs something keeps its run running.
+        let sql = "SELECT key FROM open_runs WHERE status = 1 AND $1 = ANY(owners)
                    ORDER BY key + 0 LIMIT $2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let keys = self.keys(sql, vec![param(node.0), param(limit)])?;
         load::runs(self.link, &mut self.loaded, keys.clone())?;
         Ok(keys.into_iter().map(RunKey).collect())
+    }
+
+    /// All parts of a step at once: whoever asks for one item will ask for the others.
+    fn step_record(
+        &mut self,
+        run: RunKey,
+        step: u32,
+        item: i32,
+    ) -> Result<Option<StepRecord>, Failure> {
+        let known = match self.loaded.steps.entry((run, step)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let params = vec![param(run.0), param(step.cast_signed())];
+                let found = self.link.one(STEP, params)?;
+                unknown.insert(found.iter().map(rows::step).collect::<Result<_, _>>()?)
+            }
+        };
+        Ok(known.iter().find(|record| record.item == item).cloned())
+    }
+
+    fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Failure> {
+        self.link.one(STEPS, vec![param(run.0)])?.iter().map(rows::step).collect()
+    }
+
+    fn queued(&mut self, queues: &[String], limit: usize) -> Result<Vec<(RunKey, Part)>, Failure> {
+        claims::queued(self.link, &mut self.loaded, queues, limit)
     }
 
     fn new_run_key(&mut self) -> RunKey {

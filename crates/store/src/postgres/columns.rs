@@ -13,9 +13,15 @@ macro_rules! of_schedule {
 macro_rules! of_run {
     () => {
         "r.key, r.uuid, r.workflow, r.version, r.schedule, r.n, r.retry, r.triggered_by, r.by,
-         r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, r.timeout, r.step,
-         r.attempt, r.token, r.since, r.owner, r.retry_at, r.ending, r.input, r.output, r.error,
+         r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, r.timeout, r.state,
+         r.lacks_place, r.overdue, r.parent, r.parent_token, r.depth, r.input, r.output, r.error,
          r.retry_of"
+    };
+}
+
+macro_rules! of_step {
+    () => {
+        "step, item, status, attempts, started_at, ended_at, output, error, reason, overdue"
     };
 }
 
@@ -33,4 +39,4 @@ macro_rules! of_ledger {
     };
 }
 
-pub(super) use {of_ledger, of_run, of_schedule, of_workflow};
+pub(super) use {of_ledger, of_run, of_schedule, of_step, of_workflow};

@@ -191,7 +191,7 @@ fn prefetch(
     let mut reported: Vec<i64> = request.reports.iter().map(|report| report.run.0).collect();
     reported.sort_unstable();
     reported.dedup();
-    let schedules = schedules_of(book, &reported)?;
+    let (reported, schedules) = around(book, reported)?;
     let mut asked = vec![load::ask_schedules(schedules), load::ask_runs(reported)];
     if request.limit > 0 {
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
@@ -219,18 +219,21 @@ fn prefetch(
     Ok(due)
 }
 
-/// The schedules of these runs: those of attempts that this node was given are known.
-fn schedules_of(book: &mut PgBook<'_>, runs: &[i64]) -> Result<Vec<i64>, Failure> {
-    let (mut schedules, unknown) = book.shared.schedules_of(runs);
+/// These runs and those that wait for their end, and the schedules of all of them: those of attempts that this
+/// node was given for an occurrence are known, and nothing waits for them.
+fn around(book: &mut PgBook<'_>, runs: Vec<i64>) -> Result<(Vec<i64>, Vec<i64>), Failure> {
+    let (mut schedules, unknown) = book.shared.schedules_of(&runs);
+    let mut all = runs;
     if !unknown.is_empty() {
-        let found = book.link.ask(vec![load::ask_schedules_of_runs(unknown)])?;
-        for row in found.iter().flatten() {
-            schedules.push(get(row, 0)?);
-        }
+        let (others, of) = load::around(book.link, unknown)?;
+        all.extend(others);
+        schedules.extend(of);
     }
-    schedules.sort_unstable();
-    schedules.dedup();
-    Ok(schedules)
+    for ids in [&mut all, &mut schedules] {
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    Ok((all, schedules))
 }
 
 /// What is due and free, in order of its time.
@@ -242,7 +245,7 @@ fn claimed(
 ) -> Result<Vec<(i64, Wakeup)>, Failure> {
     let ids = load::keep_schedules(book.link, &mut book.loaded, schedules)?;
     let keys = load::keep_runs(&mut book.loaded, runs)?;
-    let keys = load::with_free_schedules(book.link, &mut book.loaded, keys)?;
+    let keys = load::with_free_others(book.link, &mut book.loaded, keys)?;
     let loaded = &book.loaded;
     let wakes = |id: &ScheduleId| loaded.schedules.get(id).and_then(|schedule| schedule.wake_at());
     let run_wakes = keys

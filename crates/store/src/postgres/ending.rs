@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
-use engine::NodeId;
+use engine::run::Active;
 use engine::turn::{Effect, RunWrite, ScheduleWrite, Writes};
+use engine::{NodeId, RunKey};
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
@@ -18,18 +19,21 @@ use crate::stored::ms;
 /// What the other nodes have to know.
 pub(super) fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSet<Call> {
     let mut calls = HashSet::new();
-    let cancelled: HashSet<_> = effects
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::Cancel { run, .. } => Some(*run),
-            Effect::Perform(_) => None,
+    let position = |of: RunKey| {
+        writes.runs.iter().find_map(|write| {
+            let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
+            (run.key == of).then_some(&run.position)
         })
-        .collect();
-    let is_others = |write: &RunWrite| {
-        let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
-        cancelled.contains(&run.key) && run.position.owner.is_some_and(|owner| owner != node)
     };
-    if !cancelled.is_empty() && writes.runs.iter().any(is_others) {
+    // Whose an attempt was that is given up, the position does not say any more.
+    let is_others = |effect: &Effect| match effect {
+        Effect::Cancel { run, token } => {
+            let attempt = position(*run).and_then(|position| position.with_token(*token));
+            attempt.and_then(Active::owner) != Some(node)
+        }
+        Effect::Perform(_) | Effect::Claimed(_) => false,
+    };
+    if effects.iter().any(is_others) {
         calls.insert(Call::Renew);
     }
     calls

@@ -78,6 +78,15 @@ const OLD_ROWS: &str = "SELECT u.id, l.n FROM unnest($1::bigint[], $2::bigint[])
 const REMOVE_ROWS: &str = "DELETE FROM ledger WHERE (schedule, n) IN
      (SELECT * FROM unnest($1::bigint[], $2::bigint[]))";
 
+/// What goes of runs that have been kept long enough.
+const OF_RUNS: [&str; 5] = [
+    "DELETE FROM steps WHERE run = ANY($1)",
+    "DELETE FROM alerts WHERE run = ANY($1)",
+    "DELETE FROM approvals WHERE run = ANY($1)",
+    "DELETE FROM queue WHERE run = ANY($1)",
+    "DELETE FROM ended_runs WHERE key = ANY($1)",
+];
+
 /// How far a walk has come.
 struct Walked {
     expired: Vec<i64>,
@@ -172,10 +181,9 @@ impl Go<'_> {
         expired.sort_unstable();
         let count = expired.len();
         if count > 0 {
-            let steps = "DELETE FROM steps WHERE run = ANY($1)";
-            self.asked.push(Asked::new(steps, vec![param(expired.clone())]));
-            let runs = "DELETE FROM ended_runs WHERE key = ANY($1)";
-            self.asked.push(Asked::new(runs, vec![param(expired)]));
+            for sql in OF_RUNS {
+                self.asked.push(Asked::new(sql, vec![param(expired.clone())]));
+            }
         }
         Ok(count)
     }

@@ -55,8 +55,15 @@ const FREE_RUNS: &str = concat!(
     "FROM open_runs r WHERE r.key = ANY($1) ORDER BY r.key FOR UPDATE SKIP LOCKED"
 );
 const ENDED_RUNS: &str = concat!(run_columns!(), "FROM ended_runs r WHERE r.key = ANY($1)");
-const SCHEDULES_OF_RUNS: &str =
-    "SELECT DISTINCT schedule FROM open_runs WHERE key = ANY($1) AND schedule IS NOT NULL";
+/// The runs that wait for these, and those that wait for them: with their end they go on.
+const WAITING_FOR: &str = "WITH RECURSIVE up AS (
+       SELECT key, schedule, parent, parent_token FROM open_runs WHERE key = ANY($1)
+       UNION ALL
+       SELECT o.key, o.schedule, o.parent, o.parent_token FROM up
+       CROSS JOIN LATERAL (SELECT key, schedule, parent, parent_token FROM open_runs
+         WHERE key = up.parent OFFSET 0) o
+       WHERE up.parent_token IS NOT NULL)
+     SELECT key, schedule FROM up";
 /// Several nodes may decide over an unlimited workflow at the same time; nobody changes it meanwhile.
 const UNLIMITED: &str = concat!(
     workflow_columns!(),
@@ -101,8 +108,18 @@ pub(super) fn ask_runs(keys: Vec<i64>) -> Asked {
     Asked::new(RUNS, vec![param(keys)])
 }
 
-pub(super) fn ask_schedules_of_runs(keys: Vec<i64>) -> Asked {
-    Asked::new(SCHEDULES_OF_RUNS, vec![param(keys)])
+/// Of these runs, and of those that wait for their end: all keys, and all schedules.
+pub(super) fn around(link: &mut Link, keys: Vec<i64>) -> Result<(Vec<i64>, Vec<i64>), Failure> {
+    let (mut runs, mut schedules) = (keys.clone(), Vec::new());
+    for row in &link.one(WAITING_FOR, vec![param(keys)])? {
+        runs.push(get(row, 0)?);
+        schedules.extend(get::<Option<i64>>(row, 1)?);
+    }
+    for ids in [&mut runs, &mut schedules] {
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    Ok((runs, schedules))
 }
 
 /// Keeps schedules that were read with their lock; those whose declaration was read too early are read
@@ -158,17 +175,19 @@ pub(super) fn schedules(
     keep_schedules(link, loaded, &found).map(drop)
 }
 
-/// Runs with their locks, and before them their schedules', waited for. Those that have ended need none.
+/// Runs with their locks, and before them their schedules', waited for; and with them the runs that wait for
+/// their end. Those that have ended need none.
 pub(super) fn runs(link: &mut Link, loaded: &mut Loaded, keys: Vec<i64>) -> Result<(), Failure> {
     if keys.is_empty() {
         return Ok(());
     }
-    let of = link.ask(vec![ask_schedules_of_runs(keys.clone())])?.pop().unwrap_or_default();
-    let of: Vec<i64> = of.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+    let (all, of) = around(link, keys.clone())?;
     let unlocked: Vec<i64> =
         of.into_iter().filter(|id| !loaded.locked.contains(&ScheduleId(*id))).collect();
     schedules(link, loaded, unlocked)?;
-    let found = link.ask(vec![ask_runs(keys.clone())])?.pop().unwrap_or_default();
+    let unlocked: Vec<i64> =
+        all.into_iter().filter(|key| !loaded.locked_runs.contains(&RunKey(*key))).collect();
+    let found = link.ask(vec![ask_runs(unlocked)])?.pop().unwrap_or_default();
     keep_runs(loaded, &found)?;
     let ended: Vec<i64> =
         keys.into_iter().filter(|key| !loaded.runs.contains_key(&RunKey(*key))).collect();
@@ -194,14 +213,51 @@ pub(super) fn free_runs(
         let found = link.one(FREE_RUNS, vec![param(others.clone())])?;
         loaded.passed_over |= found.len() < others.len();
         let found = keep_runs(loaded, &found)?;
-        free.extend(with_free_schedules(link, loaded, found)?);
+        free.extend(with_free_others(link, loaded, found)?);
     }
     free.sort_unstable();
     Ok(free)
 }
 
+/// Of these locked runs, those for which everything is free that their end may change: their schedules, and the
+/// runs that wait for them. The others are left alone.
+pub(super) fn with_free_others(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    keys: Vec<RunKey>,
+) -> Result<Vec<RunKey>, Failure> {
+    let keys = with_free_schedules(link, loaded, keys)?;
+    let waits = |loaded: &Loaded, key: &RunKey| {
+        let parent = loaded.runs.get(key)?.parent?;
+        parent.token.map(|_| parent.run)
+    };
+    let mut wanted: Vec<i64> = keys
+        .iter()
+        .filter_map(|key| waits(loaded, key))
+        .filter(|parent| !loaded.locked_runs.contains(parent))
+        .map(|parent| parent.0)
+        .collect();
+    if wanted.is_empty() {
+        return Ok(keys);
+    }
+    wanted.sort_unstable();
+    wanted.dedup();
+    let found = link.one(FREE_RUNS, vec![param(wanted.clone())])?;
+    let found = keep_runs(loaded, &found)?;
+    let free = with_free_schedules(link, loaded, found)?;
+    // One that has ended has no lock that somebody else could hold.
+    let sql = "SELECT key FROM open_runs WHERE key = ANY($1)";
+    let there = link.one(sql, vec![param(wanted)])?;
+    let there: Vec<i64> = there.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+    let is_taken = |parent: RunKey| there.contains(&parent.0) && !free.contains(&parent);
+    let (taken, keys): (Vec<RunKey>, Vec<RunKey>) =
+        keys.into_iter().partition(|key| waits(loaded, key).is_some_and(is_taken));
+    loaded.passed_over |= !taken.is_empty();
+    Ok(keys)
+}
+
 /// Of these locked runs, those whose schedules are free as well. The others are left alone.
-pub(super) fn with_free_schedules(
+fn with_free_schedules(
     link: &mut Link,
     loaded: &mut Loaded,
     keys: Vec<RunKey>,

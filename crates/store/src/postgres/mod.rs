@@ -2,10 +2,12 @@
 
 mod apply;
 mod apply_runs;
+mod apply_waiting;
 mod book;
 mod certificates;
 mod check;
 mod check_wakeups;
+mod claims;
 mod columns;
 mod connect;
 mod core;
@@ -27,6 +29,7 @@ mod shared;
 mod split;
 mod tls;
 mod upkeep;
+mod waiting_views;
 mod worker;
 mod workflow_views;
 
@@ -55,8 +58,9 @@ use crate::request::{
     Call, CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
 };
 use crate::view::{
-    CalendarView, Finding, LedgerQuery, LedgerRow, NodeView, Page, RunDetail, RunQuery, RunView,
-    ScheduleQuery, ScheduleView, Stats, WorkflowQuery, WorkflowView,
+    AlertView, ApprovalQuery, ApprovalView, CalendarView, Finding, LedgerQuery, LedgerRow,
+    NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats,
+    WorkflowQuery, WorkflowView,
 };
 use crate::{Answered, Store};
 
@@ -310,6 +314,18 @@ impl Store for Postgres {
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
         self.read(move |client| Box::pin(run_views::run(client, id)))
+    }
+
+    fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>> {
+        self.read(move |client| Box::pin(waiting_views::alerts(client, run)))
+    }
+
+    fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>> {
+        self.read(move |client| Box::pin(waiting_views::approvals(client, query)))
+    }
+
+    fn queues(&self) -> Answered<'_, Vec<QueueView>> {
+        self.read(|client| Box::pin(waiting_views::queues(client)))
     }
 
     fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {

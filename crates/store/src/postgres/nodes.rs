@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use engine::run::Position;
 use engine::turn::Effect;
 use engine::{Moment, NodeId, RunKey};
 use jiff::{SignedDuration, Timestamp};
+use tokio_postgres::Row;
 
 use super::core::Core;
 use super::ending::{Ahead, ask_everything};
@@ -31,6 +33,21 @@ fn now(link: &mut Link, shared: &Shared, moment: Moment) -> Result<Timestamp, Fa
 
 fn until(now: Timestamp, lease: SignedDuration) -> i64 {
     ms(now).saturating_add(milliseconds(lease))
+}
+
+/// The node's attempts that nobody has told to end.
+fn going_on(runs: &[Row], node: NodeId) -> Result<HashSet<(RunKey, u32)>, Failure> {
+    let mut going_on = HashSet::with_capacity(runs.len());
+    for row in runs {
+        let position: Position = rows::json(row, 1)?;
+        if position.is_stopping() {
+            continue;
+        }
+        let key = RunKey(get(row, 0)?);
+        let own = position.active.iter().filter(|active| active.owner() == Some(node));
+        going_on.extend(own.filter_map(|active| Some((key, active.doing.token()?))));
+    }
+    Ok(going_on)
 }
 
 impl Core {
@@ -65,11 +82,9 @@ impl Core {
                 "UPDATE nodes SET seen_at = $2, lease_until = $3, capacity = $4, attempts = $5
                          WHERE id = $1 RETURNING id";
             // Told to end by somebody else, or somebody else's by now.
-            let own = "SELECT key, token, ending IS NOT NULL FROM open_runs
-                       WHERE status = 1 AND owner = $1";
+            let own = "SELECT key, state FROM open_runs WHERE status = 1 AND $1 = ANY(owners)";
             let waiting = "SELECT EXISTS (SELECT 1 FROM open_runs WHERE status = 0)
-                               OR EXISTS (SELECT 1 FROM open_runs
-                                          WHERE status = 2 AND retry_at IS NULL)";
+                               OR EXISTS (SELECT 1 FROM open_runs WHERE lacks_place)";
             let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
             shared.horizon.begin_look();
             let found = link.commit(vec![
@@ -90,18 +105,11 @@ impl Core {
             if found[0].is_empty() {
                 return Err(Failure::Fenced);
             }
-            let mut own = HashSet::with_capacity(found[1].len());
-            for row in &found[1] {
-                let token: i32 = get(row, 1)?;
-                let ending: bool = get(row, 2)?;
-                own.insert((RunKey(get(row, 0)?), token.cast_unsigned(), ending));
-            }
-            let is_going_on =
-                |attempt: &&(RunKey, u32)| own.contains(&(attempt.0, attempt.1, false));
+            let going_on = going_on(&found[1], request.node)?;
             let effects = request
                 .performed
                 .iter()
-                .filter(|attempt| !is_going_on(attempt))
+                .filter(|attempt| !going_on.contains(attempt))
                 .map(|(run, token)| Effect::Cancel { run: *run, token: *token })
                 .collect();
             let look = found[2].first().map(|row| get(row, 0)).transpose()?.unwrap_or(false);
@@ -119,7 +127,7 @@ impl Core {
             link.commit(vec![
                 Asked::new(
                     "DELETE FROM nodes WHERE id = $1 AND NOT EXISTS
-                       (SELECT 1 FROM open_runs WHERE status = 1 AND owner = $1)",
+                       (SELECT 1 FROM open_runs WHERE status = 1 AND $1 = ANY(owners))",
                     vec![param(node.0)],
                 ),
                 Asked::new("UPDATE nodes SET lease_until = 0 WHERE id = $1", vec![param(node.0)]),

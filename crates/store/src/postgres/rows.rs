@@ -1,12 +1,11 @@
 //! Between rows and what the engine knows.
 
+use engine::definition::DeadlineEnd;
 use engine::ledger::{Entry, Outcome};
-use engine::run::{
-    BeingEnded, Ending, Position, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy,
-};
+use engine::run::{Ending, Parent, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy};
 use engine::schedule::{Due, Progress, Schedule, Status};
 use engine::turn::{Workflow, WorkflowStatus};
-use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use engine::{RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -14,7 +13,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use crate::failure::Failure;
-use crate::stored::{Live, code};
+use crate::stored::{Live, code, end_named};
 
 type Read<T> = Result<T, Failure>;
 
@@ -114,11 +113,12 @@ fn progress(row: &Row) -> Read<Progress> {
 }
 
 /// How many columns a run has.
-pub(super) const RUN_COLUMNS: usize = 27;
+pub(super) const RUN_COLUMNS: usize = 26;
 
 pub(super) fn run(row: &Row) -> Read<Run> {
     let schedule = get::<Option<i64>>(row, 4)?.map(ScheduleId);
-    let retry_of: Option<&str> = get(row, 26)?;
+    let retry_of: Option<&str> = get(row, 25)?;
+    let timeout: Option<i64> = get(row, 15)?;
     Ok(Run {
         key: RunKey(get(row, 0)?),
         id: run_id(row, schedule, [1, 5, 6])?,
@@ -133,25 +133,24 @@ pub(super) fn run(row: &Row) -> Read<Run> {
         created_at: instant(row, 12)?,
         started_at: maybe_instant(row, 13)?,
         ended_at: maybe_instant(row, 14)?,
-        timeout: SignedDuration::from_millis(get(row, 15)?),
-        position: position(row)?,
-        input: raw(row, 23)?.unwrap_or_else(|| RawValue::NULL.to_owned()),
-        output: raw(row, 24)?,
-        error: maybe_json::<RunError>(row, 25)?,
+        timeout: timeout.map(SignedDuration::from_millis),
+        position: json(row, 16)?,
+        lacks_place: get(row, 17)?,
+        overdue: get(row, 18)?,
+        parent: parent(row)?,
+        input: raw(row, 22)?.unwrap_or_else(|| RawValue::NULL.to_owned()),
+        output: raw(row, 23)?,
+        error: maybe_json::<RunError>(row, 24)?,
         retry_of: retry_of.and_then(|id| id.parse().ok()),
     })
 }
 
-fn position(row: &Row) -> Read<Position> {
-    Ok(Position {
-        step: small(row, 16)?,
-        attempt: small(row, 17)?,
-        token: small(row, 18)?,
-        since: maybe_instant(row, 19)?,
-        owner: get::<Option<i64>>(row, 20)?.map(NodeId),
-        retry_at: maybe_instant(row, 21)?,
-        ending: maybe_json::<BeingEnded>(row, 22)?,
-    })
+fn parent(row: &Row) -> Read<Option<Parent>> {
+    let Some(run) = get::<Option<i64>>(row, 19)?.map(RunKey) else { return Ok(None) };
+    let token: Option<i32> = get(row, 20)?;
+    let depth: i16 = get(row, 21)?;
+    let depth = u8::try_from(depth).map_err(|error| damaged(21, error))?;
+    Ok(Some(Parent { run, token: token.map(i32::cast_unsigned), depth }))
 }
 
 /// The id of a run: of the columns `uuid`, `n` and `retry`, which are these.
@@ -168,6 +167,12 @@ pub(super) fn run_id(
         }
         _ => Err(damaged(uuid, "a run without an id")),
     }
+}
+
+/// What became of work that was late.
+pub(super) fn end(row: &Row, column: usize) -> Read<Option<DeadlineEnd>> {
+    let name: Option<&str> = get(row, column)?;
+    name.map(|name| end_named(name).ok_or_else(|| damaged(column, "unknown end"))).transpose()
 }
 
 /// How many columns a ledger row has.
@@ -215,11 +220,14 @@ pub(super) fn workflow(row: &Row) -> Read<Workflow> {
 pub(super) fn step(row: &Row) -> Read<StepRecord> {
     Ok(StepRecord {
         step: small(row, 0)?,
-        status: coded(row, 1, &StepStatus::ALL)?,
-        attempts: small(row, 2)?,
-        started_at: instant(row, 3)?,
-        ended_at: instant(row, 4)?,
-        output: raw(row, 5)?,
-        error: maybe_json(row, 6)?,
+        item: get(row, 1)?,
+        status: coded(row, 2, &StepStatus::ALL)?,
+        attempts: small(row, 3)?,
+        started_at: instant(row, 4)?,
+        ended_at: instant(row, 5)?,
+        output: raw(row, 6)?,
+        error: maybe_json(row, 7)?,
+        reason: get(row, 8)?,
+        overdue: get(row, 9)?,
     })
 }

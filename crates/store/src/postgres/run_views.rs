@@ -7,20 +7,48 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use deadpool_postgres::Client;
-use engine::RunId;
 use engine::run::{RunStatus, TriggeredBy};
+use engine::{RunId, ScheduleId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::columns::of_run;
+use super::columns::{of_run, of_step};
 use super::reader::ask;
 use super::rows::{self, RUN_COLUMNS, get, narrow};
 use crate::failure::Failure;
 use crate::stored::ms;
-use crate::view::{self, Cursor, Page, RunDetail, RunQuery, RunView, Total};
+use crate::view::{self, Cursor, Page, RunDetail, RunQuery, RunView};
+
+/// What is read beside a run: its workflow's name, and what its parent is called.
+macro_rules! beside {
+    () => {
+        ", w.name, p.key, p.schedule, p.uuid, p.n, p.retry"
+    };
+}
+
+macro_rules! joined {
+    () => {
+        " JOIN workflows w ON w.id = r.workflow
+          LEFT JOIN LATERAL (
+            SELECT key, schedule, uuid, n, retry FROM open_runs WHERE key = r.parent
+            UNION ALL
+            SELECT key, schedule, uuid, n, retry FROM ended_runs WHERE key = r.parent) p ON true "
+    };
+}
+
+/// How many columns that are.
+const BESIDE: usize = 6;
 
 fn read_view(row: &Row) -> Result<RunView, Failure> {
-    Ok(RunView { run: rows::run(row)?, workflow_name: get(row, RUN_COLUMNS)? })
+    let parent = match get::<Option<i64>>(row, RUN_COLUMNS + 1)? {
+        None => None,
+        Some(_) => {
+            let schedule = get::<Option<i64>>(row, RUN_COLUMNS + 2)?.map(ScheduleId);
+            let columns = [RUN_COLUMNS + 3, RUN_COLUMNS + 4, RUN_COLUMNS + 5];
+            Some(rows::run_id(row, schedule, columns)?)
+        }
+    };
+    Ok(RunView { run: rows::run(row)?, workflow_name: get(row, RUN_COLUMNS)?, parent })
 }
 
 /// A part of the runs that is read in order.
@@ -64,6 +92,13 @@ fn branches(query: &RunQuery) -> Vec<Branch> {
     if query.schedule.is_some() {
         return of_schedule(query);
     }
+    if query.parent.is_some() || query.overdue {
+        let of = of_statuses(query);
+        return vec![
+            Branch { is_small: true, ..Branch::new("open_runs", of.clone()) },
+            Branch::new("ended_runs", of),
+        ];
+    }
     let of_status = |status: &RunStatus| Branch::of_status(*status, query);
     match (query.status.is_empty(), query.workflow.is_some()) {
         (false, _) => query.status.iter().map(of_status).collect(),
@@ -76,15 +111,19 @@ fn branches(query: &RunQuery) -> Vec<Branch> {
     }
 }
 
+fn of_statuses(query: &RunQuery) -> String {
+    let codes: Vec<String> =
+        query.status.iter().map(|s| narrow(&RunStatus::ALL, *s).to_string()).collect();
+    match codes.is_empty() {
+        true => String::new(),
+        false => format!("AND status IN ({})", codes.join(", ")),
+    }
+}
+
 /// A schedule's first runs of occurrences are in the order of their numbers, which is that of their keys. Its
 /// retries and those by hand are found by another index.
 fn of_schedule(query: &RunQuery) -> Vec<Branch> {
-    let codes: Vec<String> =
-        query.status.iter().map(|s| narrow(&RunStatus::ALL, *s).to_string()).collect();
-    let of = match codes.is_empty() {
-        true => String::new(),
-        false => format!("AND status IN ({})", codes.join(", ")),
-    };
+    let of = of_statuses(query);
     let occurrences = format!("AND n IS NOT NULL AND retry = 0 {of}");
     let besides = format!("AND (n IS NULL OR retry > 0) {of}");
     vec![
@@ -116,6 +155,12 @@ fn conditions(query: &RunQuery) -> (String, Vec<Box<dyn ToSql + Sync + Send>>) {
     if let Some(since) = query.since {
         also("created_at >=", Box::new(ms(since)));
     }
+    if let Some(parent) = query.parent {
+        also("parent =", Box::new(parent.0));
+    }
+    if query.overdue {
+        sql.push_str(" AND overdue");
+    }
     (sql, params)
 }
 
@@ -129,9 +174,11 @@ pub(super) async fn runs(client: &Client, query: RunQuery) -> Result<Page<RunVie
         concat!(
             "SELECT ",
             of_run!(),
-            ", w.name FROM (SELECT key FROM ({}) k ORDER BY key DESC LIMIT {}) k
-             JOIN runs r ON r.key = k.key JOIN workflows w ON w.id = r.workflow
-             ORDER BY r.key DESC"
+            beside!(),
+            " FROM (SELECT key FROM ({}) k ORDER BY key DESC LIMIT {}) k
+             JOIN runs r ON r.key = k.key",
+            joined!(),
+            "ORDER BY r.key DESC"
         ),
         branches.join(" UNION ALL "),
         limit
@@ -139,15 +186,9 @@ pub(super) async fn runs(client: &Client, query: RunQuery) -> Result<Page<RunVie
     let params: Vec<&(dyn ToSql + Sync)> =
         params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
     let found = ask(client, &sql, &params).await?;
-    let has_more = found.len() > query.limit;
-    let page = &found[..found.len().min(query.limit)];
-    let items = page.iter().map(read_view).collect::<Result<Vec<_>, _>>()?;
-    let next = items.last().filter(|_| has_more).map(|view| Cursor::from(view.run.key));
-    let total = match (&query.after, has_more) {
-        (None, false) => Total::Exact(items.len() as u64),
-        _ => Total::AtLeast(items.len() as u64),
-    };
-    Ok(Page { items, total, next })
+    let items = found.iter().map(read_view).collect::<Result<Vec<_>, _>>()?;
+    let cursor = |view: &RunView| Cursor::from(view.run.key);
+    Ok(view::page(items, query.limit, query.after.is_none(), cursor))
 }
 
 macro_rules! one {
@@ -155,8 +196,10 @@ macro_rules! one {
         concat!(
             "SELECT ",
             of_run!(),
-            ", w.name, v.definition FROM runs r JOIN workflows w ON w.id = r.workflow
-             LEFT JOIN revisions v ON v.workflow = r.workflow AND v.revision = r.version
+            beside!(),
+            ", v.definition FROM runs r",
+            joined!(),
+            "LEFT JOIN revisions v ON v.workflow = r.workflow AND v.revision = r.version
              WHERE ",
             $condition
         )
@@ -164,6 +207,8 @@ macro_rules! one {
 }
 
 const BY_OCCURRENCE: &str = one!("r.schedule = $1 AND r.n = $2 AND r.retry = $3");
+const STEPS: &str =
+    concat!("SELECT ", of_step!(), " FROM steps WHERE run = $1 ORDER BY step, item");
 const BY_UUID: &str = one!("r.uuid = $1");
 
 pub(super) async fn run(client: &Client, id: RunId) -> Result<Option<RunDetail>, Failure> {
@@ -176,14 +221,12 @@ pub(super) async fn run(client: &Client, id: RunId) -> Result<Option<RunDetail>,
         RunId::Other(uuid) => ask(client, BY_UUID, &[&uuid::Uuid::from_u128(*uuid)]).await?,
     };
     let Some(row) = found.first() else { return Ok(None) };
-    if get::<Option<&str>>(row, RUN_COLUMNS + 1)?.is_none() {
+    if get::<Option<&str>>(row, RUN_COLUMNS + BESIDE)?.is_none() {
         return Err(Failure::Damaged(format!("the definition of run {id} is gone")));
     }
-    let definition = Arc::new(rows::json(row, RUN_COLUMNS + 1)?);
+    let definition = Arc::new(rows::json(row, RUN_COLUMNS + BESIDE)?);
     let view = read_view(row)?;
-    let sql = "SELECT step, status, attempts, started_at, ended_at, output, error
-               FROM steps WHERE run = $1 ORDER BY step";
-    let steps = ask(client, sql, &[&view.run.key.0]).await?;
+    let steps = ask(client, STEPS, &[&view.run.key.0]).await?;
     let steps = steps.iter().map(rows::step).collect::<Result<_, _>>()?;
     Ok(Some(RunDetail { view, definition, steps }))
 }

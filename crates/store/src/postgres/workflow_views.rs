@@ -1,9 +1,10 @@
 //! Workflows, nodes and figures, as they are seen.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use deadpool_postgres::Client;
-use engine::run::RunStatus;
+use engine::run::{Active, Position, RunStatus};
 use engine::schedule::Status;
 use engine::{NodeId, WorkflowId};
 use jiff::Timestamp;
@@ -92,18 +93,25 @@ pub(super) async fn workflow(
 }
 
 pub(super) async fn nodes(client: &Client) -> Result<Vec<NodeView>, Failure> {
-    let sql = "SELECT id, name, started_at, seen_at, lease_until, capacity,
-                 (SELECT count(*) FROM open_runs WHERE status = 1 AND owner = nodes.id)
-               FROM nodes ORDER BY id";
+    let sql = "SELECT state FROM open_runs WHERE status = 1 AND owners IS NOT NULL";
+    let mut attempts: HashMap<NodeId, u64> = HashMap::new();
+    for row in &ask(client, sql, &[]).await? {
+        let position: Position = rows::json(row, 0)?;
+        for owner in position.active.iter().filter_map(Active::owner) {
+            *attempts.entry(owner).or_default() += 1;
+        }
+    }
+    let sql = "SELECT id, name, started_at, seen_at, lease_until, capacity FROM nodes ORDER BY id";
     let read = |row: &Row| {
+        let id = NodeId(get(row, 0)?);
         Ok(NodeView {
-            id: NodeId(get(row, 0)?),
+            id,
             name: get(row, 1)?,
             started_at: rows::instant(row, 2)?,
             seen_at: Some(rows::instant(row, 3)?),
             lease_until: Some(rows::instant(row, 4)?),
             capacity: Some(rows::small::<u32>(row, 5)?.into()),
-            attempts: rows::natural(row, 6)?,
+            attempts: attempts.get(&id).copied().unwrap_or(0),
         })
     };
     ask(client, sql, &[]).await?.iter().map(read).collect()

@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
+use engine::WorkflowId;
 use engine::ledger::Outcome;
-use engine::run::{Ending, Run, RunStatus, StepStatus, TriggeredBy};
+use engine::run::Ending;
 use engine::schedule::{Schedule, Status};
-use engine::turn::{OverrideWrite, RunWrite, ScheduleWrite, Workflow, WorkflowStatus, Writes};
-use engine::{RunId, WorkflowId};
+use engine::turn::{OverrideWrite, ScheduleWrite, Workflow, WorkflowStatus, Writes};
 use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, Statement, params};
 
+use super::apply_runs::{self, INSERT_RUN, UPDATE_RUN};
 use super::rows::{code, ms};
 use crate::failure::Failure;
 use crate::stored::{block, json, milliseconds};
@@ -33,9 +34,10 @@ pub(super) fn apply(
     }
     counts.write(connection)?;
     for write in &writes.runs {
-        run(&mut pen, write)?;
+        apply_runs::run(&mut pen, write)?;
     }
-    steps(connection, writes)?;
+    apply_runs::steps(connection, writes)?;
+    apply_runs::waiting(connection, writes)?;
     ledger(connection, writes)?;
     for write in &writes.workflows {
         workflow(connection, write)?;
@@ -52,11 +54,11 @@ pub(super) fn apply(
 }
 
 /// The statements of a fire, looked up once for all that is written.
-struct Pen<'c> {
+pub(super) struct Pen<'c> {
     connection: &'c Connection,
     update_progress: CachedStatement<'c>,
-    insert_run: CachedStatement<'c>,
-    update_run: CachedStatement<'c>,
+    pub(super) insert_run: CachedStatement<'c>,
+    pub(super) update_run: CachedStatement<'c>,
     insert_wakeup: CachedStatement<'c>,
     delete_wakeup: CachedStatement<'c>,
 }
@@ -77,7 +79,7 @@ impl<'c> Pen<'c> {
     }
 
     /// Moves a wakeup.
-    fn wake(
+    pub(super) fn wake(
         &mut self,
         kind: i64,
         id: i64,
@@ -236,109 +238,6 @@ fn write_progress(statement: &mut Statement<'_>, schedule: &Schedule) -> Result<
         progress.recomputed_at.map(ms),
         schedule.id.0,
     ])?;
-    Ok(())
-}
-
-fn run(pen: &mut Pen<'_>, write: &RunWrite) -> Result<(), Failure> {
-    match write {
-        RunWrite::Insert(new) => {
-            insert_run(&mut pen.insert_run, new)?;
-            pen.wake(WAKE_RUN, new.key.0, None, new.wake_at())
-        }
-        RunWrite::Update { after, old_wake, .. } => {
-            update_run(&mut pen.update_run, after)?;
-            pen.wake(WAKE_RUN, after.key.0, *old_wake, after.wake_at())
-        }
-    }
-}
-
-const INSERT_RUN: &str = "INSERT INTO runs
-    (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal, effective,
-     created_at, timeout, input, retry_of, status, started_at, ended_at, step, attempt, token, since,
-     owner, retry_at, ending, output, error)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-     ?21, ?22, ?23, ?24, ?25, ?26, ?27)";
-
-fn insert_run(statement: &mut Statement<'_>, run: &Run) -> Result<(), Failure> {
-    let (uuid, n, retry) = match &run.id {
-        RunId::Occurrence { n, retry, .. } => (None, Some(*n), *retry),
-        RunId::Other(uuid) => (Some(uuid.to_be_bytes()), None, 0),
-    };
-    let position = &run.position;
-    statement.execute(params![
-        run.key.0,
-        uuid,
-        run.workflow.0,
-        run.version,
-        run.schedule.map(|id| id.0),
-        n,
-        retry,
-        code(&TriggeredBy::ALL, run.triggered_by),
-        run.by,
-        run.nominal.map(ms),
-        run.effective.map(ms),
-        ms(run.created_at),
-        milliseconds(run.timeout),
-        run.input.get(),
-        run.retry_of.as_ref().map(ToString::to_string),
-        code(&RunStatus::ALL, run.status),
-        run.started_at.map(ms),
-        run.ended_at.map(ms),
-        position.step,
-        position.attempt,
-        position.token,
-        position.since.map(ms),
-        position.owner.map(|node| node.0),
-        position.retry_at.map(ms),
-        position.ending.as_ref().map(json).transpose()?,
-        run.output.as_ref().map(|output| output.get()),
-        run.error.as_ref().map(json).transpose()?,
-    ])?;
-    Ok(())
-}
-
-const UPDATE_RUN: &str = "UPDATE runs SET status = ?2, started_at = ?3, ended_at = ?4, step = ?5,
-    attempt = ?6, token = ?7, since = ?8, owner = ?9, retry_at = ?10, ending = ?11, output = ?12,
-    error = ?13
-    WHERE key = ?1";
-
-fn update_run(statement: &mut Statement<'_>, run: &Run) -> Result<(), Failure> {
-    let position = &run.position;
-    statement.execute(params![
-        run.key.0,
-        code(&RunStatus::ALL, run.status),
-        run.started_at.map(ms),
-        run.ended_at.map(ms),
-        position.step,
-        position.attempt,
-        position.token,
-        position.since.map(ms),
-        position.owner.map(|node| node.0),
-        position.retry_at.map(ms),
-        position.ending.as_ref().map(json).transpose()?,
-        run.output.as_ref().map(|output| output.get()),
-        run.error.as_ref().map(json).transpose()?,
-    ])?;
-    Ok(())
-}
-
-fn steps(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
-    let sql = "INSERT OR REPLACE INTO steps
-               (run, step, status, attempts, started_at, ended_at, output, error)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-    let mut statement = connection.prepare_cached(sql)?;
-    for (run, step) in &writes.steps {
-        statement.execute(params![
-            run.0,
-            step.step,
-            code(&StepStatus::ALL, step.status),
-            step.attempts,
-            ms(step.started_at),
-            ms(step.ended_at),
-            step.output.as_ref().map(|output| output.get()),
-            step.error.as_ref().map(json).transpose()?,
-        ])?;
-    }
     Ok(())
 }
 

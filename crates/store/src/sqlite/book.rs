@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use engine::definition::Definition;
-use engine::run::Run;
+use engine::run::{Part, Run, StepRecord};
 use engine::schedule::{Override, Schedule};
 use engine::turn::{Book, Workflow};
 use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row, params};
 
+use super::apply_runs::owner;
 use super::recent::Recent;
 use super::rows;
 use crate::failure::Failure;
@@ -32,6 +33,7 @@ pub(super) struct Memory {
     schedule_by_id: String,
     run_by_key: String,
     workflow_by_id: String,
+    step_by_part: String,
 }
 
 impl Default for Memory {
@@ -45,6 +47,10 @@ impl Default for Memory {
             ),
             run_by_key: format!("SELECT {} FROM runs r WHERE r.key = ?1", rows::RUN),
             workflow_by_id: format!("SELECT {} FROM workflows w WHERE w.id = ?1", rows::WORKFLOW),
+            step_by_part: format!(
+                "SELECT {} FROM steps WHERE run = ?1 AND step = ?2 AND item = ?3",
+                rows::STEP
+            ),
         }
     }
 }
@@ -226,7 +232,7 @@ impl Book for SqlBook<'_> {
 
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {
         let sql = "SELECT key FROM runs INDEXED BY runs_ready
-                   WHERE status = 2 AND retry_at IS NULL ORDER BY key LIMIT ?1";
+                   WHERE lacks_place = 1 ORDER BY key LIMIT ?1";
         Ok(self.keys(sql, params![limit])?.into_iter().map(RunKey).collect())
     }
 
@@ -238,10 +244,44 @@ impl Book for SqlBook<'_> {
     }
 
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Failure> {
+        // Whoever performs something keeps its run running.
         let sql = "SELECT key FROM runs INDEXED BY runs_open
-                   WHERE status < 4 AND status = 1 AND owner = ?1 LIMIT ?2";
+                   WHERE status < 4 AND status = 1 AND instr(owners, ?1) LIMIT ?2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        Ok(self.keys(sql, [node.0, limit])?.into_iter().map(RunKey).collect())
+        Ok(self.keys(sql, params![owner(node), limit])?.into_iter().map(RunKey).collect())
+    }
+
+    fn step_record(
+        &mut self,
+        run: RunKey,
+        step: u32,
+        item: i32,
+    ) -> Result<Option<StepRecord>, Failure> {
+        self.one(&self.memory.step_by_part, params![run.0, step, item], rows::step)
+    }
+
+    fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Failure> {
+        step_records(self.connection, run)
+    }
+
+    fn queued(&mut self, queues: &[String], limit: usize) -> Result<Vec<(RunKey, Part)>, Failure> {
+        let sql = "SELECT run, step, item FROM queue INDEXED BY queue_by_name
+                   WHERE queue = ?1 ORDER BY run, step, item LIMIT ?2";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let read = |row: &Row<'_>| {
+            Ok((RunKey(row.get(0)?), Part { step: row.get(1)?, item: row.get(2)? }))
+        };
+        let mut found = Vec::new();
+        for queue in queues {
+            for part in statement.query_map(params![queue, limit], read)? {
+                found.push(part?);
+            }
+        }
+        found.sort_unstable();
+        // A queue that is named twice has its parts once.
+        found.dedup();
+        found.truncate(limit);
+        Ok(found)
     }
 
     fn new_run_key(&mut self) -> RunKey {
@@ -258,6 +298,15 @@ impl Book for SqlBook<'_> {
         self.ids.workflow += 1;
         WorkflowId(self.ids.workflow)
     }
+}
+
+pub(super) fn step_records(
+    connection: &Connection,
+    run: RunKey,
+) -> Result<Vec<StepRecord>, Failure> {
+    let sql = format!("SELECT {} FROM steps WHERE run = ?1 ORDER BY step, item", rows::STEP);
+    let mut statement = connection.prepare_cached(&sql)?;
+    Ok(statement.query_map([run.0], rows::step)?.collect::<Result<_, _>>()?)
 }
 
 pub(super) fn run_key(connection: &Connection, id: &RunId) -> Result<Option<RunKey>, Failure> {

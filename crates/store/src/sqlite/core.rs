@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::apply::{WAKE_NODE, WAKE_RUN, WAKE_SCHEDULE, apply};
+use super::apply_runs::owner;
 use super::book::{Ids, Memory, SqlBook};
 use super::rows::{self, ms};
 use crate::failure::Failure;
@@ -253,8 +254,8 @@ impl Core {
     pub(super) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {
         // What it still owned is found by the next life, as after a crash.
         let owned = "SELECT 1 FROM runs INDEXED BY runs_open
-                     WHERE status < 4 AND status = 1 AND owner = ?1 LIMIT 1";
-        let owns = self.connection.prepare_cached(owned)?.exists([node.0])?;
+                     WHERE status < 4 AND status = 1 AND instr(owners, ?1) LIMIT 1";
+        let owns = self.connection.prepare_cached(owned)?.exists([owner(node)])?;
         if !owns {
             self.connection.execute("DELETE FROM nodes WHERE id = ?1", [node.0])?;
         }

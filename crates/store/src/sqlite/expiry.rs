@@ -63,8 +63,15 @@ impl Core {
             expired.extend(found.collect::<Result<Vec<i64>, _>>()?);
         }
         for key in &expired {
-            self.connection.prepare_cached("DELETE FROM steps WHERE run = ?1")?.execute([key])?;
-            self.connection.prepare_cached("DELETE FROM runs WHERE key = ?1")?.execute([key])?;
+            for sql in [
+                "DELETE FROM steps WHERE run = ?1",
+                "DELETE FROM alerts WHERE run = ?1",
+                "DELETE FROM approvals WHERE run = ?1",
+                "DELETE FROM queue WHERE run = ?1",
+                "DELETE FROM runs WHERE key = ?1",
+            ] {
+                self.connection.prepare_cached(sql)?.execute([key])?;
+            }
         }
         if let Some(greatest) = expired.iter().max() {
             remember_greatest(&self.connection, "greatest_run", *greatest)?;

@@ -1,6 +1,7 @@
 //! The embedded store: one SQLite file, one writer that commits in groups, readers beside it.
 
 mod apply;
+mod apply_runs;
 mod book;
 mod check;
 mod checkpoint;
@@ -13,6 +14,7 @@ mod run_views;
 mod schedule_views;
 mod search;
 mod upkeep;
+mod waiting_views;
 mod workflow_views;
 mod writer;
 
@@ -39,8 +41,9 @@ use crate::request::{
     CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
 };
 use crate::view::{
-    CalendarView, Finding, LedgerQuery, LedgerRow, NodeView, Page, RunDetail, RunQuery, RunView,
-    ScheduleQuery, ScheduleView, Stats, WorkflowQuery, WorkflowView,
+    AlertView, ApprovalQuery, ApprovalView, CalendarView, Finding, LedgerQuery, LedgerRow,
+    NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats,
+    WorkflowQuery, WorkflowView,
 };
 use crate::{Answered, Store};
 
@@ -291,6 +294,18 @@ impl Store for Sqlite {
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
         self.read(move |connection| run_views::run(connection, &id))
+    }
+
+    fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>> {
+        self.read(move |connection| waiting_views::alerts(connection, &run))
+    }
+
+    fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>> {
+        self.read(move |connection| waiting_views::approvals(connection, &query))
+    }
+
+    fn queues(&self) -> Answered<'_, Vec<QueueView>> {
+        self.read(|connection| waiting_views::queues(connection))
     }
 
     fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {

@@ -4,7 +4,7 @@
 //! Only the one writer changes schedules and runs, and it takes them out of here to do so. What is here
 //! is what is stored.
 
-use engine::run::{Run, RunStatus};
+use engine::run::{self, Doing, Run, RunStatus};
 use engine::schedule::{Active, Schedule};
 use engine::turn::{ById, RunWrite, ScheduleWrite, Writes};
 use engine::{RunKey, ScheduleId};
@@ -66,8 +66,17 @@ fn is_running(schedule: &Schedule) -> bool {
         && payload <= LARGEST
 }
 
+/// Everything of it is performed, and all its times are stored as exactly as they are.
 fn is_plain(run: &Run) -> bool {
-    let whole = run.timeout.subsec_nanos() % 1_000_000 == 0;
+    let is_performed = |active: &run::Active| matches!(active.doing, Doing::Performed { .. });
+    let position = &run.position;
+    let whole = run.timeout.is_none_or(|timeout| timeout.subsec_nanos() % 1_000_000 == 0);
     let size = run.input.get().len() + run.output.as_ref().map_or(0, |output| output.get().len());
-    run.status == RunStatus::Running && whole && run.error.is_none() && size <= LARGEST
+    run.status == RunStatus::Running
+        && whole
+        && run.error.is_none()
+        && size <= LARGEST
+        && position.active.iter().all(is_performed)
+        && position.watches.is_empty()
+        && position.ending.is_none()
 }

@@ -1,19 +1,18 @@
 //! Between rows and what the engine knows.
 
+use engine::definition::DeadlineEnd;
 use engine::ledger::{Entry, Outcome};
-use engine::run::{
-    BeingEnded, Ending, Position, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy,
-};
+use engine::run::{Ending, Parent, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy};
 use engine::schedule::{Due, Progress, Schedule, Status};
 use engine::turn::{Workflow, WorkflowStatus};
-use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use engine::{RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Row;
 use rusqlite::types::Type;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::stored::Live;
+use crate::stored::{Live, end_named};
 pub(super) use crate::stored::{code, ms};
 
 type Read<T> = Result<T, rusqlite::Error>;
@@ -100,17 +99,18 @@ fn progress(row: &Row<'_>) -> Read<Progress> {
 
 pub(super) const RUN: &str = "r.key, r.uuid, r.workflow, r.version, r.schedule, r.n, r.retry, \
      r.triggered_by, r.by, r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, \
-     r.timeout, r.step, r.attempt, r.token, r.since, r.owner, r.retry_at, r.ending, r.input, \
+     r.timeout, r.state, r.lacks_place, r.overdue, r.parent, r.parent_token, r.depth, r.input, \
      r.output, r.error, r.retry_of";
 /// How many columns that is.
-pub(super) const RUN_COLUMNS: usize = 27;
+pub(super) const RUN_COLUMNS: usize = 26;
 
 pub(super) fn run(row: &Row<'_>) -> Read<Run> {
     let schedule = row.get::<_, Option<i64>>(4)?.map(ScheduleId);
-    let retry_of: Option<String> = row.get(26)?;
+    let retry_of: Option<String> = row.get(25)?;
+    let timeout: Option<i64> = row.get(15)?;
     Ok(Run {
         key: RunKey(row.get(0)?),
-        id: run_id(row, schedule)?,
+        id: run_id(row, schedule, [1, 5, 6])?,
         workflow: WorkflowId(row.get(2)?),
         version: row.get(3)?,
         schedule,
@@ -122,37 +122,43 @@ pub(super) fn run(row: &Row<'_>) -> Read<Run> {
         created_at: instant(row, 12)?,
         started_at: maybe_instant(row, 13)?,
         ended_at: maybe_instant(row, 14)?,
-        timeout: SignedDuration::from_millis(row.get(15)?),
-        position: position(row)?,
-        input: raw(row, 23)?.unwrap_or_else(|| RawValue::NULL.to_owned()),
-        output: raw(row, 24)?,
-        error: maybe_json::<RunError>(row, 25)?,
+        timeout: timeout.map(SignedDuration::from_millis),
+        position: json(row, 16)?,
+        lacks_place: row.get(17)?,
+        overdue: row.get(18)?,
+        parent: parent(row)?,
+        input: raw(row, 22)?.unwrap_or_else(|| RawValue::NULL.to_owned()),
+        output: raw(row, 23)?,
+        error: maybe_json::<RunError>(row, 24)?,
         retry_of: retry_of.and_then(|id| id.parse().ok()),
     })
 }
 
-fn position(row: &Row<'_>) -> Read<Position> {
-    Ok(Position {
-        step: row.get(16)?,
-        attempt: row.get(17)?,
-        token: row.get(18)?,
-        since: maybe_instant(row, 19)?,
-        owner: row.get::<_, Option<i64>>(20)?.map(NodeId),
-        retry_at: maybe_instant(row, 21)?,
-        ending: maybe_json::<BeingEnded>(row, 22)?,
-    })
+fn parent(row: &Row<'_>) -> Read<Option<Parent>> {
+    let Some(run) = row.get::<_, Option<i64>>(19)?.map(RunKey) else { return Ok(None) };
+    Ok(Some(Parent { run, token: row.get(20)?, depth: row.get(21)? }))
 }
 
-/// Of the columns `uuid`, `n` and `retry`, which begin at 1, 5 and 6.
-fn run_id(row: &Row<'_>, schedule: Option<ScheduleId>) -> Read<RunId> {
-    let uuid: Option<[u8; 16]> = row.get(1)?;
-    match (uuid, schedule, row.get::<_, Option<u64>>(5)?) {
+/// The id of a run: of the columns `uuid`, `n` and `retry`, which are these.
+pub(super) fn run_id(
+    row: &Row<'_>,
+    schedule: Option<ScheduleId>,
+    [uuid, n, retry]: [usize; 3],
+) -> Read<RunId> {
+    match (row.get::<_, Option<[u8; 16]>>(uuid)?, schedule, row.get::<_, Option<u64>>(n)?) {
         (Some(uuid), _, _) => Ok(RunId::Other(u128::from_be_bytes(uuid))),
         (None, Some(schedule), Some(n)) => {
-            Ok(RunId::Occurrence { schedule, n, retry: row.get(6)? })
+            Ok(RunId::Occurrence { schedule, n, retry: row.get(retry)? })
         }
-        _ => Err(damaged(1, Type::Null, "a run without an id")),
+        _ => Err(damaged(uuid, Type::Null, "a run without an id")),
     }
+}
+
+/// What became of work that was late.
+pub(super) fn end(row: &Row<'_>, column: usize) -> Read<Option<DeadlineEnd>> {
+    let name: Option<String> = row.get(column)?;
+    let unknown = || damaged(column, Type::Text, "unknown end");
+    name.map(|name| end_named(&name).ok_or_else(unknown)).transpose()
 }
 
 pub(super) const LEDGER: &str = "l.schedule, l.n, l.count, l.nominal, l.last_nominal, l.effective, \
@@ -193,14 +199,20 @@ pub(super) fn workflow(row: &Row<'_>) -> Read<Workflow> {
     })
 }
 
+pub(super) const STEP: &str = "step, item, status, attempts, started_at, ended_at, output, error, \
+     reason, overdue";
+
 pub(super) fn step(row: &Row<'_>) -> Read<StepRecord> {
     Ok(StepRecord {
         step: row.get(0)?,
-        status: coded(row, 1, &StepStatus::ALL)?,
-        attempts: row.get(2)?,
-        started_at: instant(row, 3)?,
-        ended_at: instant(row, 4)?,
-        output: raw(row, 5)?,
-        error: maybe_json(row, 6)?,
+        item: row.get(1)?,
+        status: coded(row, 2, &StepStatus::ALL)?,
+        attempts: row.get(3)?,
+        started_at: instant(row, 4)?,
+        ended_at: instant(row, 5)?,
+        output: raw(row, 6)?,
+        error: maybe_json(row, 7)?,
+        reason: row.get(8)?,
+        overdue: row.get(9)?,
     })
 }

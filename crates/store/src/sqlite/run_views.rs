@@ -2,18 +2,30 @@
 
 use std::sync::Arc;
 
-use engine::RunId;
 use engine::run::{RunStatus, TriggeredBy};
+use engine::{RunId, ScheduleId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
 
 use super::book;
 use super::rows::{self, code, ms};
 use crate::failure::Failure;
-use crate::view::{self, Cursor, Page, RunDetail, RunQuery, RunView, Total};
+use crate::view::{self, Cursor, Page, RunDetail, RunQuery, RunView};
+
+/// What is read beside a run: its workflow's name, and what its parent is called.
+const BESIDE: &str = "w.name, p.key, p.schedule, p.uuid, p.n, p.retry";
+const JOINED: &str = "JOIN workflows w ON w.id = r.workflow LEFT JOIN runs p ON p.key = r.parent";
 
 fn read_view(row: &Row<'_>) -> rusqlite::Result<RunView> {
-    Ok(RunView { run: rows::run(row)?, workflow_name: row.get(rows::RUN_COLUMNS)? })
+    let beside = rows::RUN_COLUMNS;
+    let parent = match row.get::<_, Option<i64>>(beside + 1)? {
+        None => None,
+        Some(_) => {
+            let schedule = row.get::<_, Option<i64>>(beside + 2)?.map(ScheduleId);
+            Some(rows::run_id(row, schedule, [beside + 3, beside + 4, beside + 5])?)
+        }
+    };
+    Ok(RunView { run: rows::run(row)?, workflow_name: row.get(beside)?, parent })
 }
 
 /// The conditions of a query, with their parameters.
@@ -37,6 +49,12 @@ fn conditions(query: &RunQuery) -> (String, Vec<Value>) {
     }
     if let Some(since) = query.since {
         also("r.created_at >= ?", ms(since).into());
+    }
+    if let Some(parent) = query.parent {
+        also("r.parent = ?", parent.0.into());
+    }
+    if query.overdue {
+        sql.push_str(" AND r.overdue = 1");
     }
     if !query.status.is_empty() {
         let codes: Vec<String> =
@@ -62,6 +80,8 @@ fn source(query: &RunQuery) -> &'static str {
         && query.status[0] != RunStatus::Succeeded;
     match (query.schedule, query.workflow) {
         (Some(_), _) => "runs r",
+        _ if query.parent.is_some() => "runs r INDEXED BY runs_by_parent",
+        _ if query.overdue => "runs r INDEXED BY runs_overdue",
         _ if open => "runs r INDEXED BY runs_open",
         _ if one_bad && query.workflow.is_none() => "runs r INDEXED BY runs_not_well",
         (None, Some(_)) => "runs r INDEXED BY runs_by_workflow",
@@ -70,18 +90,12 @@ fn source(query: &RunQuery) -> &'static str {
 }
 
 pub(super) fn runs(connection: &Connection, query: &RunQuery) -> Result<Page<RunView>, Failure> {
-    let mut items = match query.schedule {
+    let items = match query.schedule {
         Some(_) => of_schedule(connection, query)?,
         None => read(connection, query, "", source(query))?,
     };
-    let has_more = items.len() > query.limit;
-    items.truncate(query.limit);
-    let next = items.last().filter(|_| has_more).map(|view| Cursor::from(view.run.key));
-    let total = match (&query.after, has_more) {
-        (None, false) => Total::Exact(items.len() as u64),
-        _ => Total::AtLeast(items.len() as u64),
-    };
-    Ok(Page { items, total, next })
+    let cursor = |view: &RunView| Cursor::from(view.run.key);
+    Ok(view::page(items, query.limit, query.after.is_none(), cursor))
 }
 
 /// A schedule's first runs of occurrences, and its retries and those by hand, are found by different
@@ -105,7 +119,7 @@ fn read(
     // First runs of occurrences are in the order of their numbers, which is that of their keys.
     let order = if source.ends_with("runs_by_occurrence") { "r.n DESC" } else { "r.key DESC" };
     let sql = format!(
-        "SELECT {}, w.name FROM {source} JOIN workflows w ON w.id = r.workflow
+        "SELECT {}, {BESIDE} FROM {source} {JOINED}
          {conditions} {also} ORDER BY {order} LIMIT {}",
         rows::RUN,
         query.limit + 1
@@ -116,19 +130,13 @@ fn read(
 
 pub(super) fn run(connection: &Connection, id: &RunId) -> Result<Option<RunDetail>, Failure> {
     let Some(key) = book::run_key(connection, id)? else { return Ok(None) };
-    let sql = format!(
-        "SELECT {}, w.name FROM runs r JOIN workflows w ON w.id = r.workflow WHERE r.key = ?1",
-        rows::RUN
-    );
+    let sql = format!("SELECT {}, {BESIDE} FROM runs r {JOINED} WHERE r.key = ?1", rows::RUN);
     let found = connection.prepare_cached(&sql)?.query_row([key.0], read_view).optional()?;
     let Some(view) = found else { return Ok(None) };
     let Some(definition) = book::definition(connection, view.run.workflow, view.run.version)?
     else {
         return Err(Failure::Damaged(format!("the definition of run {id} is gone")));
     };
-    let sql = "SELECT step, status, attempts, started_at, ended_at, output, error
-               FROM steps WHERE run = ?1 ORDER BY step";
-    let mut statement = connection.prepare_cached(sql)?;
-    let steps = statement.query_map([key.0], rows::step)?.collect::<Result<_, _>>()?;
+    let steps = book::step_records(connection, key)?;
     Ok(Some(RunDetail { view, definition: Arc::new(definition), steps }))
 }

@@ -114,8 +114,9 @@ pub(super) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats, Fa
 /// The one that is alive: it has joined last, and holds the lock of the file.
 pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeView>, Failure> {
     let sql = "SELECT id, name, started_at,
-                 (SELECT count(*) FROM runs INDEXED BY runs_open
-                  WHERE status < 4 AND status = 1 AND owner = nodes.id)
+                 (SELECT count(*) FROM runs INDEXED BY runs_open, json_each(state, '$.a') active
+                  WHERE status < 4 AND status = 1 AND owners IS NOT NULL
+                    AND active.value ->> '$.d.p.o' = nodes.id)
                FROM nodes ORDER BY id DESC LIMIT 1";
     let read = |row: &rusqlite::Row<'_>| {
         Ok(NodeView {

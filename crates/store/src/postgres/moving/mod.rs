@@ -287,7 +287,7 @@ async fn finish(source: &Connection, transaction: &Transaction<'_>) -> Result<()
            SELECT status, id / {BLOCK}, 0, count(*) FROM schedules GROUP BY 1, 2;
          INSERT INTO nodes (id, name, started_at, seen_at, lease_until, capacity, attempts)
            OVERRIDING SYSTEM VALUE
-           SELECT DISTINCT owner, 'moved', 0, 0, 0, 0, 0 FROM open_runs WHERE owner IS NOT NULL;
+           SELECT DISTINCT unnest(owners), 'moved', 0, 0, 0, 0, 0 FROM open_runs;
          SELECT setval('schedule_ids', {}), setval('workflow_ids', {}), setval('run_blocks', {}),
            setval(pg_get_serial_sequence('nodes', 'id'), {});
          UPDATE meta SET value = '1' WHERE key = 'rules'",

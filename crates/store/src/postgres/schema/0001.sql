@@ -140,14 +140,16 @@ CREATE TABLE open_runs (
   created_at bigint NOT NULL,
   started_at bigint,
   ended_at bigint,
-  timeout bigint NOT NULL,
-  step integer NOT NULL,
-  attempt integer NOT NULL,
-  token integer NOT NULL,
-  since bigint,
-  owner bigint,
-  retry_at bigint,
-  ending text,
+  timeout bigint,
+  -- Where it is in its steps, JSON.
+  state text NOT NULL,
+  -- The nodes that perform something of it.
+  owners bigint[],
+  lacks_place boolean NOT NULL,
+  overdue boolean NOT NULL,
+  parent bigint,
+  parent_token integer,
+  depth smallint,
   input text NOT NULL,
   output text,
   error text,
@@ -161,6 +163,10 @@ CREATE UNIQUE INDEX open_runs_by_uuid ON open_runs (uuid) WHERE uuid IS NOT NULL
 -- believes that any index will do to find a row by its key, and one that has to be read from end to end does not.
 CREATE INDEX open_runs_by_status ON open_runs (status, workflow, (key + 0));
 CREATE INDEX open_runs_by_wakeup ON open_runs (wake_at) WHERE wake_at IS NOT NULL;
+-- What has begun and could go on if there were a place.
+CREATE INDEX open_runs_ready ON open_runs ((key + 0)) WHERE lacks_place;
+CREATE INDEX open_runs_overdue ON open_runs ((key + 0)) WHERE overdue;
+CREATE INDEX open_runs_by_parent ON open_runs (parent) WHERE parent IS NOT NULL;
 
 CREATE TABLE ended_runs (LIKE open_runs INCLUDING DEFAULTS);
 ALTER TABLE ended_runs ADD PRIMARY KEY (key);
@@ -172,19 +178,62 @@ CREATE INDEX ended_runs_besides ON ended_runs (schedule, key)
 CREATE INDEX ended_runs_by_workflow ON ended_runs (workflow, key);
 -- What has ended, but not well: statuses 5 to 7.
 CREATE INDEX ended_runs_not_well ON ended_runs (status, key) WHERE status > 4;
+CREATE INDEX ended_runs_overdue ON ended_runs (key) WHERE overdue;
+CREATE INDEX ended_runs_by_parent ON ended_runs (parent, key) WHERE parent IS NOT NULL;
 
 CREATE VIEW runs AS SELECT * FROM open_runs UNION ALL SELECT * FROM ended_runs;
 
+-- item: 0 the step itself, -1 what undoes it, else one of its items.
 CREATE TABLE steps (
   run bigint NOT NULL,
   step integer NOT NULL,
+  item integer NOT NULL,
   status smallint NOT NULL,
   attempts integer NOT NULL,
   started_at bigint NOT NULL,
   ended_at bigint NOT NULL,
   output text,
   error text,
+  reason text,
+  overdue boolean NOT NULL,
+  PRIMARY KEY (run, step, item)
+);
+
+-- What waits for a worker: each part of a run in one queue at most. As with `open_runs`, a run's key as such is in
+-- the primary key's index alone.
+CREATE TABLE queue (
+  run bigint NOT NULL,
+  step integer NOT NULL,
+  item integer NOT NULL,
+  queue text COLLATE "C" NOT NULL,
+  PRIMARY KEY (run, step, item)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
+CREATE INDEX queue_by_name ON queue (queue, (run + 0), (step + 0), (item + 0));
+
+-- What people are asked. assignees: a JSON list.
+CREATE TABLE approvals (
+  run bigint NOT NULL,
+  step integer NOT NULL,
+  title text NOT NULL,
+  description text,
+  assignees text NOT NULL,
+  asked_at bigint NOT NULL,
   PRIMARY KEY (run, step)
+);
+
+-- What deadlines have brought about. step: -1 for the run's own deadline; at: when it was planned; started: a JSON
+-- list of runs' keys.
+CREATE TABLE alerts (
+  run bigint NOT NULL,
+  step integer NOT NULL,
+  action integer NOT NULL,
+  at bigint NOT NULL,
+  due bigint NOT NULL,
+  happened_at bigint NOT NULL,
+  ended text,
+  started text NOT NULL,
+  refused text,
+  PRIMARY KEY (run, step, action, at)
 );
 
 CREATE TABLE idempotency (

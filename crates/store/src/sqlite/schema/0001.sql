@@ -135,14 +135,16 @@ CREATE TABLE runs (
   created_at INTEGER NOT NULL,
   started_at INTEGER,
   ended_at INTEGER,
-  timeout INTEGER NOT NULL,
-  step INTEGER NOT NULL,
-  attempt INTEGER NOT NULL,
-  token INTEGER NOT NULL,
-  since INTEGER,
-  owner INTEGER,
-  retry_at INTEGER,
-  ending TEXT,
+  timeout INTEGER,
+  -- Where it is in its steps, JSON.
+  state TEXT NOT NULL,
+  -- The nodes that perform something of it, as in `,3,7,`.
+  owners TEXT,
+  lacks_place INTEGER NOT NULL,
+  overdue INTEGER NOT NULL,
+  parent INTEGER,
+  parent_token INTEGER,
+  depth INTEGER,
   input TEXT NOT NULL,
   output TEXT,
   error TEXT,
@@ -158,17 +160,62 @@ CREATE INDEX runs_by_workflow ON runs (workflow);
 CREATE INDEX runs_open ON runs (status, workflow) WHERE status < 4;
 -- What has ended, but not well: statuses 5 to 7.
 CREATE INDEX runs_not_well ON runs (status) WHERE status > 4;
+-- What has begun and could go on if there were a place. SQLite uses it only where a query says the same, as with
+-- those that follow.
+CREATE INDEX runs_ready ON runs (key) WHERE lacks_place = 1;
+CREATE INDEX runs_overdue ON runs (key) WHERE overdue = 1;
+CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
 
+-- item: 0 the step itself, -1 what undoes it, else one of its items.
 CREATE TABLE steps (
   run INTEGER NOT NULL,
   step INTEGER NOT NULL,
+  item INTEGER NOT NULL,
   status INTEGER NOT NULL,
   attempts INTEGER NOT NULL,
   started_at INTEGER NOT NULL,
   ended_at INTEGER NOT NULL,
   output TEXT,
   error TEXT,
+  reason TEXT,
+  overdue INTEGER NOT NULL,
+  PRIMARY KEY (run, step, item)
+) WITHOUT ROWID;
+
+-- What waits for a worker: each part of a run in one queue at most.
+CREATE TABLE queue (
+  run INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  item INTEGER NOT NULL,
+  queue TEXT NOT NULL,
+  PRIMARY KEY (run, step, item)
+) WITHOUT ROWID;
+CREATE INDEX queue_by_name ON queue (queue, run, step, item);
+
+-- What people are asked. assignees: a JSON list.
+CREATE TABLE approvals (
+  run INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  title TEXT NOT NULL,
+  description TEXT,
+  assignees TEXT NOT NULL,
+  asked_at INTEGER NOT NULL,
   PRIMARY KEY (run, step)
+) WITHOUT ROWID;
+
+-- What deadlines have brought about. step: -1 for the run's own deadline; at: when it was planned; started: a JSON
+-- list of runs' keys.
+CREATE TABLE alerts (
+  run INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  action INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  due INTEGER NOT NULL,
+  happened_at INTEGER NOT NULL,
+  ended TEXT,
+  started TEXT NOT NULL,
+  refused TEXT,
+  PRIMARY KEY (run, step, action, at)
 ) WITHOUT ROWID;
 
 CREATE TABLE idempotency (
@@ -194,3 +241,9 @@ CREATE TABLE meta (
   key TEXT PRIMARY KEY,
   value TEXT NOT NULL
 ) WITHOUT ROWID;
+
+-- Schedules whose next time may be of a calendar that has changed since: written with the calendar, gone with
+-- the new next time.
+CREATE TABLE outdated (
+  schedule INTEGER PRIMARY KEY
+);

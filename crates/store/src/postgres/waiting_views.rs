@@ -1,0 +1,138 @@
+//! What waits for people and for workers, and what deadlines have brought about, as it is seen.
+
+use std::collections::HashMap;
+
+use deadpool_postgres::Client;
+use engine::definition::Definition;
+use engine::run::Position;
+use engine::{RunId, RunKey, ScheduleId};
+use tokio_postgres::Row;
+
+use super::reader::{ask, many};
+use super::rows::{self, get, small};
+use crate::failure::Failure;
+use crate::view::{self, AlertView, ApprovalQuery, ApprovalView, Cursor, Page, QueueView};
+
+const APPROVALS: &str = "SELECT a.run, a.step, r.schedule, r.uuid, r.n, r.retry, r.workflow,
+       r.version, r.state, w.name, a.title, a.description, a.assignees, a.asked_at
+     FROM approvals a JOIN open_runs r ON r.key = a.run JOIN workflows w ON w.id = r.workflow
+     WHERE (a.run, a.step) > ($1, $2) ORDER BY a.run, a.step LIMIT $3";
+
+pub(super) async fn approvals(
+    client: &Client,
+    query: ApprovalQuery,
+) -> Result<Page<ApprovalView>, Failure> {
+    let (run, step) = view::part(query.after.as_ref());
+    let step = i32::try_from(step).unwrap_or(i32::MAX);
+    let limit = many(query.limit.saturating_add(1));
+    let found = ask(client, APPROVALS, &[&run, &step, &limit]).await?;
+    let mut definitions = HashMap::new();
+    let mut items = Vec::with_capacity(found.len());
+    for row in &found {
+        let of: (i64, i32) = (get(row, 6)?, get(row, 7)?);
+        if !definitions.contains_key(&of) {
+            definitions.insert(of, definition(client, of).await?);
+        }
+        items.push(((RunKey(get(row, 0)?), small(row, 1)?), asked(row, definitions.get(&of))?));
+    }
+    let cursor = |((run, step), _): &((RunKey, u32), ApprovalView)| Cursor::Step(*run, *step);
+    let page = view::page(items, query.limit, query.after.is_none(), cursor);
+    let items = page.items.into_iter().map(|(_, view)| view).collect();
+    Ok(Page { items, total: page.total, next: page.next })
+}
+
+fn asked(row: &Row, definition: Option<&Definition>) -> Result<ApprovalView, Failure> {
+    let schedule = get::<Option<i64>>(row, 2)?.map(ScheduleId);
+    let step = small(row, 1)?;
+    let position: Position = rows::json(row, 8)?;
+    Ok(ApprovalView {
+        run: rows::run_id(row, schedule, [3, 4, 5])?,
+        workflow_name: get(row, 9)?,
+        step: definition.map(|known| view::step_id(known, step)).unwrap_or_default(),
+        title: get(row, 10)?,
+        description: get(row, 11)?,
+        assignees: rows::json(row, 12)?,
+        asked_at: rows::instant(row, 13)?,
+        deadline: view::deadline(&position, step),
+    })
+}
+
+async fn definition(client: &Client, of: (i64, i32)) -> Result<Definition, Failure> {
+    let sql = "SELECT definition FROM revisions WHERE workflow = $1 AND revision = $2";
+    let found = ask(client, sql, &[&of.0, &of.1]).await?;
+    match found.first() {
+        Some(row) => rows::json(row, 0),
+        None => Err(Failure::Damaged(format!("revision {} of workflow {} is gone", of.1, of.0))),
+    }
+}
+
+macro_rules! of_run {
+    ($condition:literal) => {
+        concat!("SELECT key, workflow, version FROM runs r WHERE ", $condition)
+    };
+}
+
+const BY_OCCURRENCE: &str = of_run!("r.schedule = $1 AND r.n = $2 AND r.retry = $3");
+const BY_UUID: &str = of_run!("r.uuid = $1");
+const ALERTS: &str =
+    "SELECT step, action, due, at, happened_at, ended, started, refused FROM alerts
+     WHERE run = $1 ORDER BY happened_at, at, step, action";
+
+pub(super) async fn alerts(client: &Client, id: RunId) -> Result<Vec<AlertView>, Failure> {
+    let run = match &id {
+        RunId::Occurrence { schedule, n, retry } => {
+            let (n, retry) = (i64::try_from(*n), i32::try_from(*retry));
+            let (Ok(n), Ok(retry)) = (n, retry) else { return Ok(Vec::new()) };
+            ask(client, BY_OCCURRENCE, &[&schedule.0, &n, &retry]).await?
+        }
+        RunId::Other(uuid) => ask(client, BY_UUID, &[&uuid::Uuid::from_u128(*uuid)]).await?,
+    };
+    let Some(run) = run.first() else { return Ok(Vec::new()) };
+    let found = ask(client, ALERTS, &[&get::<i64>(run, 0)?]).await?;
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let definition = definition(client, (get(run, 1)?, get(run, 2)?)).await?;
+    let mut started = Vec::new();
+    for row in &found {
+        started.extend(rows::json::<Vec<i64>>(row, 6)?);
+    }
+    let ids = run_ids(client, started).await?;
+    found.iter().map(|row| alert(row, &definition, &ids)).collect()
+}
+
+fn alert(
+    row: &Row,
+    definition: &Definition,
+    ids: &HashMap<i64, RunId>,
+) -> Result<AlertView, Failure> {
+    let step: i32 = get(row, 0)?;
+    let started: Vec<i64> = rows::json(row, 6)?;
+    Ok(AlertView {
+        step: u32::try_from(step).ok().map(|step| view::step_id(definition, step)),
+        action: small(row, 1)?,
+        due: rows::instant(row, 2)?,
+        at: rows::instant(row, 3)?,
+        happened_at: rows::instant(row, 4)?,
+        ended: rows::end(row, 5)?,
+        started: started.iter().filter_map(|key| ids.get(key).cloned()).collect(),
+        refused: get(row, 7)?,
+    })
+}
+
+/// What runs are called, of those that are still there.
+async fn run_ids(client: &Client, keys: Vec<i64>) -> Result<HashMap<i64, RunId>, Failure> {
+    let sql = "SELECT key, schedule, uuid, n, retry FROM runs WHERE key = ANY($1)";
+    let found = ask(client, sql, &[&keys]).await?;
+    let read = |row: &Row| {
+        let schedule = get::<Option<i64>>(row, 1)?.map(ScheduleId);
+        Ok((get(row, 0)?, rows::run_id(row, schedule, [2, 3, 4])?))
+    };
+    found.iter().map(read).collect()
+}
+
+pub(super) async fn queues(client: &Client) -> Result<Vec<QueueView>, Failure> {
+    let sql = "SELECT queue, count(*) FROM queue GROUP BY queue ORDER BY queue";
+    let read = |row: &Row| Ok(QueueView { name: get(row, 0)?, waiting: rows::natural(row, 1)? });
+    ask(client, sql, &[]).await?.iter().map(read).collect()
+}
