@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use engine::RunKey;
 use engine::definition::{Action, Definition};
+use engine::expression::ExpressionError;
 use engine::run::AttemptEnd;
 use engine::turn::Perform;
 use runners::{Ended, Runners, Work, code};
@@ -13,6 +14,8 @@ use serde_json::value::RawValue;
 use store::Report;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
+
+use crate::secrets::Secrets;
 
 /// Who does the work: runners, or a simulation.
 pub trait Dispatch: Send + Sync + 'static {
@@ -28,6 +31,7 @@ pub trait Dispatch: Send + Sync + 'static {
 /// The runners of this node.
 pub struct RunnerDispatch {
     runners: Runners,
+    secrets: Arc<Secrets>,
     commands: Commands,
     reports: UnboundedSender<Report>,
     going_on: Mutex<HashMap<(RunKey, u32), Attempt>>,
@@ -60,7 +64,14 @@ struct Attempt {
 impl RunnerDispatch {
     /// Reports go to `reports`.
     pub fn new(runners: Runners, reports: UnboundedSender<Report>) -> RunnerDispatch {
-        RunnerDispatch { runners, commands: Commands::Any, reports, going_on: Mutex::default() }
+        let (secrets, going_on) = (Arc::default(), Mutex::default());
+        RunnerDispatch { runners, secrets, commands: Commands::Any, reports, going_on }
+    }
+
+    /// Templates may name these, and no output shows them.
+    #[must_use]
+    pub fn with_secrets(self, secrets: Arc<Secrets>) -> RunnerDispatch {
+        RunnerDispatch { secrets, ..self }
     }
 
     /// Only these run commands.
@@ -87,15 +98,20 @@ impl Dispatch for SharedDispatch {
         if !self.0.commands.admit(&perform) {
             return Some(Report { run, token, end: not_admitted() });
         }
-        let work = work(&perform);
         let cancel = CancellationToken::new();
         let (dispatch, cancelled) = (self.0.clone(), cancel.clone());
         let mut attempts = self.0.attempts();
         let task = tokio::spawn(async move {
-            let ended = dispatch.runners.perform(work, cancelled).await;
+            let end = match filled(&perform, &dispatch.secrets) {
+                Ok(action) => {
+                    let ended = dispatch.runners.perform(work(&perform, action), cancelled).await;
+                    attempt_end(ended, &dispatch.secrets)
+                }
+                Err(error) => not_filled(&error),
+            };
             dispatch.attempts().remove(&(run, token));
             // Nobody listens any more: the node is stopping, and the attempt will be taken over.
-            let _ = dispatch.reports.send(Report { run, token, end: attempt_end(ended) });
+            let _ = dispatch.reports.send(Report { run, token, end });
         });
         attempts.insert((run, token), Attempt { cancel, task: task.abort_handle() });
         None
@@ -114,17 +130,42 @@ impl Dispatch for SharedDispatch {
     }
 }
 
-fn work(perform: &Perform) -> Work {
-    let step = &perform.definition.steps[perform.step as usize];
+/// What is to be done, with its templates filled in.
+pub(crate) fn filled(perform: &Perform, secrets: &Secrets) -> Result<Action, ExpressionError> {
+    let action = perform.action();
+    match &perform.scope {
+        None => Ok(action.clone()),
+        Some(Err(error)) => Err(error.clone()),
+        Some(Ok(scope)) => {
+            let mut scope = scope.clone();
+            for name in secrets.names() {
+                scope.secret(name, secrets.get(name).unwrap_or_default());
+            }
+            action.filled(&scope)
+        }
+    }
+}
+
+fn not_filled(error: &ExpressionError) -> AttemptEnd {
+    AttemptEnd::Failed {
+        code: "expression".to_owned(),
+        message: error.to_string(),
+        retryable: false,
+        output: None,
+    }
+}
+
+fn work(perform: &Perform, action: Action) -> Work {
+    let earlier = perform.earlier.as_ref();
     Work {
-        action: step.action.clone(),
+        action,
         run_id: perform.run_id.to_string(),
-        step_id: step.id.clone(),
+        step_id: perform.step().id.clone(),
         idempotency_key: perform.idempotency_key(),
         input: perform.input.clone(),
-        earlier: None,
-        timeout: step
-            .timeout
+        earlier: earlier.and_then(|earlier| serde_json::from_str(earlier.get()).ok()),
+        timeout: perform
+            .timeout()
             .map_or(Duration::MAX, |limit| Duration::try_from(limit).unwrap_or(Duration::MAX)),
     }
 }
@@ -140,22 +181,25 @@ fn not_admitted() -> AttemptEnd {
     }
 }
 
-fn attempt_end(ended: Ended) -> AttemptEnd {
+/// How it ended, without the secrets that it may have shown.
+fn attempt_end(ended: Ended, secrets: &Secrets) -> AttemptEnd {
+    let raw = |value: serde_json::Value| raw(&secrets.mask_json(value));
+    let plain = |message: String| secrets.mask(&message).into_owned();
     match ended {
-        Ended::Succeeded { output } => AttemptEnd::Succeeded { output: raw(&output) },
+        Ended::Succeeded { output } => AttemptEnd::Succeeded { output: raw(output) },
         Ended::Failed { code, message, retryable, output } => AttemptEnd::Failed {
             code: code.to_owned(),
-            message,
+            message: plain(message),
             retryable,
-            output: output.as_ref().map(raw),
+            output: output.map(raw),
         },
         Ended::TimedOut { message } => AttemptEnd::Failed {
             code: "timeout".to_owned(),
-            message,
+            message: plain(message),
             retryable: true,
             output: None,
         },
-        Ended::Cancelled { message } => AttemptEnd::Cancelled { message },
+        Ended::Cancelled { message } => AttemptEnd::Cancelled { message: plain(message) },
     }
 }
 

@@ -129,7 +129,8 @@ impl Driver {
     pub fn has_more(&self) -> bool {
         let now = self.clock.now();
         // After a turn that failed nothing is known: neither what is due nor what is to be performed.
-        self.in_doubt || !self.reports.is_empty() || self.next_wakeup().is_some_and(|at| at <= now)
+        let is_due = self.next_wakeup().is_some_and(|at| at <= now);
+        self.in_doubt || self.places.more || !self.reports.is_empty() || is_due
     }
 
     /// How many attempts are going on.

@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use super::command::{Answer, Asked, Refused};
 use super::{Book, Effect, Perform, Turn};
 use crate::ids::{RunId, RunKey};
-use crate::run::{self, AttemptEnd, Input, Part};
+use crate::definition::Action;
+use crate::run::{self, AttemptEnd, Facts as _, Input, Part};
 
 impl<B: Book> Turn<'_, B> {
     /// The attempt is this node's to perform.
@@ -32,8 +33,15 @@ impl<B: Book> Turn<'_, B> {
         let mut facts =
             super::facts::RunFacts { book: self.book, run: key, records: &slot.records };
         let scope = run::scope_of_part(&slot.run, &definition, part, &mut facts)?;
+        let attempt = slot.run.position.part(part.step, part.item);
+        let attempt = attempt.map_or(0, |active| active.attempt);
+        // Only who was told by an attempt matters to the next one.
+        let tells = matches!(run::action_of(&definition, part), Some(Action::Notification(_)));
+        let earlier = match tells && attempt > 1 {
+            true => facts.record(part.step, part.item)?.and_then(|record| record.output),
+            false => None,
+        };
         let run = &slot.run;
-        let attempt = run.position.part(part.step, part.item).map_or(0, |active| active.attempt);
         let is_first = token == 1 && matches!(run.id, RunId::Occurrence { retry: 0, .. });
         Ok(Some(Perform {
             run: key,
@@ -43,6 +51,7 @@ impl<B: Book> Turn<'_, B> {
             attempt,
             token,
             input: run.input.get().into(),
+            earlier,
             scope: scope.map(|scope| scope.map(Box::new)),
             due: run.effective.filter(|_| is_first),
         }))

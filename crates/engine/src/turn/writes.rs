@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::value::RawValue;
 
 use super::book::Workflow;
 use crate::definition::{Action, DeadlineEnd, Definition, Step};
@@ -180,6 +181,8 @@ pub struct Perform {
     pub input: Arc<str>,
     /// What templates are filled in with, if there are any.
     pub scope: Option<Result<Box<Scope>, ExpressionError>>,
+    /// What the attempt before this one gave, if it failed and gave something.
+    pub earlier: Option<Box<RawValue>>,
     /// When the occurrence was due, if the run is born from one and this is its first attempt.
     pub due: Option<Timestamp>,
 }

@@ -71,6 +71,7 @@ pub(super) fn join(settled: Turned, claimed: Turned) -> Turned {
             free: settled.places.free + claimed.places.free,
             served: claimed.places.served,
             look: settled.places.look || claimed.places.look,
+            more: settled.places.more || claimed.places.more,
         },
     }
 }

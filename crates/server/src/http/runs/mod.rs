@@ -1,6 +1,7 @@
 //! Routes of runs.
 
 mod object;
+mod steps;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -97,8 +98,7 @@ async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered 
     };
     let page = app.store().runs(query).await?;
     let versions = object::versions(&app, &page.items).await?;
-    let now = app.now();
-    let items = page.items.into_iter().map(|view| RunObject::new(view, &versions, now)).collect();
+    let items = page.items.into_iter().map(|view| RunObject::new(view, &versions)).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
 
@@ -112,9 +112,11 @@ async fn get(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -
 
 /// The run of this id.
 pub(super) async fn shown(app: &App, id: &str) -> Result<RunWithSteps, Problem> {
-    let detail = app.store().run(run_id(id)?).await?;
+    let key = run_id(id)?;
+    let detail = app.store().run(key.clone()).await?;
     let detail = detail.ok_or_else(|| Problem::not_found("run", id))?;
-    Ok(RunWithSteps::new(detail, app.now()))
+    let alerts = app.store().alerts(key).await?;
+    Ok(RunWithSteps::new(detail, alerts))
 }
 
 fn run_id(text: &str) -> Result<RunId, Problem> {

@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use engine::run::{Run, RunError, RunStatus, StepStatus};
+use engine::definition::DeadlineEnd;
+use engine::run::RunError;
 use engine::{RunId, WorkflowId};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use store::{RunDetail, RunView, StepView};
+use store::{AlertView, RunDetail, RunView};
 use utoipa::ToSchema;
 
+use super::steps::{self, StepObject};
 use crate::http::App;
 use crate::http::problem::Problem;
 use crate::http::workflows::{AuthorVersion, author_version};
@@ -33,9 +35,9 @@ pub(in crate::http) struct RunObject {
     n: Option<u64>,
     /// 0, or which retry of the occurrence.
     retry: u32,
-    /// `schedule`, `manual` or `retry`.
+    /// `schedule`, `manual`, `retry`, `sub_process`, `deadline`, `webhook` or `event`.
     triggered_by: &'static str,
-    /// Who started it, if it was started by hand.
+    /// Who started it, if no schedule did.
     by: Option<String>,
     #[schema(value_type = Option<String>)]
     nominal_at: Option<Timestamp>,
@@ -49,7 +51,7 @@ pub(in crate::http) struct RunObject {
     started_at: Option<Timestamp>,
     #[schema(value_type = Option<String>)]
     ended_at: Option<Timestamp>,
-    /// Whether it goes on although its time is up.
+    /// Whether it was not done in the time it was promised.
     overdue: bool,
     #[schema(value_type = Object)]
     input: Box<RawValue>,
@@ -59,6 +61,8 @@ pub(in crate::http) struct RunObject {
     error: Option<RunError>,
     /// The run that this one tries again.
     retry_of: Option<String>,
+    /// The run that has started this one.
+    parent: Option<String>,
 }
 
 /// A run with its steps.
@@ -66,31 +70,35 @@ pub(in crate::http) struct RunObject {
 pub(in crate::http) struct RunWithSteps {
     #[serde(flatten)]
     run: RunObject,
+    /// When it is to be done, while its deadline counts.
+    #[schema(value_type = Option<String>)]
+    deadline: Option<Timestamp>,
     steps: Vec<StepObject>,
+    /// What deadlines have brought about.
+    alerts: Vec<AlertObject>,
 }
 
-/// A step of a run.
+/// What a deadline has brought about.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct StepObject {
-    id: String,
-    /// What it is called, for people.
-    name: Option<String>,
-    /// `http`, `exec` or `noop`.
-    #[serde(rename = "type")]
-    kind: &'static str,
-    /// `pending`, `running`, `waiting`, `suspended`, `completed`, `failed`, `skipped`, `cancelled`.
-    status: &'static str,
-    /// Why it stands there, in words.
-    reason: Option<String>,
-    attempts: u32,
+pub(in crate::http) struct AlertObject {
+    /// The step whose deadline it is; the run's own, if nothing.
+    step: Option<String>,
+    /// When it was to happen.
+    #[schema(value_type = String)]
+    at: Timestamp,
+    /// When it happened.
+    #[schema(value_type = String)]
+    happened_at: Timestamp,
+    /// When the deadline is.
+    #[schema(value_type = String)]
+    deadline: Timestamp,
+    /// `fail`, `cancel`, `complete` or `skip`.
     #[schema(value_type = Option<String>)]
-    started_at: Option<Timestamp>,
-    #[schema(value_type = Option<String>)]
-    ended_at: Option<Timestamp>,
-    #[schema(value_type = Option<Object>)]
-    output: Option<Box<RawValue>>,
-    #[schema(value_type = Option<Object>)]
-    error: Option<RunError>,
+    ended: Option<DeadlineEnd>,
+    /// The runs that were started: to tell people, and as the deadline says.
+    started: Vec<String>,
+    /// Why nothing could be started.
+    refused: Option<String>,
 }
 
 /// The versions that authors gave, by workflow and revision.
@@ -111,13 +119,13 @@ pub(super) async fn versions(app: &App, views: &[RunView]) -> Result<Versions, P
 }
 
 impl RunObject {
-    pub(super) fn new(view: RunView, versions: &Versions, now: Timestamp) -> RunObject {
+    pub(super) fn new(view: RunView, versions: &Versions) -> RunObject {
         let version = versions.get(&(view.run.workflow, view.run.version)).cloned();
-        RunObject::with_version(view, version.unwrap_or_default(), now)
+        RunObject::with_version(view, version.unwrap_or_default())
     }
 
-    fn with_version(view: RunView, version: AuthorVersion, now: Timestamp) -> RunObject {
-        let RunView { run, workflow_name } = view;
+    fn with_version(view: RunView, version: AuthorVersion) -> RunObject {
+        let RunView { run, workflow_name, parent } = view;
         let (n, retry) = match run.id {
             RunId::Occurrence { n, retry, .. } => (Some(n), retry),
             RunId::Other(_) => (None, 0),
@@ -132,7 +140,7 @@ impl RunObject {
             n,
             retry,
             triggered_by: run.triggered_by.name(),
-            overdue: is_overdue(&run, now),
+            overdue: run.overdue,
             by: run.by,
             nominal_at: run.nominal,
             effective_at: run.effective,
@@ -144,112 +152,36 @@ impl RunObject {
             output: run.output,
             error: run.error,
             retry_of: run.retry_of.map(|id| id.to_string()),
+            parent: parent.map(|id| id.to_string()),
         }
     }
-}
-
-fn is_overdue(run: &Run, now: Timestamp) -> bool {
-    let limit = run.started_at.and_then(|at| at.checked_add(run.timeout).ok());
-    !run.status.has_ended() && limit.is_some_and(|limit| limit < now)
 }
 
 impl RunWithSteps {
-    pub(super) fn new(detail: RunDetail, now: Timestamp) -> RunWithSteps {
+    pub(super) fn new(detail: RunDetail, alerts: Vec<AlertView>) -> RunWithSteps {
         let RunDetail { view, definition, steps } = detail;
-        let mut records: HashMap<u32, StepView> =
-            steps.into_iter().map(|record| (record.step, record)).collect();
-        let steps = definition.steps.iter().zip(0..);
-        let steps = steps.map(|(step, place)| {
-            let standing = Standing::new(&view.run, place, records.remove(&place));
-            standing.shown(step, &view.run)
-        });
-        let steps = steps.collect();
+        let steps = steps::shown(&view.run, &definition, steps);
         let version = author_version(definition.version);
-        RunWithSteps { run: RunObject::with_version(view, version, now), steps }
-    }
-}
-
-/// Where a step of a run stands.
-enum Standing {
-    /// The run is at it.
-    Current(Option<StepView>),
-    /// It has ended.
-    Ended(StepView),
-    /// The run that this one tries again has done it.
-    DoneBefore,
-    /// It has not been reached.
-    Ahead,
-}
-
-impl Standing {
-    fn new(run: &Run, place: u32, record: Option<StepView>) -> Standing {
-        let is_current = place == run.position.step && !run.status.has_ended();
-        match record {
-            record if is_current && run.status != RunStatus::Pending => Standing::Current(record),
-            Some(record) => Standing::Ended(record),
-            None if place < run.position.step => Standing::DoneBefore,
-            None => Standing::Ahead,
+        let watch = view.run.position.watches.iter().find(|watch| watch.step.is_none());
+        RunWithSteps {
+            deadline: watch.map(|watch| watch.due),
+            alerts: alerts.into_iter().map(AlertObject::from).collect(),
+            run: RunObject::with_version(view, version),
+            steps,
         }
     }
-
-    fn shown(self, step: &engine::definition::Step, run: &Run) -> StepObject {
-        let mut object = StepObject {
-            id: step.id.clone(),
-            name: step.name.clone(),
-            kind: step.action.name(),
-            status: "pending",
-            reason: None,
-            attempts: 0,
-            started_at: None,
-            ended_at: None,
-            output: None,
-            error: None,
-        };
-        match self {
-            Standing::Ahead => {}
-            Standing::DoneBefore => {
-                object.status = StepStatus::Skipped.name();
-                let before = run.retry_of.as_ref();
-                object.reason =
-                    before.map(|run| format!("done by run {run}, which is tried again"));
-            }
-            Standing::Ended(record) => object.fill(record),
-            Standing::Current(record) => {
-                if let Some(record) = record {
-                    object.fill(record);
-                }
-                object.go_on(run);
-            }
-        }
-        object
-    }
 }
 
-impl StepObject {
-    fn fill(&mut self, record: StepView) {
-        self.status = record.status.name();
-        self.attempts = record.attempts;
-        (self.started_at, self.ended_at) = (Some(record.started_at), Some(record.ended_at));
-        self.output = record.output;
-        self.reason = record.error.as_ref().map(|error| error.message.clone());
-        self.error = record.error;
-    }
-
-    /// An attempt is going on, or is waited for.
-    fn go_on(&mut self, run: &Run) {
-        let position = &run.position;
-        self.status = run.status.name();
-        self.attempts = position.attempt;
-        self.started_at = position.since;
-        self.reason = match (run.status, position.retry_at, &position.ending) {
-            (RunStatus::Waiting, Some(at), _) => Some(format!("it is tried again at {at}")),
-            (RunStatus::Waiting, None, _) => Some("it waits for a free place".to_owned()),
-            (RunStatus::Suspended, ..) => run.error.as_ref().map(|error| error.message.clone()),
-            (_, _, Some(ending)) => Some(format!("told to end: {}", ending.message)),
-            _ => None,
-        };
-        if run.status == RunStatus::Running {
-            (self.ended_at, self.output, self.error) = (None, None, None);
+impl From<AlertView> for AlertObject {
+    fn from(alert: AlertView) -> AlertObject {
+        AlertObject {
+            step: alert.step,
+            at: alert.at,
+            happened_at: alert.happened_at,
+            deadline: alert.due,
+            ended: alert.ended,
+            started: alert.started.iter().map(ToString::to_string).collect(),
+            refused: alert.refused,
         }
     }
 }

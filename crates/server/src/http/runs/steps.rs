@@ -1,0 +1,212 @@
+//! The steps of a run as they are shown: what became of them, and what is going on.
+
+use engine::definition::{Definition, Step};
+use engine::run::{
+    Active, Doing, Part, Run, RunError, StepState, StepStatus, UNDOING, WHOLE, Watch,
+};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use store::StepView;
+use utoipa::ToSchema;
+
+/// A step of a run.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct StepObject {
+    id: String,
+    /// What it is called, for people.
+    name: Option<String>,
+    /// `http`, `exec`, `timer`, …
+    #[serde(rename = "type")]
+    kind: &'static str,
+    depends_on: Vec<String>,
+    #[serde(flatten)]
+    part: PartObject,
+    /// When it is to be done, while its deadline counts.
+    #[schema(value_type = Option<String>)]
+    deadline: Option<Timestamp>,
+    /// What became of what undoes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compensation: Option<PartObject>,
+    /// Its items, if it goes over a list.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    items: Vec<PartObject>,
+}
+
+/// A step itself, one of its items, or what undoes it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct PartObject {
+    /// The number of an item, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<u32>,
+    /// `pending`, `ready`, `running`, `waiting`, `completed`, `failed`, `skipped`, `cancelled`.
+    status: &'static str,
+    /// Why it stands there, in words.
+    reason: Option<String>,
+    attempts: u32,
+    #[schema(value_type = Option<String>)]
+    started_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>)]
+    ended_at: Option<Timestamp>,
+    /// Whether it was not done in the time it was promised.
+    overdue: bool,
+    #[schema(value_type = Option<Object>)]
+    output: Option<Box<RawValue>>,
+    #[schema(value_type = Option<Object>)]
+    error: Option<RunError>,
+}
+
+/// All steps of a run, in the order of its definition.
+pub(super) fn shown(run: &Run, definition: &Definition, records: Vec<StepView>) -> Vec<StepObject> {
+    let mut records = records.into_iter().peekable();
+    let steps = definition.steps.iter().zip(0_u32..);
+    steps
+        .map(|(step, place)| {
+            let mut own = Vec::new();
+            while let Some(record) = records.next_if(|record| record.step <= place) {
+                own.push(record);
+            }
+            one(run, step, place, own)
+        })
+        .collect()
+}
+
+fn one(run: &Run, step: &Step, place: u32, records: Vec<StepView>) -> StepObject {
+    let (mut whole, mut undoing, mut items) = (None, None, Vec::new());
+    for record in records {
+        match record.item {
+            WHOLE => whole = Some(record),
+            UNDOING => undoing = Some(record),
+            _ => items.push(record),
+        }
+    }
+    let watch = run.position.watches.iter().find(|watch| watch.step == Some(place));
+    let active = |item: i32| run.position.part(place, item);
+    let compensation = match (active(UNDOING), undoing) {
+        (None, None) => None,
+        (active, record) => Some(PartObject::new(run, active, record, watch)),
+    };
+    let mut shown: Vec<PartObject> = Vec::new();
+    for record in items {
+        let active = active(record.item);
+        shown.push(PartObject::new(run, active, Some(record.clone()), None).item(record.item));
+    }
+    let is_new = |active: &&Active| {
+        let index = u32::try_from(active.item - 1).ok();
+        active.step == place && active.item > WHOLE && !shown.iter().any(|p| p.index == index)
+    };
+    let new: Vec<&Active> = run.position.active.iter().filter(is_new).collect();
+    for active in new {
+        shown.push(PartObject::new(run, Some(active), None, None).item(active.item));
+    }
+    shown.sort_unstable_by_key(|part| part.index);
+    let mut part = PartObject::new(run, active(WHOLE), whole, watch);
+    if active(WHOLE).is_none() {
+        part.settle(run.position.states.of(place));
+    }
+    StepObject {
+        id: step.id.clone(),
+        name: step.name.clone(),
+        kind: step.action.name(),
+        depends_on: step.depends_on.clone(),
+        part,
+        deadline: watch.map(|watch| watch.due),
+        compensation,
+        items: shown,
+    }
+}
+
+impl PartObject {
+    fn new(
+        run: &Run,
+        active: Option<&Active>,
+        record: Option<StepView>,
+        watch: Option<&Watch>,
+    ) -> PartObject {
+        let mut part = PartObject {
+            index: None,
+            status: StepStatus::Pending.name(),
+            reason: None,
+            attempts: 0,
+            started_at: None,
+            ended_at: None,
+            overdue: watch.is_some_and(|watch| watch.overdue),
+            output: None,
+            error: None,
+        };
+        if let Some(record) = record {
+            part.status = record.status.name();
+            part.attempts = record.attempts;
+            (part.started_at, part.ended_at) = (Some(record.started_at), Some(record.ended_at));
+            part.output = record.output;
+            part.overdue |= record.overdue;
+            let message = record.error.as_ref().map(|error| error.message.clone());
+            part.reason = record.reason.or(message);
+            part.error = record.error;
+        }
+        if let Some(active) = active {
+            part.go_on(run, active);
+        }
+        part
+    }
+
+    fn item(mut self, item: i32) -> PartObject {
+        self.index = u32::try_from(item - 1).ok();
+        self
+    }
+
+    /// Where it stands if nothing is going on: a run that has gone back may have an older record.
+    fn settle(&mut self, state: StepState) {
+        self.status = state.status().name();
+        if matches!(state, StepState::Pending) {
+            (self.started_at, self.ended_at) = (None, None);
+            (self.output, self.error, self.reason) = (None, None, None);
+        }
+    }
+
+    /// Something is going on, or is waited for.
+    fn go_on(&mut self, run: &Run, active: &Active) {
+        self.status = active.doing.status().name();
+        self.attempts = active.attempt;
+        self.reason = Some(why(run, active)).filter(|why| !why.is_empty());
+        if let Some(since) = active.doing.since() {
+            self.started_at = Some(since);
+            (self.ended_at, self.output, self.error) = (None, None, None);
+        }
+    }
+}
+
+fn why(run: &Run, active: &Active) -> String {
+    if let Some(ending) = run.position.ending.as_ref().filter(|ending| ending.until.is_some()) {
+        let why = ending.error.as_ref().map_or("the run ends", |error| error.message.as_str());
+        return format!("told to end: {why}");
+    }
+    match &active.doing {
+        Doing::Ready if run.lacks_place => "it waits for a free place".to_owned(),
+        Doing::Ready => "it waits for other steps of the run to end".to_owned(),
+        Doing::Performed { owner, .. } => format!("node {owner} performs it"),
+        Doing::Queued { queue } => format!("it waits for a worker of queue {queue}"),
+        Doing::Claimed { worker, lease_until, .. } => {
+            format!("worker {worker} performs it, and is heard of until {lease_until} at the latest")
+        }
+        Doing::Retrying { at } => format!("it is tried again at {at}"),
+        Doing::Timer { until, .. } => format!("it waits until {until}"),
+        Doing::Asked { assignees, .. } if assignees.is_empty() => {
+            "it waits for somebody to decide".to_owned()
+        }
+        Doing::Asked { assignees, .. } => {
+            format!("it waits for {} to decide", assignees.join(" or "))
+        }
+        Doing::Child { .. } => "it waits for the run it has started".to_owned(),
+        Doing::Items { count, ended, .. } => format!("{ended} of {count} items are done"),
+        Doing::Unknown { .. } => {
+            let error = run.error.as_ref().map(|error| error.message.clone());
+            error.unwrap_or_else(|| "what became of its attempt is not known".to_owned())
+        }
+    }
+}
+
+/// The part with this place and item, in the words of the API.
+pub(in crate::http) fn part_name(definition: &Definition, part: Part) -> Option<String> {
+    definition.steps.get(part.step as usize).map(|step| step.id.clone())
+}
