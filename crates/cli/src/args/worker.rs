@@ -7,11 +7,11 @@ use super::node::LogForm;
 /// `punctual worker`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each attempt starts the command once. It reads the attempt's input, JSON, from standard input. What it writes
-to standard output is the attempt's output: JSON, or else a text. Exit code 0 completes the attempt; any other
-fails it, and what it wrote last to standard error says why. PUNCTUAL_RUN, PUNCTUAL_STEP, PUNCTUAL_ATTEMPT and
-PUNCTUAL_IDEMPOTENCY_KEY say what it works on. A run that is cancelled ends the command and all it started:
-SIGTERM first, SIGKILL ten seconds later.
+Each attempt starts the command once. It reads the attempt's input, JSON, from standard input. What
+it writes to standard output is the attempt's output: JSON, or else a text. Exit code 0 completes
+the attempt; any other fails it, and what it wrote last to standard error says why. PUNCTUAL_RUN,
+PUNCTUAL_STEP, PUNCTUAL_ATTEMPT and PUNCTUAL_IDEMPOTENCY_KEY say what it works on. A run that is
+cancelled ends the command and all it started: SIGTERM first, SIGKILL ten seconds later.
 Ctrl-C finishes what is going on; again ends it at once, and its attempts are retried.
 Examples:
   punctual worker --queue invoices -- ./make-invoice

@@ -130,10 +130,17 @@ impl Node {
             Ok((200..300, text)) => Ok(text),
             Ok((409, _)) => Err(Unanswered::Lost),
             Ok((status @ (408 | 429 | 500..), text)) => {
-                Err(Unanswered::Later(self.line.refused(status, &text).to_string()))
+                Err(Unanswered::Later(in_one_line(&self.line.refused(status, &text))))
             }
             Ok((status, text)) => Err(Unanswered::Refused(self.line.refused(status, &text))),
-            Err(error) => Err(Unanswered::Later(self.line.unreachable(&error).to_string())),
+            Err(error) => Err(Unanswered::Later(in_one_line(&self.line.unreachable(&error)))),
         }
     }
+}
+
+/// For the log, which has a line for each thing that happens.
+fn in_one_line(failure: &Failure) -> String {
+    let text = failure.to_string();
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    lines.join("; ")
 }
