@@ -279,6 +279,8 @@ impl Driver {
                     self.reports.extend(self.dispatch.perform(*perform));
                 }
                 Effect::Cancel { run, token } => self.dispatch.cancel(run, token),
+                // A worker has it, who was told with the answer to its claim.
+                Effect::Claimed(_) => {}
             }
         }
     }

@@ -137,7 +137,7 @@ impl Metrics {
             match notice {
                 Notice::Occurrence { outcome, count, .. } => self.occurrence(*outcome, *count),
                 Notice::Run { status, .. } => self.run(*status),
-                Notice::Schedule { .. } | Notice::Workflow { .. } => {}
+                Notice::Schedule { .. } | Notice::Workflow { .. } | Notice::Deadline { .. } => {}
             }
         }
     }

@@ -74,7 +74,7 @@ impl Feed {
                 }
             }
             Notice::Run { id, status, .. } => self.tell_run(id, *status, out).await,
-            Notice::Schedule { .. } | Notice::Workflow { .. } => Ok(()),
+            Notice::Schedule { .. } | Notice::Workflow { .. } | Notice::Deadline { .. } => Ok(()),
         }
     }
 

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::command::{Answer, Asked, Refused};
 use super::{Book, Effect, Perform, Turn};
-use crate::ids::{RunId, RunKey};
 use crate::definition::Action;
+use crate::ids::{RunId, RunKey};
 use crate::run::{self, AttemptEnd, Facts as _, Input, Part};
 
 impl<B: Book> Turn<'_, B> {

@@ -106,6 +106,9 @@ fn event(notice: &Notice) -> Event {
             let status = status.map_or("deleted", |status| status.name());
             ("schedule", json!({ "id": id.to_string(), "status": status }))
         }
+        Notice::Deadline { run, due } => {
+            ("deadline", json!({ "run_id": run.to_string(), "deadline": due.to_string() }))
+        }
         Notice::Workflow { id } => ("workflow", json!({ "id": id.to_string() })),
     };
     Event::default().event(name).data(data.to_string())

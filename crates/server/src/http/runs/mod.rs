@@ -10,7 +10,7 @@ use engine::turn::{Answer, Command, NewRun};
 use engine::{RunId, ScheduleId, WorkflowId};
 use jiff::Timestamp;
 use serde::Deserialize;
-use store::{Commanded, RunQuery};
+use store::{Commanded, RunDetail, RunQuery};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -43,6 +43,8 @@ struct Wanted {
     status: Vec<RunStatus>,
     triggered_by: Option<TriggeredBy>,
     since: Option<Timestamp>,
+    overdue: bool,
+    parent: Option<String>,
     paging: Paging,
 }
 
@@ -54,6 +56,8 @@ impl Parameters for Wanted {
         "status",
         "triggered_by",
         "since",
+        "overdue",
+        "parent",
         "limit",
         "cursor",
     ];
@@ -66,6 +70,8 @@ impl Parameters for Wanted {
             status: values.several_of("status", &RunStatus::ALL, RunStatus::name),
             triggered_by: values.one_of("triggered_by", &TriggeredBy::ALL, TriggeredBy::name),
             since: values.instant("since"),
+            overdue: values.flag("overdue"),
+            parent: values.text("parent"),
             paging: values.paging(),
         }
     }
@@ -77,8 +83,10 @@ impl Parameters for Wanted {
         ("workflow_id" = Option<String>, Query, description = "The same"),
         ("schedule_id" = Option<String>, Query),
         ("status" = Option<String>, Query, description = "One or several, with commas"),
-        ("triggered_by" = Option<String>, Query, description = "schedule, manual or retry"),
+        ("triggered_by" = Option<String>, Query, description = "schedule, manual, retry, sub_process, deadline, webhook or event"),
         ("since" = Option<String>, Query, description = "Created from here on"),
+        ("overdue" = Option<bool>, Query, description = "Only those not done in the time promised"),
+        ("parent" = Option<String>, Query, description = "Started by this run"),
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<RunObject>), (status = 400, body = Problem),
         (status = 404, body = Problem)))]
@@ -87,12 +95,18 @@ async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered 
         Some(name) => Some(find_workflow(&app, name, None).await?.workflow.id),
         None => None,
     };
+    let parent = match &wanted.parent {
+        Some(id) => Some(found(&app, id).await?.view.run.key),
+        None => None,
+    };
     let query = RunQuery {
         workflow,
         schedule: wanted.schedule,
         status: wanted.status,
         triggered_by: wanted.triggered_by,
         since: wanted.since,
+        overdue: wanted.overdue,
+        parent,
         limit: wanted.paging.limit,
         after: wanted.paging.after,
     };
@@ -112,11 +126,14 @@ async fn get(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -
 
 /// The run of this id.
 pub(super) async fn shown(app: &App, id: &str) -> Result<RunWithSteps, Problem> {
-    let key = run_id(id)?;
-    let detail = app.store().run(key.clone()).await?;
-    let detail = detail.ok_or_else(|| Problem::not_found("run", id))?;
-    let alerts = app.store().alerts(key).await?;
+    let detail = found(app, id).await?;
+    let alerts = app.store().alerts(run_id(id)?).await?;
     Ok(RunWithSteps::new(detail, alerts))
+}
+
+async fn found(app: &App, id: &str) -> Result<RunDetail, Problem> {
+    let detail = app.store().run(run_id(id)?).await?;
+    detail.ok_or_else(|| Problem::not_found("run", id))
 }
 
 fn run_id(text: &str) -> Result<RunId, Problem> {

@@ -1,9 +1,7 @@
 //! The steps of a run as they are shown: what became of them, and what is going on.
 
 use engine::definition::{Definition, Step};
-use engine::run::{
-    Active, Doing, Part, Run, RunError, StepState, StepStatus, UNDOING, WHOLE, Watch,
-};
+use engine::run::{Active, Doing, Run, RunError, StepState, StepStatus, UNDOING, WHOLE, Watch};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -187,7 +185,9 @@ fn why(run: &Run, active: &Active) -> String {
         Doing::Performed { owner, .. } => format!("node {owner} performs it"),
         Doing::Queued { queue } => format!("it waits for a worker of queue {queue}"),
         Doing::Claimed { worker, lease_until, .. } => {
-            format!("worker {worker} performs it, and is heard of until {lease_until} at the latest")
+            format!(
+                "worker {worker} performs it, and is heard of until {lease_until} at the latest"
+            )
         }
         Doing::Retrying { at } => format!("it is tried again at {at}"),
         Doing::Timer { until, .. } => format!("it waits until {until}"),
@@ -204,9 +204,4 @@ fn why(run: &Run, active: &Active) -> String {
             error.unwrap_or_else(|| "what became of its attempt is not known".to_owned())
         }
     }
-}
-
-/// The part with this place and item, in the words of the API.
-pub(in crate::http) fn part_name(definition: &Definition, part: Part) -> Option<String> {
-    definition.steps.get(part.step as usize).map(|step| step.id.clone())
 }
