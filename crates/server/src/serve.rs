@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::definition::Definition;
-use runners::{Policy, Runners, SetupError};
+use runners::{MailServer, Notifier, Policy, Runners, SetupError, WebhookKeys};
 use store::{Failure, Report, Store};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -17,6 +17,7 @@ use crate::dispatch::{Commands, RunnerDispatch, SharedDispatch};
 use crate::driver::Driver;
 use crate::http::{self, App, Token};
 use crate::hub::Hub;
+use crate::secrets::Secrets;
 use crate::upkeep::{self, Retention};
 
 /// Attempts at a time when nothing is said.
@@ -46,6 +47,19 @@ pub struct ServerOptions {
     pub retention: Retention,
     /// Where `now` comes from.
     pub clock: Arc<dyn Clock>,
+    /// What templates may name, and nothing shows.
+    pub secrets: Arc<Secrets>,
+    /// How people are told something.
+    pub telling: Telling,
+}
+
+/// How people are told something.
+#[derive(Clone, Debug, Default)]
+pub struct Telling {
+    /// What calls to webhooks are signed with.
+    pub keys: WebhookKeys,
+    /// Who takes mail.
+    pub mail: Option<MailServer>,
 }
 
 impl ServerOptions {
@@ -61,6 +75,8 @@ impl ServerOptions {
             capacity: DEFAULT_CAPACITY,
             retention: Retention::default(),
             clock: Arc::new(SystemClock),
+            secrets: Arc::default(),
+            telling: Telling::default(),
         }
     }
 }
@@ -117,6 +133,8 @@ impl Server {
             capacity,
             retention,
             clock,
+            secrets,
+            telling,
         } = options;
         let allows_exec = runners.allow_exec;
         let token = check_token(token.as_deref(), listen)?;
@@ -125,7 +143,9 @@ impl Server {
         let address = listener.local_addr().map_err(failed)?;
         let (report, reports) = unbounded_channel();
         let (nudge, nudges) = unbounded_channel();
-        let dispatch = dispatch(runners, trusted, report)?;
+        let now = clock.clone();
+        let notifier = Notifier::new(move || now.now(), telling.keys, telling.mail);
+        let dispatch = dispatch(runners, notifier, trusted, report)?.with_secrets(secrets);
         let dispatch = Arc::new(SharedDispatch(Arc::new(dispatch)));
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), nudge));
         let driver = Driver::join(store, clock, dispatch, hub.clone(), &node, capacity).await?;
@@ -181,11 +201,12 @@ fn check_token(token: Option<&str>, listen: SocketAddr) -> Result<Option<Token>,
 
 fn dispatch(
     policy: Policy,
+    notifier: Notifier,
     trusted: Vec<Arc<Definition>>,
     report: UnboundedSender<Report>,
 ) -> Result<RunnerDispatch, SetupError> {
     let commands = if policy.allow_exec { Commands::Any } else { Commands::Of(trusted) };
-    let runners = Runners::new(Policy { allow_exec: true, ..policy })?;
+    let runners = Runners::new(Policy { allow_exec: true, ..policy })?.notifying(notifier);
     Ok(RunnerDispatch::new(runners, report).admitting(commands))
 }
 

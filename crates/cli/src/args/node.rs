@@ -29,6 +29,8 @@ node was doing whose lease has run out is taken over by the others. The database
 PUNCTUAL_DB keeps a password out of the list of processes.
 Environment: PUNCTUAL_TOKEN is the token that requests have to carry; without one the node listens on
 loopback addresses only. PUNCTUAL_LOG sets what is logged (debug, or store=debug,info).
+PUNCTUAL_SECRET_NAME=value is a secret, as in --secrets. PUNCTUAL_WEBHOOK_SECRET=whsec_… signs what is
+told to webhooks; PUNCTUAL_SMTP=smtps://user:password@host?from=me@example.org takes mail.
 SIGTERM or Ctrl-C stops the node within 30 seconds: what goes on may end, the rest is handed back and
 taken over at the next start. A second signal stops it at once.")]
 pub(crate) struct ServeArgs {
@@ -49,6 +51,9 @@ pub(crate) struct ServeArgs {
     /// Inner addresses that HTTP steps may reach: billing.internal:8080, 10.1.0.0/16
     #[arg(long, value_name = "LIST", default_value = "")]
     pub(crate) egress: String,
+    /// Secrets that templates may name: a file with lines NAME=value, or a folder with a file for each
+    #[arg(long, value_name = "PATH", env = "PUNCTUAL_SECRETS")]
+    pub(crate) secrets: Option<PathBuf>,
     /// What the node is called [default: the host's name and the process id]
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,

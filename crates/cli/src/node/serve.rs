@@ -3,10 +3,12 @@
 use std::env;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use calendar::Zones;
 use runners::{Egress, Policy};
-use server::serve::{Server, ServerOptions, StartError};
+use server::Secrets;
+use server::serve::{Server, ServerOptions, StartError, Telling};
 
 use super::signals::Signals;
 use super::{folder, logging, publish, runtime};
@@ -25,6 +27,9 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
     let listen = address(&args.listen)?;
     let egress: Egress =
         args.egress.parse().map_err(|error| Failure::Mistake(format!("--egress: {error}")))?;
+    let secrets = Secrets::read(args.secrets.as_deref(), env::vars_os())
+        .map_err(|error| Failure::Mistake(format!("secrets: {error}")))?;
+    let telling = telling()?;
     logging::start(args.log, QUIET)?;
     let token = env::var("PUNCTUAL_TOKEN").ok().filter(|token| !token.is_empty());
     if token.is_none() && !listen.ip().is_loopback() {
@@ -50,6 +55,8 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         trusted: definitions.iter().map(|checked| checked.definition.clone()).collect(),
         node: args.node.clone().unwrap_or_else(own_name),
         capacity: args.capacity as usize,
+        secrets: Arc::new(secrets),
+        telling,
         ..ServerOptions::new(store)
     };
     let without_token = options.token.is_none();
@@ -68,6 +75,18 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         tracing::info!("stopped");
         Ok(())
     })
+}
+
+/// How people are told something, from the environment: it holds passwords.
+pub(crate) fn telling() -> Result<Telling, Failure> {
+    let set = |name: &str| env::var(name).ok().filter(|text| !text.trim().is_empty());
+    let keys = set("PUNCTUAL_WEBHOOK_SECRET").map(|text| {
+        text.parse().map_err(|error| Failure::Mistake(format!("PUNCTUAL_WEBHOOK_SECRET: {error}")))
+    });
+    let mail = set("PUNCTUAL_SMTP").map(|text| {
+        text.parse().map_err(|error| Failure::Mistake(format!("PUNCTUAL_SMTP: {error}")))
+    });
+    Ok(Telling { keys: keys.transpose()?.unwrap_or_default(), mail: mail.transpose()? })
 }
 
 /// No two processes that run at the same time share it.
