@@ -181,10 +181,11 @@ impl Reading<'_> {
 
     fn search(&mut self, field: &Field<'_>) {
         match &field.node.kind {
-            Kind::Text(text) if text.contains("{{") => {
-                if self.templates.filled.binary_search(&field.node.span.start).is_err() {
-                    self.report(&field.path, field.node.span, literal());
-                }
+            Kind::Text(text)
+                if text.contains("{{")
+                    && self.templates.filled.binary_search(&field.node.span.start).is_err() =>
+            {
+                self.report(&field.path, field.node.span, literal());
             }
             Kind::List(items) => {
                 for (at, node) in items.iter().enumerate() {

@@ -89,7 +89,7 @@ outputs:
 "#;
 
 fn step<'d>(definition: &'d Definition, id: &str) -> &'d engine::definition::Step {
-    definition.steps.iter().find(|step| step.id == id).unwrap()
+    definition.steps.iter().find(|step| step.id == id).expect("a step")
 }
 
 #[test]
