@@ -52,7 +52,7 @@ fn vectors() {
 
 /// Two are fine; everything else is refused, with a line where there is a text to point at.
 fn check_vector(id: &str, bytes: &[u8]) {
-    let read = with_context(|context| read_bytes(bytes, context));
+    let read = with_context(|context| within_a_second(|| read_bytes(bytes, context)));
     match (id, read) {
         ("h023" | "h057", Ok(_)) => {}
         (_, Ok(_)) => panic!("{id} is accepted"),
@@ -68,8 +68,21 @@ fn check_vector(id: &str, bytes: &[u8]) {
     }
 }
 
+/// The bound of the vectors. Something else may hold the machine up: one time of three is enough.
+#[expect(clippy::disallowed_methods, reason = "real time is what is bounded here")]
+fn within_a_second<T>(read: impl Fn() -> T) -> T {
+    for _ in 0..3 {
+        let start = std::time::Instant::now();
+        let found = read();
+        if start.elapsed().as_millis() < 1_000 {
+            return found;
+        }
+    }
+    panic!("it takes more than a second");
+}
+
 /// Pieces that mean something to one of the readers.
-const PIECES: [&str; 24] = [
+const PIECES: [&str; 32] = [
     "\n",
     " ",
     "  ",
@@ -94,6 +107,14 @@ const PIECES: [&str; 24] = [
     "9999999999999999999999",
     "\t",
     "---\n",
+    "}}",
+    "{{ input.a }}",
+    "steps.look-up",
+    " | ",
+    "goto_step: pay",
+    "target: large",
+    "type: gateway",
+    "2 working days",
 ];
 
 proptest! {
@@ -103,7 +124,8 @@ proptest! {
     /// with flaws that can be shown.
     #[test]
     fn damaged_definitions_do_no_harm(edits in prop::collection::vec((any::<prop::sample::Index>(), 0..PIECES.len(), 0..12_usize), 1..6)) {
-        let mut text: Vec<char> = crate::accepted::REPORT.chars().collect();
+        let whole = if edits.len() % 2 == 0 { crate::accepted::REPORT } else { crate::processes::INVOICE };
+        let mut text: Vec<char> = whole.chars().collect();
         for (at, piece, removed) in edits {
             let at = at.index(text.len());
             let end = (at + removed).min(text.len());
