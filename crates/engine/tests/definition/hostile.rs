@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use engine::definition::read_bytes;
+use engine::definition::{Action, Definition, Step, read_bytes};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -117,6 +117,42 @@ const PIECES: [&str; 32] = [
     "2 working days",
 ];
 
+/// How many triggers, steps, headers, compensations, conditions, deadlines and outputs are written.
+fn parts(written: &Value) -> [usize; 7] {
+    let list = |key: &str| written[key].as_array().map_or(0, Vec::len);
+    let steps = || written["steps"].as_array().into_iter().flatten();
+    let having = |key: &str| steps().filter(|step| !step[key].is_null()).count();
+    let headers = steps().map(|step| step["headers"].as_object().map_or(0, |map| map.len())).sum();
+    let whole = usize::from(!written["deadline"].is_null());
+    [
+        list("triggers"),
+        list("steps"),
+        headers,
+        having("compensation"),
+        having("condition"),
+        having("deadline") + whole,
+        list("outputs"),
+    ]
+}
+
+/// The same of what was read: nothing is lost without a word.
+fn kept(read: &Definition) -> [usize; 7] {
+    let headers = |step: &Step| match &step.action {
+        Action::Http(http) => http.headers.len(),
+        _ => 0,
+    };
+    let count = |has: &dyn Fn(&Step) -> bool| read.steps.iter().filter(|step| has(step)).count();
+    [
+        read.triggers.len(),
+        read.steps.len(),
+        read.steps.iter().map(headers).sum(),
+        count(&|step| step.compensation.is_some()),
+        count(&|step| step.condition.is_some()),
+        count(&|step| step.deadline.is_some()) + usize::from(read.deadline.is_some()),
+        read.outputs.len(),
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -132,12 +168,18 @@ proptest! {
             text.splice(at..end, PIECES[piece].chars());
         }
         let text: String = text.into_iter().collect();
-        if let Err(flaws) = with_context(|context| read_bytes(text.as_bytes(), context)) {
-            prop_assert!(!flaws.is_empty());
-            for flaw in flaws {
-                let (line, span) = flaw.excerpt.clone().unwrap_or_default();
-                prop_assert!(line.get(span).is_some() && !flaw.to_string().is_empty());
-                prop_assert!(!flaw.message.contains('\n') && flaw.line > 0);
+        match with_context(|context| read_bytes(text.as_bytes(), context)) {
+            Ok(read) => {
+                let written: Value = serde_saphyr::from_str(&text).unwrap();
+                prop_assert_eq!(parts(&written), kept(&read));
+            }
+            Err(flaws) => {
+                prop_assert!(!flaws.is_empty());
+                for flaw in flaws {
+                    let (line, span) = flaw.excerpt.clone().unwrap_or_default();
+                    prop_assert!(line.get(span).is_some() && !flaw.to_string().is_empty());
+                    prop_assert!(!flaw.message.contains('\n') && flaw.line > 0);
+                }
             }
         }
     }
