@@ -9,6 +9,7 @@ pub fn write(cursor: &Cursor) -> String {
     let text = match cursor {
         Cursor::Number(number) => format!("n{number}"),
         Cursor::Name(name) => format!("t{name}"),
+        Cursor::Step(run, step) => format!("s{run}.{step}"),
     };
     URL_SAFE_NO_PAD.encode(text)
 }
@@ -21,6 +22,10 @@ pub fn read(text: &str) -> Option<Cursor> {
     match kind {
         "n" => rest.parse().ok().map(Cursor::Number),
         "t" => Some(Cursor::Name(rest.to_owned())),
+        "s" => {
+            let (run, step) = rest.split_once('.')?;
+            Some(Cursor::Step(run.parse().ok()?, step.parse().ok()?))
+        }
         _ => None,
     }
 }
@@ -31,7 +36,12 @@ mod tests {
 
     #[test]
     fn what_is_written_can_be_read_and_nothing_else() {
-        for cursor in [Cursor::Number(-5), Cursor::Number(i64::MAX), Cursor::Name("ä/7".into())] {
+        for cursor in [
+            Cursor::Number(-5),
+            Cursor::Number(i64::MAX),
+            Cursor::Name("ä/7".into()),
+            Cursor::Step(engine::RunKey(i64::MAX), 7),
+        ] {
             assert_eq!(read(&write(&cursor)), Some(cursor));
         }
         for text in ["", "x", "5", "bjU=", "bm4", "_____w", "'; DROP TABLE runs;--"] {
