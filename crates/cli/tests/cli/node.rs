@@ -197,6 +197,11 @@ impl Node {
         get(&self.url, path).expect("it answers")
     }
 
+    /// Status and answer to JSON that is posted to a path.
+    pub(crate) fn post(&self, path: &str, body: &str) -> (u16, String) {
+        ask(&self.url, "POST", path, body).expect("it answers")
+    }
+
     /// A figure of `/metrics`.
     pub(crate) fn figure(&self, name: &str) -> f64 {
         let (_, text) = self.get("/metrics");
@@ -215,10 +220,21 @@ impl Drop for Node {
 
 /// A request without anything around it.
 pub(crate) fn get(url: &str, path: &str) -> std::io::Result<(u16, String)> {
+    ask(url, "GET", path, "")
+}
+
+fn ask(url: &str, method: &str, path: &str, body: &str) -> std::io::Result<(u16, String)> {
     let address = url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(DEADLINE))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    let head = match body.len() {
+        0 => String::new(),
+        length => format!("Content-Type: application/json\r\nContent-Length: {length}\r\n"),
+    };
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{head}\r\n{body}"
+    )?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     let status = text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);

@@ -69,7 +69,7 @@ impl<F: Facts> Decider<'_, F> {
                 self.owner_gone(node);
                 Ok(Ok(()))
             }
-            Input::Resolve(resolution) => self.resolve(resolution),
+            Input::Resolve { step, resolution } => self.resolve(step, resolution),
             Input::Claim { part, worker, lease_until } => Ok(self.claim(part, worker, lease_until)),
             Input::Heartbeat { token, lease_until } => Ok(self.heartbeat(token, lease_until)),
             Input::Decide { step, approves, by, comment } => {
@@ -202,12 +202,34 @@ impl<F: Facts> Decider<'_, F> {
         Ok(())
     }
 
-    fn resolve(&mut self, resolution: Resolution) -> Taken<F::Error> {
-        let unknown = |doing: &Doing| matches!(doing, Doing::Unknown { .. });
-        let found = self.run.position.active.iter().position(|active| unknown(&active.doing));
-        let Some(at) = found else {
-            let status = self.run.status;
-            return Ok(Err(Refusal::WrongStatus { verb: "resolve", status }));
+    /// The attempt whose end is unknown, of this step if one is named.
+    fn unknown(&self, step: Option<String>) -> Result<usize, Refusal> {
+        let active = self.run.position.active.iter().enumerate();
+        let unknown: Vec<(usize, &str)> = active
+            .filter(|(_, active)| matches!(active.doing, Doing::Unknown { .. }))
+            .filter_map(|(at, active)| Some((at, self.step(active.step)?.id.as_str())))
+            .collect();
+        match (&*unknown, step) {
+            ([], _) => {
+                let status = self.run.status;
+                Err(Refusal::WrongStatus { verb: "resolve", status })
+            }
+            ([(at, _)], None) => Ok(*at),
+            (several, None) => {
+                let steps = several.iter().map(|(_, id)| (*id).to_owned()).collect();
+                Err(Refusal::WhichStep { steps })
+            }
+            (several, Some(step)) => match several.iter().find(|(_, id)| *id == step) {
+                Some((at, _)) => Ok(*at),
+                None => Err(Refusal::WrongStep { verb: "resolve", step }),
+            },
+        }
+    }
+
+    fn resolve(&mut self, step: Option<String>, resolution: Resolution) -> Taken<F::Error> {
+        let at = match self.unknown(step) {
+            Ok(at) => at,
+            Err(refusal) => return Ok(Err(refusal)),
         };
         let error = self.run.error.take();
         match resolution {

@@ -65,8 +65,13 @@ pub enum Input {
     },
     /// This node is gone, and with it the attempts that it performed.
     OwnerGone(NodeId),
-    /// A person says what became of the attempt whose end is unknown.
-    Resolve(Resolution),
+    /// A person says what became of an attempt whose end is unknown.
+    Resolve {
+        /// Of which step, by its id; need not be said if there is only one.
+        step: Option<String>,
+        /// What.
+        resolution: Resolution,
+    },
     /// A worker takes what is queued.
     Claim {
         /// Which.

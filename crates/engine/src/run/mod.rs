@@ -353,6 +353,11 @@ pub enum Refusal {
         /// Of which step.
         step: String,
     },
+    /// Several steps wait for that.
+    WhichStep {
+        /// Which.
+        steps: Vec<String>,
+    },
     /// It is not for this one to say.
     NotTheirs {
         /// Who.
@@ -373,6 +378,9 @@ impl std::fmt::Display for Refusal {
             }
             Refusal::WrongStep { verb, step } => {
                 write!(f, "Cannot {verb} step '{step}': it is not waiting for that.")
+            }
+            Refusal::WhichStep { steps } => {
+                write!(f, "Say which step is meant: {}.", steps.join(", "))
             }
             Refusal::NotTheirs { by, assignees } => {
                 write!(f, "This is for {} to decide, not for {by}.", assignees.join(", "))

@@ -117,6 +117,15 @@ pub enum Command {
         /// What.
         resolution: Resolution,
     },
+    /// The same, of a run with several of them.
+    ResolveStep {
+        /// Of which run.
+        id: RunId,
+        /// Of which step, by its id.
+        step: String,
+        /// What.
+        resolution: Resolution,
+    },
     /// A worker takes what is queued. What it is to do comes as effects.
     ClaimAttempts {
         /// From which queues.
@@ -328,7 +337,11 @@ impl<B: Book> Turn<'_, B> {
             }
             Command::RetryRun { id, from_start, run } => self.retry_run(&id, from_start, &run),
             Command::ResolveRun { id, resolution } => {
-                self.change_run(&id, run::Input::Resolve(resolution))
+                self.change_run(&id, run::Input::Resolve { step: None, resolution })
+            }
+            Command::ResolveStep { id, step, resolution } => {
+                let step = Some(step);
+                self.change_run(&id, run::Input::Resolve { step, resolution })
             }
             Command::ClaimAttempts { queues, limit, worker, lease } => {
                 let until = self.lease_until(lease);

@@ -9,7 +9,7 @@ pub fn write(cursor: &Cursor) -> String {
     let text = match cursor {
         Cursor::Number(number) => format!("n{number}"),
         Cursor::Name(name) => format!("t{name}"),
-        Cursor::Step(run, step) => format!("s{run}.{step}"),
+        Cursor::Step(run, step) => format!("s{}.{step}", run.0),
     };
     URL_SAFE_NO_PAD.encode(text)
 }
@@ -24,7 +24,7 @@ pub fn read(text: &str) -> Option<Cursor> {
         "t" => Some(Cursor::Name(rest.to_owned())),
         "s" => {
             let (run, step) = rest.split_once('.')?;
-            Some(Cursor::Step(run.parse().ok()?, step.parse().ok()?))
+            Some(Cursor::Step(engine::RunKey(run.parse().ok()?), step.parse().ok()?))
         }
         _ => None,
     }
@@ -40,7 +40,7 @@ mod tests {
             Cursor::Number(-5),
             Cursor::Number(i64::MAX),
             Cursor::Name("ä/7".into()),
-            Cursor::Step(7, 3),
+            Cursor::Step(engine::RunKey(i64::MAX), 7),
         ] {
             assert_eq!(read(&write(&cursor)), Some(cursor));
         }

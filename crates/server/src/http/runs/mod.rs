@@ -232,6 +232,8 @@ struct Resolved {
     /// `applied`: it did its work, go on. `did_not_happen`: try it again. `failed`: give up.
     #[schema(value_type = String)]
     resolution: Resolution,
+    /// Which step is meant, if there are several.
+    step: Option<String>,
 }
 
 /// Says what became of an attempt whose end is unknown.
@@ -246,8 +248,12 @@ async fn resolve(
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
-    let Resolved { resolution } = body.read()?;
-    let command = Command::ResolveRun { id: run_id(&id)?, resolution };
+    let Resolved { resolution, step } = body.read()?;
+    let run = run_id(&id)?;
+    let command = match step {
+        Some(step) => Command::ResolveStep { id: run, step, resolution },
+        None => Command::ResolveRun { id: run, resolution },
+    };
     let commanded = app.hub().command(command, body.idempotency).await?;
     answered(&app, commanded, false).await
 }
