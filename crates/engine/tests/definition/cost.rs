@@ -128,7 +128,7 @@ fn ways() {
     );
     let all: String = (1..1_000).map(|at| format!("{{target: s{at}}},")).collect();
     accept(&steps(&|at| match at {
-        0 => format!("{{id: s0, type: gateway, gateway: parallel, routes: [{all}]}},\n"),
+        0 => format!("{{id: s0, type: gateway, kind: parallel, routes: [{all}]}},\n"),
         at => format!("{{id: s{at}, type: noop, condition: steps.s0.status == 'completed'}},\n"),
     }));
     let chain = |at: usize| match at {

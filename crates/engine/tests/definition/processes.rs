@@ -239,9 +239,9 @@ fn types_with_flaws() {
             "type: gateway, routes: [{target: a, conditon: x}]",
             &["steps[1].routes[0].conditon unknown-key"],
         ),
-        ("type: gateway, gateway: some, routes: [{target: a}]", &["steps[1].gateway choice"]),
+        ("type: gateway, kind: some, routes: [{target: a}]", &["steps[1].kind choice"]),
         (
-            "type: gateway, gateway: parallel, routes: [{target: a, condition: 'true'}]",
+            "type: gateway, kind: parallel, routes: [{target: a, condition: 'true'}]",
             &["steps[1].routes[0] route"],
         ),
         (

@@ -87,7 +87,7 @@ const HUMAN_APPROVAL: &[Key] = &[
 
 const GATEWAY: &[Key] = &[
     may(
-        "gateway",
+        "kind",
         Shape::Choice("How many routes are taken", &["exclusive", "parallel", "inclusive"]),
         "The first whose condition holds (exclusive, the default), all, or all whose conditions hold",
     ),
