@@ -34,7 +34,7 @@ async fn picture(store: &dyn Store) -> String {
 async fn fill(world: &mut World) {
     let text = "name: w\nconcurrency: 3
 triggers: [{id: t, type: schedule, cron: '0 * * * *', timezone: Europe/Berlin}]
-steps: [{id: a, type: noop}, {id: b, type: noop}]\n";
+steps: [{id: a, type: noop}, {id: b, type: noop, depends_on: [a]}]\n";
     let workflow = world.publish(0, text).await;
     let fields = r#"{"name": "s", "interval": "5m", "overlap": "queue", "payload": [1, 2.50]}"#;
     let id = world.schedule(workflow, fields).await;

@@ -88,6 +88,10 @@ fn what_is_no_store_is_refused() {
     assert!(matches!(failure, Failure::Damaged(_)), "{failure:?}");
 }
 
+/// No node that is known performs anything.
+const LOST: &str = "UPDATE runs SET state = json_replace(state, '$.a[0].d.p.o', 999),
+     owners = ',999,' WHERE status = 1";
+
 /// Breaks a store by hand: it is found, and mended where that can be done.
 async fn check(breach: &str, code: &str, is_mended: bool) {
     let folder = Folder::new(true);
@@ -119,9 +123,11 @@ async fn each_breach_is_found_and_mended_where_it_can_be() {
         ),
         ("INSERT INTO wakeups VALUES (0, 1, 999)", "wakeup-of-nothing", true),
         ("INSERT INTO wakeups VALUES (0, 0, 999)", "wakeup-of-nothing", true),
-        ("UPDATE runs SET owner = NULL WHERE status = 1", "run-without-owner", true),
-        ("UPDATE runs SET owner = 999 WHERE status = 1", "run-without-owner", true),
-        ("DELETE FROM wakeups WHERE kind = 0", "waiting-run-without-wakeup", true),
+        (LOST, "run-without-owner", true),
+        ("UPDATE runs SET owners = NULL WHERE status = 1", "run-owners", true),
+        ("UPDATE runs SET owners = ',999,' WHERE status = 1", "run-owners", true),
+        ("DELETE FROM wakeups WHERE kind = 0", "run-without-wakeup", true),
+        ("UPDATE wakeups SET due = due + 1 WHERE kind = 0", "run-without-wakeup", true),
         ("UPDATE ledger SET run = NULL", "occurrence-without-run", false),
         ("UPDATE schedule_counts SET count = 7", "counts", true),
         ("UPDATE schedule_blocks SET count = count + 1", "block-counts", true),
@@ -137,7 +143,7 @@ async fn a_mended_run_goes_on() {
     let folder = Folder::new(true);
     drop(World::busy(Box::new(folder.clone())).await);
     let connection = Connection::open(folder.path()).unwrap();
-    connection.execute_batch("UPDATE runs SET owner = NULL WHERE status = 1").unwrap();
+    connection.execute_batch(LOST).unwrap();
     drop(connection);
     let mut world = World::new(Box::new(folder.clone())).await;
     world.store().check(minute(60), true).await.unwrap();
