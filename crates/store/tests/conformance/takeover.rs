@@ -6,9 +6,9 @@ use store::TurnRequest;
 
 use crate::world::{World, performs, refusal, succeeded};
 
-const HARMLESS: &str = "name: w\nsteps: [{id: a, type: noop}, {id: b, type: noop, depends_on: [a]}]\n";
-const ONCE: &str =
-    "name: w\nsteps: [{id: a, type: noop, idempotent: false}, {id: b, type: noop, depends_on: [a]}]\n";
+const HARMLESS: &str =
+    "name: w\nsteps: [{id: a, type: noop}, {id: b, type: noop, depends_on: [a]}]\n";
+const ONCE: &str = "name: w\nsteps: [{id: a, type: noop, idempotent: false}, {id: b, type: noop, depends_on: [a]}]\n";
 
 pub(crate) async fn attempts_of_an_earlier_life_are_handed_out_again(mut world: World) {
     let workflow = world.publish(0, HARMLESS).await;
