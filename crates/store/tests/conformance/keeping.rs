@@ -62,6 +62,18 @@ pub(crate) async fn everything_is_there_after_reopening(mut world: World) {
     assert_eq!(world.store().check(minute(20), false).await.unwrap(), []);
 }
 
+/// A copy has everything that waits, too.
+#[tokio::test]
+async fn what_waits_is_there_in_a_copy() {
+    let place = crate::sqlite::Folder::new(true);
+    let world = World::waiting(Box::new(place)).await;
+    world.store().backup(world.place().path_for_copy().unwrap()).await.unwrap();
+    let copy = world.place().open_copy().unwrap();
+    assert_eq!(picture(&*copy).await, picture(world.store()).await);
+    assert_eq!(copy.queues().await.unwrap(), world.store().queues().await.unwrap());
+    assert_eq!(copy.check(minute(60), false).await.unwrap(), []);
+}
+
 pub(crate) async fn a_copy_opens_and_equals(mut world: World) {
     fill(&mut world).await;
     let Some(path) = world.place().path_for_copy() else {

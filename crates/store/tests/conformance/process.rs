@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use store::{Commanded, Failure};
 
-use crate::world::{World, json as raw};
+use crate::world::{World, raw};
 
 /// A step that is tried once.
 pub(crate) fn step(id: &str, depends_on: &[&str], action: Value) -> Value {

@@ -96,6 +96,10 @@ const LOST: &str = "UPDATE runs SET state = json_replace(state, '$.a[0].d.p.o', 
 async fn check(breach: &str, code: &str, is_mended: bool) {
     let folder = Folder::new(true);
     drop(World::busy(Box::new(folder.clone())).await);
+    check_in(&folder, breach, code, is_mended).await;
+}
+
+async fn check_in(folder: &Folder, breach: &str, code: &str, is_mended: bool) {
     let connection = Connection::open(folder.path()).unwrap();
     connection.execute_batch(breach).unwrap();
     drop(connection);
@@ -135,6 +139,32 @@ async fn each_breach_is_found_and_mended_where_it_can_be() {
         ("UPDATE workflows SET active = 7 WHERE concurrency = 2", "active-count", true),
     ] {
         check(breach, code, is_mended).await;
+    }
+}
+
+#[tokio::test]
+async fn each_breach_of_what_waits_is_found() {
+    for (breach, code, is_mended) in crate::postgres::OF_WHAT_WAITS {
+        let folder = Folder::new(true);
+        let world = World::waiting(Box::new(folder.clone())).await;
+        world.holds_together().await;
+        drop(world);
+        let breach = breach.replace("open_runs", "runs").replace("false", "0");
+        check_in(&folder, &breach, code, is_mended).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_runs_that_have_expired() {
+    let folder = Folder::new(true);
+    let world = World::waiting(Box::new(folder.clone())).await;
+    crate::postgres::end_all(&world).await;
+    drop(world);
+    let connection = Connection::open(folder.path()).unwrap();
+    for table in crate::postgres::OF_RUNS {
+        let sql = format!("SELECT count(*) FROM {table}");
+        let left: u64 = connection.query_row(&sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0, "{table}");
     }
 }
 
