@@ -9,6 +9,7 @@ mod due;
 mod expiry;
 mod keeping;
 mod moving;
+mod nodes;
 mod overrides;
 mod places;
 mod postgres;

@@ -41,7 +41,7 @@ impl Schema {
         }
     }
 
-    async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+    pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
         Ok(Arc::new(Postgres::open(Zones::bundled(), self.options()).await?))
     }
 
