@@ -244,6 +244,10 @@ impl<F: Facts> Decider<'_, F> {
                 self.failed(at, error, false, None)?;
             }
         }
+        // Its time went on while it was suspended: nothing more begins.
+        if !self.is_ending() && self.is_over_time() {
+            self.time_out();
+        }
         Ok(Ok(()))
     }
 }

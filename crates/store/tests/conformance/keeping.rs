@@ -34,7 +34,7 @@ async fn picture(store: &dyn Store) -> String {
 async fn fill(world: &mut World) {
     let text = "name: w\nconcurrency: 3
 triggers: [{id: t, type: schedule, cron: '0 * * * *', timezone: Europe/Berlin}]
-steps: [{id: a, type: noop}, {id: b, type: noop}]\n";
+steps: [{id: a, type: noop}, {id: b, type: noop, depends_on: [a]}]\n";
     let workflow = world.publish(0, text).await;
     let fields = r#"{"name": "s", "interval": "5m", "overlap": "queue", "payload": [1, 2.50]}"#;
     let id = world.schedule(workflow, fields).await;
@@ -60,6 +60,18 @@ pub(crate) async fn everything_is_there_after_reopening(mut world: World) {
     assert!(due.is_some() && joined.next_wakeup.is_some());
     world.settle_each(10, 20).await;
     assert_eq!(world.store().check(minute(20), false).await.unwrap(), []);
+}
+
+/// A copy has everything that waits, too.
+#[tokio::test]
+async fn what_waits_is_there_in_a_copy() {
+    let place = crate::sqlite::Folder::new(true);
+    let world = World::waiting(Box::new(place)).await;
+    world.store().backup(world.place().path_for_copy().unwrap()).await.unwrap();
+    let copy = world.place().open_copy().unwrap();
+    assert_eq!(picture(&*copy).await, picture(world.store()).await);
+    assert_eq!(copy.queues().await.unwrap(), world.store().queues().await.unwrap());
+    assert_eq!(copy.check(minute(60), false).await.unwrap(), []);
 }
 
 pub(crate) async fn a_copy_opens_and_equals(mut world: World) {

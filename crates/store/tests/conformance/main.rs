@@ -4,13 +4,17 @@
 
 mod calendars;
 mod commands;
+mod deadlines;
 mod due;
 mod expiry;
 mod keeping;
 mod moving;
+mod nodes;
 mod overrides;
 mod places;
 mod postgres;
+mod process;
+mod processes;
 mod runs;
 mod schedule_views;
 mod sqlite;
@@ -77,6 +81,24 @@ macro_rules! suite {
             takeover: lost_effects_are_handed_out_again,
             takeover: what_was_being_cancelled_has_ended,
             takeover: a_node_that_leaves_is_not_taken_over,
+            processes: steps_go_on_side_by_side,
+            processes: a_place_that_is_missing_is_found_later,
+            processes: timers_wait_across_reopening,
+            processes: items_are_done_a_few_at_a_time,
+            processes: workers_take_what_is_queued_the_oldest_first,
+            processes: a_worker_that_is_silent_loses_its_attempt,
+            processes: a_worker_hears_of_a_cancel,
+            processes: people_are_asked_and_decide,
+            processes: approvals_are_paged_by_run_and_step,
+            processes: a_child_that_ends_lets_its_parent_go_on,
+            processes: a_cancelled_parent_cancels_its_child,
+            processes: a_child_that_fails_fails_its_step,
+            processes: a_retry_from_the_failed_step_keeps_what_was_done,
+            processes: what_was_done_is_undone_in_reverse_order,
+            processes: lost_effects_that_undo_are_handed_out_again,
+            deadlines: alerts_come_once_and_are_recorded,
+            deadlines: a_step_that_is_late_is_flagged,
+            deadlines: alerts_go_with_their_runs,
             schedule_views: pages_are_stable_under_insertions,
             schedule_views: deep_pages_begin_where_they_should,
             schedule_views: filters_and_their_counts_agree,

@@ -5,12 +5,13 @@ use engine::run::RunStatus;
 use engine::schedule::OverrideAction;
 use engine::turn::{Answer, Command};
 use store::{
-    Failure, LedgerQuery, RunQuery, ScheduleQuery, Store, WorkflowQuery, copy_to_postgres,
+    ApprovalQuery, Failure, LedgerQuery, RunQuery, ScheduleQuery, Store, WorkflowQuery,
+    copy_to_postgres,
 };
 
 use crate::postgres::Schema;
 use crate::sqlite::Folder;
-use crate::world::{World, codes, json, minute, performs, refusal, succeeded};
+use crate::world::{World, codes, minute, performs, raw, refusal, succeeded};
 
 /// Everything that can be seen, as text.
 async fn all(store: &dyn Store) -> String {
@@ -27,7 +28,10 @@ async fn all(store: &dyn Store) -> String {
     let runs = store.runs(RunQuery { limit: 100, ..RunQuery::default() }).await.unwrap();
     for view in &runs.items {
         text += &format!("{:#?}", store.run(view.run.id.clone()).await.unwrap());
+        text += &format!("{:#?}", store.alerts(view.run.id.clone()).await.unwrap());
     }
+    let approvals = store.approvals(ApprovalQuery { limit: 100, after: None }).await.unwrap();
+    text += &format!("{approvals:#?}{:#?}", store.queues().await.unwrap());
     let workflows = store.workflows(WorkflowQuery { limit: 100, after: None }).await.unwrap();
     text += &format!("{workflows:#?}{:#?}", store.calendars().await.unwrap());
     let searched = ScheduleQuery { search: Some("hou".to_owned()), limit: 9, ..Default::default() };
@@ -41,7 +45,7 @@ async fn full(folder: &Folder) -> World {
     let odd = r#"{"name": "a \\ and — №", "cron": "*/10 * * * *",
                   "payload": {"lines": "a\n\tb\\N", "big": 9007199254740993, "nul": "\u0000"}}"#;
     let id = world.schedule_at(60, workflow, odd).await;
-    let action = OverrideAction::Payload(json(r#"{"x": "\\N"}"#));
+    let action = OverrideAction::Payload(raw(r#"{"x": "\\N"}"#));
     let by = "ada".to_owned();
     let over = Command::Override { id, nominal: minute(90), action: Some(action), by };
     world.command(61, over).await;
@@ -95,6 +99,25 @@ async fn everything_is_copied_and_goes_on() {
     let answer = world.command(101, Command::CreateSchedules(vec![new])).await;
     assert_eq!(answer, Answer::Created(vec![ScheduleId(4)]));
     assert_eq!(codes(world.store().check(minute(101), false).await.unwrap()), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_is_copied_and_goes_on() {
+    let (folder, schema) = (Folder::new(false), Schema::new());
+    let world = World::waiting(Box::new(folder.clone())).await;
+    let before = all(world.store()).await;
+    drop(world);
+    let moved = copied(&folder, &schema).await.unwrap();
+    let rows = |name: &str| moved.tables.iter().find(|table| table.name == name).unwrap().rows;
+    assert_eq!((rows("queue"), rows("approvals"), rows("alerts")), (2, 2, 1));
+    let mut world = World::new(Box::new(schema)).await;
+    assert_eq!(all(world.store()).await, before);
+    world.holds_together().await;
+    world.join(76).await;
+    assert_eq!(world.claim(76, &["q"], 10).await.len(), 2);
+    let lost = world.turn(76).await;
+    assert!(!performs(&lost).is_empty());
+    world.holds_together().await;
 }
 
 #[tokio::test]

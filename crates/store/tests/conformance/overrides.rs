@@ -5,7 +5,7 @@ use engine::schedule::{OverrideAction, Status};
 use engine::turn::{Answer, Command};
 use store::Failure;
 
-use crate::world::{World, json, minute, refusal};
+use crate::world::{World, minute, raw, refusal};
 
 async fn put(
     world: &World,
@@ -24,7 +24,7 @@ pub(crate) async fn one_occurrence_is_skipped_moved_or_given_a_payload(world: Wo
     put(&world, 1, id, 10, Some(OverrideAction::Skip)).await.unwrap();
     put(&world, 1, id, 20, Some(OverrideAction::Move(minute(25)))).await.unwrap();
     put(&world, 1, id, 40, Some(OverrideAction::Move(minute(37)))).await.unwrap();
-    let payload = OverrideAction::Payload(json(r#"{"big": 9007199254740993}"#));
+    let payload = OverrideAction::Payload(raw(r#"{"big": 9007199254740993}"#));
     put(&world, 1, id, 50, Some(payload)).await.unwrap();
     let actions = world.store().overrides(id).await.unwrap();
     assert_eq!(actions.len(), 4);

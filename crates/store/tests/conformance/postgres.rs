@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use calendar::Zones;
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
-use store::{Failure, Postgres, PostgresClock, PostgresOptions, Store};
+use store::{Failure, Postgres, PostgresClock, PostgresOptions, RunQuery, Store};
 use tokio_postgres::NoTls;
 
 use crate::world::{Place, World, codes, minute};
@@ -41,7 +41,7 @@ impl Schema {
         }
     }
 
-    async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+    pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
         Ok(Arc::new(Postgres::open(Zones::bundled(), self.options()).await?))
     }
 
@@ -93,10 +93,61 @@ impl Place for Schema {
     }
 }
 
+/// No node that is known performs anything.
+const LOST: &str = r#"UPDATE open_runs SET state = regexp_replace(state, '"o":\d+', '"o":999'),
+     owners = '{999}' WHERE status = 1"#;
+
+/// Tables with rows of runs.
+pub(crate) const OF_RUNS: [&str; 4] = ["steps", "queue", "approvals", "alerts"];
+
+/// How what waits is broken: what is said to the database, what is found, and whether it is mended.
+pub(crate) const OF_WHAT_WAITS: [(&str, &str, bool); 10] = [
+    (
+        "INSERT INTO queue (run, step, item, queue) VALUES (999, 0, 0, 'q')",
+        "queue-of-nothing",
+        true,
+    ),
+    ("UPDATE queue SET step = 1", "queue-of-nothing", true),
+    ("UPDATE queue SET queue = 'other'", "queue-of-nothing", true),
+    ("UPDATE queue SET queue = 'other'", "queue-missing", true),
+    ("DELETE FROM queue", "queue-missing", true),
+    (
+        "INSERT INTO approvals (run, step, title, assignees, asked_at) VALUES (999, 0, '', '[]', 0)",
+        "approval-of-nothing",
+        true,
+    ),
+    (
+        "INSERT INTO approvals (run, step, title, assignees, asked_at)
+         SELECT run, 0, '', '[]', 0 FROM approvals",
+        "approval-of-nothing",
+        true,
+    ),
+    ("DELETE FROM approvals", "approval-missing", false),
+    ("UPDATE open_runs SET lacks_place = false", "run-without-place", true),
+    (r#"UPDATE open_runs SET state = '{"s":"a","t":1}' WHERE status = 2"#, "run-at-rest", false),
+];
+
+/// Everything ends, and is kept no longer.
+pub(crate) async fn end_all(world: &World) {
+    let query = RunQuery { limit: 100, ..RunQuery::default() };
+    for view in world.store().runs(query).await.unwrap().items {
+        if !world.status(&view.run.id).await.has_ended() {
+            world.cancel(61, &view.run.id).await;
+        }
+    }
+    world.settle(62).await;
+    while world.store().expire(minute(90), SignedDuration::ZERO, 10).await.unwrap().more {}
+    assert_eq!(world.runs().await, Vec::<String>::new());
+}
+
 /// Breaks a store by hand: it is found, and mended where that can be done.
 async fn check(breach: &str, code: &str, is_mended: bool) {
     let schema = Schema::new();
     let world = World::busy(Box::new(schema.clone())).await;
+    check_in(&schema, &world, breach, code, is_mended).await;
+}
+
+async fn check_in(schema: &Schema, world: &World, breach: &str, code: &str, is_mended: bool) {
     assert_eq!(codes(world.store().check(minute(60), false).await.unwrap()), []);
     schema.execute(breach).await;
     let found = codes(world.store().check(minute(60), false).await.unwrap());
@@ -128,8 +179,9 @@ async fn each_breach_is_found_and_mended_where_it_can_be() {
             false,
         ),
         (of_nothing, "wakeup-of-nothing", true),
-        ("UPDATE open_runs SET owner = NULL WHERE status = 1", "run-without-owner", true),
-        ("UPDATE open_runs SET owner = 999 WHERE status = 1", "run-without-owner", true),
+        (LOST, "run-without-owner", true),
+        ("UPDATE open_runs SET owners = NULL WHERE status = 1", "run-owners", true),
+        ("UPDATE open_runs SET owners = '{999}' WHERE status = 1", "run-owners", true),
         ("UPDATE open_runs SET wake_at = NULL", "run-without-wakeup", true),
         (twice, "run-twice", true),
         (again, "occurrence-with-two-runs", false),
@@ -145,10 +197,30 @@ async fn each_breach_is_found_and_mended_where_it_can_be() {
 }
 
 #[tokio::test]
+async fn each_breach_of_what_waits_is_found() {
+    for (breach, code, is_mended) in OF_WHAT_WAITS {
+        let schema = Schema::new();
+        let world = World::waiting(Box::new(schema.clone())).await;
+        check_in(&schema, &world, breach, code, is_mended).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_runs_that_have_expired() {
+    let schema = Schema::new();
+    let world = World::waiting(Box::new(schema.clone())).await;
+    end_all(&world).await;
+    for table in OF_RUNS {
+        let none = format!("SELECT 1 / (count(*) = 0)::integer FROM {table}");
+        schema.execute(&none).await;
+    }
+}
+
+#[tokio::test]
 async fn a_mended_run_goes_on() {
     let schema = Schema::new();
     let world = World::busy(Box::new(schema.clone())).await;
-    schema.execute("UPDATE open_runs SET owner = NULL WHERE status = 1").await;
+    schema.execute(LOST).await;
     world.store().check(minute(60), true).await.unwrap();
     world.settle(61).await;
     let ended = world.runs().await.iter().filter(|run| run.ends_with("succeeded")).count();

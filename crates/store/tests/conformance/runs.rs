@@ -82,7 +82,7 @@ pub(crate) async fn a_failing_step_waits_and_is_tried_again(mut world: World) {
 pub(crate) async fn a_step_may_be_skipped_on_error(mut world: World) {
     let text = "name: w\nsteps:
   - {id: a, type: noop, retry: {max: 1}, on_error: skip_step}
-  - {id: b, type: noop}\n";
+  - {id: b, type: noop, depends_on: [a]}\n";
     let (_, run, turned) = begun_run(&mut world, text).await;
     let turned = world.turn_with(1, vec![failed(&performs(&turned)[0])]).await;
     world.turn_with(2, vec![succeeded(&performs(&turned)[0])]).await;

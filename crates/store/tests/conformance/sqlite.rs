@@ -88,10 +88,18 @@ fn what_is_no_store_is_refused() {
     assert!(matches!(failure, Failure::Damaged(_)), "{failure:?}");
 }
 
+/// No node that is known performs anything.
+const LOST: &str = "UPDATE runs SET state = json_replace(state, '$.a[0].d.p.o', 999),
+     owners = ',999,' WHERE status = 1";
+
 /// Breaks a store by hand: it is found, and mended where that can be done.
 async fn check(breach: &str, code: &str, is_mended: bool) {
     let folder = Folder::new(true);
     drop(World::busy(Box::new(folder.clone())).await);
+    check_in(&folder, breach, code, is_mended).await;
+}
+
+async fn check_in(folder: &Folder, breach: &str, code: &str, is_mended: bool) {
     let connection = Connection::open(folder.path()).unwrap();
     connection.execute_batch(breach).unwrap();
     drop(connection);
@@ -119,9 +127,11 @@ async fn each_breach_is_found_and_mended_where_it_can_be() {
         ),
         ("INSERT INTO wakeups VALUES (0, 1, 999)", "wakeup-of-nothing", true),
         ("INSERT INTO wakeups VALUES (0, 0, 999)", "wakeup-of-nothing", true),
-        ("UPDATE runs SET owner = NULL WHERE status = 1", "run-without-owner", true),
-        ("UPDATE runs SET owner = 999 WHERE status = 1", "run-without-owner", true),
-        ("DELETE FROM wakeups WHERE kind = 0", "waiting-run-without-wakeup", true),
+        (LOST, "run-without-owner", true),
+        ("UPDATE runs SET owners = NULL WHERE status = 1", "run-owners", true),
+        ("UPDATE runs SET owners = ',999,' WHERE status = 1", "run-owners", true),
+        ("DELETE FROM wakeups WHERE kind = 0", "run-without-wakeup", true),
+        ("UPDATE wakeups SET due = due + 1 WHERE kind = 0", "run-without-wakeup", true),
         ("UPDATE ledger SET run = NULL", "occurrence-without-run", false),
         ("UPDATE schedule_counts SET count = 7", "counts", true),
         ("UPDATE schedule_blocks SET count = count + 1", "block-counts", true),
@@ -133,11 +143,37 @@ async fn each_breach_is_found_and_mended_where_it_can_be() {
 }
 
 #[tokio::test]
+async fn each_breach_of_what_waits_is_found() {
+    for (breach, code, is_mended) in crate::postgres::OF_WHAT_WAITS {
+        let folder = Folder::new(true);
+        let world = World::waiting(Box::new(folder.clone())).await;
+        world.holds_together().await;
+        drop(world);
+        let breach = breach.replace("open_runs", "runs").replace("false", "0");
+        check_in(&folder, &breach, code, is_mended).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_runs_that_have_expired() {
+    let folder = Folder::new(true);
+    let world = World::waiting(Box::new(folder.clone())).await;
+    crate::postgres::end_all(&world).await;
+    drop(world);
+    let connection = Connection::open(folder.path()).unwrap();
+    for table in crate::postgres::OF_RUNS {
+        let sql = format!("SELECT count(*) FROM {table}");
+        let left: u64 = connection.query_row(&sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0, "{table}");
+    }
+}
+
+#[tokio::test]
 async fn a_mended_run_goes_on() {
     let folder = Folder::new(true);
     drop(World::busy(Box::new(folder.clone())).await);
     let connection = Connection::open(folder.path()).unwrap();
-    connection.execute_batch("UPDATE runs SET owner = NULL WHERE status = 1").unwrap();
+    connection.execute_batch(LOST).unwrap();
     drop(connection);
     let mut world = World::new(Box::new(folder.clone())).await;
     world.store().check(minute(60), true).await.unwrap();

@@ -6,9 +6,9 @@ use store::TurnRequest;
 
 use crate::world::{World, performs, refusal, succeeded};
 
-const HARMLESS: &str = "name: w\nsteps: [{id: a, type: noop}, {id: b, type: noop}]\n";
-const ONCE: &str =
-    "name: w\nsteps: [{id: a, type: noop, idempotent: false}, {id: b, type: noop}]\n";
+const HARMLESS: &str =
+    "name: w\nsteps: [{id: a, type: noop}, {id: b, type: noop, depends_on: [a]}]\n";
+const ONCE: &str = "name: w\nsteps: [{id: a, type: noop, idempotent: false}, {id: b, type: noop, depends_on: [a]}]\n";
 
 pub(crate) async fn attempts_of_an_earlier_life_are_handed_out_again(mut world: World) {
     let workflow = world.publish(0, HARMLESS).await;
@@ -66,9 +66,10 @@ pub(crate) async fn what_must_not_be_repeated_is_suspended_and_resolved(mut worl
 
 pub(crate) async fn what_is_resolved_after_its_time_is_over_at_once(mut world: World) {
     let workflow = world.publish(0, &format!("timeout: 5m\n{ONCE}")).await;
-    for (resolution, first) in
-        [(Resolution::Applied, Some(StepStatus::Completed)), (Resolution::DidNotHappen, None)]
-    {
+    for (resolution, first) in [
+        (Resolution::Applied, Some(StepStatus::Completed)),
+        (Resolution::DidNotHappen, Some(StepStatus::Cancelled)),
+    ] {
         let run = world.start(0, workflow).await.unwrap();
         world.turn(0).await;
         world.join(1).await;

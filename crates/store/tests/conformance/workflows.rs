@@ -208,8 +208,9 @@ pub(crate) async fn a_bad_trigger_stores_nothing(world: World) {
 }
 
 pub(crate) async fn runs_keep_the_version_they_began_with(mut world: World) {
-    let one =
-        world.publish(0, "name: w\nsteps: [{id: a, type: noop}, {id: b, type: noop}]\n").await;
+    let one = world
+        .publish(0, "name: w\nsteps: [{id: a, type: noop}, {id: b, type: noop, depends_on: [a]}]\n")
+        .await;
     let run = world.start(0, one).await.unwrap();
     let turned = world.turn(0).await;
     world.publish(1, "name: w\nsteps: [{id: c, type: noop}]\n").await;

@@ -9,11 +9,14 @@ use engine::turn::{Answer, Command, Effect, NewRun, NewSchedule, Perform, Places
 use engine::{Moment, NodeId, RunId, ScheduleId, WorkflowId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 use serde_json::value::RawValue;
 use store::{
     CommandRequest, Failure, Idempotency, LedgerQuery, Report, RunDetail, RunQuery, Store,
     TurnRequest, Turned, WorkflowView,
 };
+
+use crate::process::{approval, child, noop, step, timer, worker};
 
 /// Where a store of one kind is kept.
 pub(crate) trait Place {
@@ -65,6 +68,36 @@ impl World {
         world.start(0, plain).await.unwrap();
         let turned = world.turn(60).await;
         world.turn_with(60, vec![failed(&performs(&turned)[1])]).await;
+        world
+    }
+
+    /// A store with a run that waits for workers and people and for a place, and was late.
+    pub(crate) async fn waiting(place: Box<dyn Place>) -> World {
+        let mut world = World::new(place).await;
+        let late = json!({"limit": {"within": {"elapsed": "PT1H"}}, "from": "enabled",
+                          "actions": [{"when": "deadline"}]});
+        let steps = [
+            step("work", &[], worker("q")),
+            step("ask", &[], approval("Ship it?", &["ada"])),
+            step("plain", &[], noop()),
+            step("undone", &[], child("child")),
+        ];
+        world.process("child", vec![step("wait", &[], timer(600))]).await;
+        let definition = json!({"name": "waiting", "steps": steps, "deadline": late});
+        let workflow = world.process_with(definition).await;
+        world.start(0, workflow).await.unwrap();
+        world.try_turn(0, Vec::new(), 10, Places::new(1)).await;
+        world.settle(60).await;
+        world.start(60, workflow).await.unwrap();
+        world.try_turn(60, Vec::new(), 10, Places::new(1)).await;
+        let ready = world.process("ready", vec![step("a", &[], noop())]).await;
+        world.start(60, ready).await.unwrap();
+        let begun = world.turn(60).await;
+        let begun = performs(&begun).pop().unwrap();
+        assert_eq!(begun.definition.name, "ready");
+        // What performed it is gone, and there is no place to go on.
+        world.join(60).await;
+        world.try_turn(60, Vec::new(), 10, Places::new(0)).await;
         world
     }
 
@@ -299,7 +332,7 @@ pub(crate) fn begun(turned: &Turned) -> Vec<String> {
     performs(turned).iter().map(|perform| perform.run_id.to_string()).collect()
 }
 
-pub(crate) fn json(text: &str) -> Box<RawValue> {
+pub(crate) fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap()
 }
 
@@ -308,7 +341,7 @@ fn report(perform: &Perform, end: AttemptEnd) -> Report {
 }
 
 pub(crate) fn succeeded(perform: &Perform) -> Report {
-    report(perform, AttemptEnd::Succeeded { output: json(r#"{"ok":true}"#) })
+    report(perform, AttemptEnd::Succeeded { output: raw(r#"{"ok":true}"#) })
 }
 
 pub(crate) fn failed(perform: &Perform) -> Report {

@@ -1,0 +1,171 @@
+//! Several nodes on one store: what is claimed and ended by several at once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::run::RunStatus;
+use engine::turn::{Command, Effect, Perform, Places};
+use engine::{Moment, NodeId, RunKey};
+use serde_json::json;
+use store::{CommandRequest, RenewRequest, Store, TurnRequest, Turned};
+
+use crate::postgres::Schema;
+use crate::process::{child, claim, claimed, keys, noop, step, undo, with, worker};
+use crate::world::{World, failed, minute, performs, succeeded};
+
+/// Another node on the same store.
+struct Other {
+    store: Arc<dyn Store>,
+    node: NodeId,
+}
+
+impl Other {
+    async fn join(schema: &Schema) -> Other {
+        let store = schema.open().await.unwrap();
+        let node = store.join("other", moment(0)).await.unwrap().node;
+        Other { store, node }
+    }
+
+    async fn claim(&self, at: i64, limit: usize) -> Vec<Perform> {
+        let (command, node) = (claim(&["q", "r"], limit), self.node);
+        let request = CommandRequest { command, moment: moment(at), node, idempotency: None };
+        claimed(&self.store.command(request).await.unwrap())
+    }
+
+    async fn turn(&self, at: i64, reports: Vec<store::Report>) -> Turned {
+        let request = TurnRequest {
+            moment: moment(at),
+            node: self.node,
+            reports,
+            limit: 100,
+            places: Places::new(100),
+            performed: None,
+        };
+        self.store.turn(request).await.unwrap()
+    }
+
+    /// The attempts that it is told to end when it says that it performs these.
+    async fn renew(&self, performed: &[Perform]) -> Vec<(RunKey, u32)> {
+        let performed = performed.iter().map(|perform| (perform.run, perform.token)).collect();
+        let request = RenewRequest { node: self.node, moment: moment(1), capacity: 10, performed };
+        let renewed = self.store.renew(request).await.unwrap();
+        let cancelled = |effect: Effect| match effect {
+            Effect::Cancel { run, token } => (run, token),
+            other => panic!("{other:?}"),
+        };
+        renewed.effects.into_iter().map(cancelled).collect()
+    }
+}
+
+fn moment(at: i64) -> Moment {
+    Moment::new(minute(at), minute(0))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_claimed_by_several_at_once_is_given_once() {
+    let schema = Schema::new();
+    let mut world = World::new(Box::new(schema.clone())).await;
+    let each = json!({"type": "for_each", "items": (0..20).collect::<Vec<u32>>(),
+                      "action": worker("r")});
+    let steps = vec![step("a", &[], worker("q")), step("each", &[], each)];
+    let workflow = world.process("w", steps).await;
+    for _ in 0..10 {
+        world.start(0, workflow).await.unwrap();
+    }
+    world.turn(0).await;
+    assert_eq!(world.queues().await, [("q".to_owned(), 10), ("r".to_owned(), 200)]);
+    let mut workers = Vec::new();
+    for limit in [1, 3, 7, 20] {
+        let other = Other::join(&schema).await;
+        workers.push(tokio::spawn(async move {
+            let mut taken = Vec::new();
+            // What others have locked is left to them: nothing found is not yet nothing there.
+            loop {
+                let some = other.claim(1, limit).await;
+                assert!(some.len() <= limit);
+                if some.is_empty() && other.store.queues().await.unwrap().is_empty() {
+                    return taken;
+                }
+                taken.extend(some.into_iter().map(|p| (p.run, p.part, p.token)));
+            }
+        }));
+    }
+    let mut times = BTreeMap::new();
+    let mut tokens = BTreeMap::new();
+    for worker in workers {
+        for (run, part, token) in worker.await.unwrap() {
+            *times.entry((run, part)).or_insert(0) += 1;
+            *tokens.entry((run, token)).or_insert(0) += 1;
+        }
+    }
+    assert_eq!((times.len(), tokens.len()), (210, 210));
+    assert!(times.values().chain(tokens.values()).all(|count| *count == 1), "{times:?}");
+    world.holds_together().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_learns_which_of_its_attempts_are_to_end() {
+    let schema = Schema::new();
+    let mut world = World::new(Box::new(schema.clone())).await;
+    let steps = vec![
+        with(step("a", &[], noop()), "compensation", undo()),
+        step("b", &["a"], noop()),
+        step("c", &["a"], noop()),
+    ];
+    let workflow = world.process("w", steps).await;
+    let run = world.start(0, workflow).await.unwrap();
+    let other = Other::join(&schema).await;
+    let first = performs(&other.turn(0, Vec::new()).await);
+    assert_eq!(other.renew(&first).await, []);
+    let both = performs(&other.turn(0, first.iter().map(succeeded).collect()).await);
+    assert_eq!(keys(&both), ["b", "c"]);
+    assert_eq!(other.renew(&both).await, []);
+    let attempts = |performs: &[Perform]| -> Vec<(RunKey, u32)> {
+        performs.iter().map(|perform| (perform.run, perform.token)).collect()
+    };
+    assert_eq!(other.renew(&first).await, attempts(&first), "one that has ended is not going on");
+    world.cancel(1, &run).await;
+    assert_eq!(other.renew(&both).await, attempts(&both));
+    // What undoes the first step is performed while the run is being ended, and not told to end.
+    let undoing = performs(&other.turn(1, both.iter().map(failed).collect()).await);
+    assert_eq!(keys(&undoing), ["a/undo"]);
+    assert_eq!(other.renew(&undoing).await, []);
+    other.turn(2, undoing.iter().map(succeeded).collect()).await;
+    assert_eq!(world.status(&run).await, RunStatus::Cancelled);
+}
+
+/// Children end on one node while their parents are cancelled on another: nobody waits for the other in a circle
+/// for long, and all of it ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn parents_and_children_end_on_several_nodes_at_once() {
+    let schema = Schema::new();
+    let mut world = World::new(Box::new(schema.clone())).await;
+    world.process("child", vec![step("work", &[], noop())]).await;
+    let steps = vec![step("a", &[], child("child")), step("b", &["a"], noop())];
+    let workflow = world.process("parent", steps).await;
+    let mut parents = Vec::new();
+    for _ in 0..8 {
+        parents.push(world.start(0, workflow).await.unwrap());
+    }
+    let other = Other::join(&schema).await;
+    let attempts = performs(&other.turn(0, Vec::new()).await);
+    assert_eq!(attempts.len(), 8);
+    let settled = tokio::spawn(async move {
+        for attempt in attempts {
+            let turned = other.turn(1, vec![succeeded(&attempt)]).await;
+            let more = performs(&turned).iter().map(succeeded).collect();
+            other.turn(1, more).await;
+        }
+    });
+    for parent in parents.iter().rev() {
+        let (id, reason) = (parent.clone(), "enough".to_owned());
+        // One that has ended already cannot be cancelled.
+        let _ = world.try_command(1, Command::CancelRun { id, reason }).await;
+    }
+    settled.await.unwrap();
+    world.settle(2).await;
+    for parent in &parents {
+        assert!(world.status(parent).await.has_ended());
+    }
+    world.holds_together().await;
+}
