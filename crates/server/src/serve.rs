@@ -17,6 +17,7 @@ use crate::dispatch::{Commands, RunnerDispatch, SharedDispatch};
 use crate::driver::Driver;
 use crate::http::{self, App, Token};
 use crate::hub::Hub;
+use crate::secrets::Secrets;
 use crate::upkeep::{self, Retention};
 
 /// Attempts at a time when nothing is said.
@@ -40,6 +41,8 @@ pub struct ServerOptions {
     pub trusted: Vec<Arc<Definition>>,
     /// What the node is called.
     pub node: String,
+    /// What templates and triggers may name.
+    pub secrets: Arc<Secrets>,
     /// Attempts at a time.
     pub capacity: usize,
     /// How long history is kept.
@@ -58,6 +61,7 @@ impl ServerOptions {
             runners: Policy::default(),
             trusted: Vec::new(),
             node: "node".to_owned(),
+            secrets: Arc::default(),
             capacity: DEFAULT_CAPACITY,
             retention: Retention::default(),
             clock: Arc::new(SystemClock),
@@ -114,6 +118,7 @@ impl Server {
             runners,
             trusted,
             node,
+            secrets,
             capacity,
             retention,
             clock,
@@ -125,7 +130,7 @@ impl Server {
         let address = listener.local_addr().map_err(failed)?;
         let (report, reports) = unbounded_channel();
         let (nudge, nudges) = unbounded_channel();
-        let dispatch = dispatch(runners, trusted, report)?;
+        let dispatch = dispatch(runners, trusted, report)?.with_secrets(secrets.clone());
         let dispatch = Arc::new(SharedDispatch(Arc::new(dispatch)));
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), nudge));
         let driver = Driver::join(store, clock, dispatch, hub.clone(), &node, capacity).await?;
@@ -136,7 +141,7 @@ impl Server {
             tokio::spawn(driver.run(nudges, reports, stop_driving.clone())),
         ));
         let stop_listening = CancellationToken::new();
-        let app = App::new(hub.clone(), token, allows_exec, stop_listening.clone());
+        let app = App::new(hub.clone(), token, allows_exec, secrets, stop_listening.clone());
         let serve = http::serve(listener, http::router(app), stop_listening.clone());
         let listening = tokio::spawn(serve);
         tracing::info!(%address, "listening");

@@ -40,7 +40,7 @@ mod tests {
             Cursor::Number(-5),
             Cursor::Number(i64::MAX),
             Cursor::Name("ä/7".into()),
-            Cursor::Step(7, 3),
+            Cursor::Step(engine::RunKey(7), 3),
         ] {
             assert_eq!(read(&write(&cursor)), Some(cursor));
         }
