@@ -146,7 +146,8 @@ pub(crate) fn filled(perform: &Perform, secrets: &Secrets) -> Result<Action, Exp
     }
 }
 
-fn not_filled(error: &ExpressionError) -> AttemptEnd {
+/// A template of an attempt cannot be filled in: trying again gives the same.
+pub(crate) fn not_filled(error: &ExpressionError) -> AttemptEnd {
     AttemptEnd::Failed {
         code: "expression".to_owned(),
         message: error.to_string(),

@@ -280,7 +280,7 @@ impl Driver {
                 }
                 Effect::Cancel { run, token } => self.dispatch.cancel(run, token),
                 // A worker has it, who was told with the answer to its claim.
-                Effect::Claimed(_) => {}
+                Effect::Claimed { .. } => {}
             }
         }
     }

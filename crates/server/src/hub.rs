@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::{Clock, StoreClock};
 use crate::metrics::Metrics;
+use crate::waiting::{Waiting, WaitingWorkers};
 
 /// Notices that a slow listener may be behind.
 const BEHIND: usize = 4_096;
@@ -41,6 +42,7 @@ pub struct Hub {
     /// When the driver wakes up by itself, in milliseconds.
     wakes_at: AtomicI64,
     node: AtomicI64,
+    waiting_workers: WaitingWorkers,
     /// Why nothing is driven, in words; nothing when all is well.
     not_ready: RwLock<Option<String>>,
     /// Counters for `/metrics`.
@@ -61,6 +63,7 @@ impl Hub {
             notices: broadcast::channel(BEHIND).0,
             wakes_at: AtomicI64::new(i64::MAX),
             node: AtomicI64::new(0),
+            waiting_workers: WaitingWorkers::default(),
             not_ready: RwLock::new(Some("The driver has not begun.".to_owned())),
             metrics: Metrics::default(),
         }
@@ -76,7 +79,8 @@ impl Hub {
         self.clock.now()
     }
 
-    /// Carries out a command. When it returns, the outcome is stored, and the driver knows.
+    /// Carries out a command. When it returns, the outcome is stored, and the driver knows. The effects that are
+    /// left are for the caller: what a worker has claimed.
     pub async fn command(
         &self,
         command: Command,
@@ -102,7 +106,14 @@ impl Hub {
             }
         };
         self.tell(std::mem::take(&mut commanded.notices));
-        let effects = std::mem::take(&mut commanded.effects);
+        let is_claimed = |effect: &mut Effect| matches!(effect, Effect::Claimed { .. });
+        let claimed: Vec<Effect> = commanded.effects.extract_if(.., is_claimed).collect();
+        for effect in &claimed {
+            if let Effect::Claimed { perform, .. } = effect {
+                self.performing(perform, now);
+            }
+        }
+        let effects = std::mem::replace(&mut commanded.effects, claimed);
         self.pass_on(effects, commanded.next_wakeup, commanded.look);
         Ok(commanded)
     }
@@ -129,6 +140,11 @@ impl Hub {
     /// The way to the driver, for those who must not hold the hub.
     pub(crate) fn nudges(&self) -> UnboundedSender<Nudge> {
         self.nudges.clone()
+    }
+
+    /// A place among those who wait for something in these queues.
+    pub(crate) fn wait_for_work(&self, queues: &[String]) -> Waiting<'_> {
+        self.waiting_workers.join(queues)
     }
 
     /// This life of the node.
@@ -179,6 +195,11 @@ impl Hub {
 
     fn tell(&self, notices: Vec<Notice>) {
         self.metrics.notices(&notices);
+        for notice in &notices {
+            if let Notice::Queued { queue, count } = notice {
+                self.waiting_workers.wake(queue, *count);
+            }
+        }
         if !notices.is_empty() && self.notices.receiver_count() > 0 {
             let _ = self.notices.send(notices.into());
         }

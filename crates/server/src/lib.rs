@@ -10,9 +10,11 @@ mod hub;
 mod lease;
 mod metrics;
 mod own_calendars;
+mod payload;
 mod secrets;
 pub mod serve;
 pub mod upkeep;
+mod waiting;
 pub mod webhooks;
 
 pub use clock::{Clock, Stopwatch, SystemClock};

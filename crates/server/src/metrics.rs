@@ -137,7 +137,10 @@ impl Metrics {
             match notice {
                 Notice::Occurrence { outcome, count, .. } => self.occurrence(*outcome, *count),
                 Notice::Run { status, .. } => self.run(*status),
-                Notice::Schedule { .. } | Notice::Workflow { .. } | Notice::Deadline { .. } => {}
+                Notice::Schedule { .. }
+                | Notice::Workflow { .. }
+                | Notice::Queued { .. }
+                | Notice::Deadline { .. } => {}
             }
         }
     }

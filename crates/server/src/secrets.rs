@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use aho_corasick::AhoCorasick;
 use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 /// What environment variables that are secrets begin with.
@@ -123,6 +124,15 @@ impl Secrets {
         }
         masked.push_str(&text[copied..]);
         Cow::Owned(masked)
+    }
+
+    /// The same for JSON that is not looked into unless it holds a secret.
+    pub fn mask_raw(&self, json: Box<RawValue>) -> Box<RawValue> {
+        if let Cow::Borrowed(_) = self.mask(json.get()) {
+            return json;
+        }
+        let value: Value = serde_json::from_str(json.get()).unwrap_or_default();
+        to_raw_value(&self.mask_json(value)).unwrap_or_else(|_| RawValue::NULL.to_owned())
     }
 
     /// The same for every text in a value, keys included. A number that holds a secret becomes a

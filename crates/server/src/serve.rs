@@ -41,6 +41,8 @@ pub struct ServerOptions {
     pub trusted: Vec<Arc<Definition>>,
     /// What the node is called.
     pub node: String,
+    /// What templates and triggers may name.
+    pub secrets: Arc<Secrets>,
     /// Attempts at a time.
     pub capacity: usize,
     /// How long history is kept.
@@ -72,6 +74,7 @@ impl ServerOptions {
             runners: Policy::default(),
             trusted: Vec::new(),
             node: "node".to_owned(),
+            secrets: Arc::default(),
             capacity: DEFAULT_CAPACITY,
             retention: Retention::default(),
             clock: Arc::new(SystemClock),
@@ -130,6 +133,7 @@ impl Server {
             runners,
             trusted,
             node,
+            secrets,
             capacity,
             retention,
             clock,
@@ -145,7 +149,7 @@ impl Server {
         let (nudge, nudges) = unbounded_channel();
         let now = clock.clone();
         let notifier = Notifier::new(move || now.now(), telling.keys, telling.mail);
-        let dispatch = dispatch(runners, notifier, trusted, report)?.with_secrets(secrets);
+        let dispatch = dispatch(runners, notifier, trusted, report)?.with_secrets(secrets.clone());
         let dispatch = Arc::new(SharedDispatch(Arc::new(dispatch)));
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), nudge));
         let driver = Driver::join(store, clock, dispatch, hub.clone(), &node, capacity).await?;
@@ -156,7 +160,7 @@ impl Server {
             tokio::spawn(driver.run(nudges, reports, stop_driving.clone())),
         ));
         let stop_listening = CancellationToken::new();
-        let app = App::new(hub.clone(), token, allows_exec, stop_listening.clone());
+        let app = App::new(hub.clone(), token, allows_exec, secrets, stop_listening.clone());
         let serve = http::serve(listener, http::router(app), stop_listening.clone());
         let listening = tokio::spawn(serve);
         tracing::info!(%address, "listening");

@@ -74,7 +74,10 @@ impl Feed {
                 }
             }
             Notice::Run { id, status, .. } => self.tell_run(id, *status, out).await,
-            Notice::Schedule { .. } | Notice::Workflow { .. } | Notice::Deadline { .. } => Ok(()),
+            Notice::Schedule { .. }
+            | Notice::Workflow { .. }
+            | Notice::Queued { .. }
+            | Notice::Deadline { .. } => Ok(()),
         }
     }
 

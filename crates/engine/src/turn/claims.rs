@@ -6,7 +6,7 @@ use super::command::{Answer, Asked, Refused};
 use super::{Book, Effect, Perform, Turn};
 use crate::definition::Action;
 use crate::ids::{RunId, RunKey};
-use crate::run::{self, AttemptEnd, Facts as _, Input, Part};
+use crate::run::{self, AttemptEnd, Doing, Facts as _, Input, Part};
 
 impl<B: Book> Turn<'_, B> {
     /// The attempt is this node's to perform.
@@ -73,22 +73,34 @@ impl<B: Book> Turn<'_, B> {
                 continue;
             }
             let Some((key, token)) = self.claimed.pop() else { continue };
+            let lease_until = self.lease_of(key, token).unwrap_or(lease_until);
             if let Some(perform) = self.perform(key, part, token)? {
-                self.effects.push(Effect::Claimed(Box::new(perform)));
+                let perform = Box::new(perform);
+                self.effects.push(Effect::Claimed { perform, lease_until });
                 count += 1;
             }
         }
         Ok(Ok(Answer::Count(count)))
     }
 
-    /// A worker says how an attempt has ended.
+    /// A worker says how an attempt has ended. What a node performs is for that node to say.
     pub(super) fn worker_report(
         &mut self,
         id: &RunId,
         token: u32,
         end: AttemptEnd,
     ) -> Asked<B::Error> {
-        self.change_run(id, Input::Reported { token, end })
+        let Some(key) = self.book.run_key(id)? else {
+            return Ok(Err(super::command::unknown_run(id)));
+        };
+        self.load_run(key)?;
+        let run = self.runs.get(&key).map(|slot| &slot.run);
+        let active = run.and_then(|run| run.position.with_token(token));
+        if !active.is_some_and(|active| matches!(active.doing, Doing::Claimed { .. })) {
+            return Ok(Err(Refused::Run(run::Refusal::OldToken { given: token })));
+        }
+        let decided = self.decide_run(key, Input::Reported { token, end })?;
+        Ok(decided.map(|()| Answer::Run(id.to_string())).map_err(Refused::Run))
     }
 
     /// A worker says that it is still at it; whether it is to give up.
@@ -101,15 +113,15 @@ impl<B: Book> Turn<'_, B> {
         self.is_told_to_end = false;
         let beaten = self.change_run(id, Input::Heartbeat { token, lease_until })?;
         let is_told_to_end = self.is_told_to_end;
-        let until = self.lease_of(id, token)?.unwrap_or(lease_until);
+        let key = self.book.run_key(id)?;
+        let until = key.and_then(|key| self.lease_of(key, token)).unwrap_or(lease_until);
         Ok(beaten.map(|_| Answer::Lease { until, is_told_to_end }))
     }
 
-    fn lease_of(&mut self, id: &RunId, token: u32) -> Result<Option<Timestamp>, B::Error> {
-        let Some(key) = self.book.run_key(id)? else { return Ok(None) };
+    fn lease_of(&self, key: RunKey, token: u32) -> Option<Timestamp> {
         let run = self.runs.get(&key).map(|slot| &slot.run);
         let active = run.and_then(|run| run.position.with_token(token));
-        Ok(active.and_then(|active| active.doing.wake_at()))
+        active.and_then(|active| active.doing.wake_at())
     }
 
     /// A person decides over a step that asks for it.

@@ -13,7 +13,7 @@ mod runs;
 mod schedules;
 mod writes;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -31,7 +31,7 @@ use crate::ids::{NodeId, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::Entry;
 use crate::moment::Moment;
 use crate::rules::Rules;
-use crate::run::{Run, RunStatus, StepRecord};
+use crate::run::{Queueing, Run, RunStatus, StepRecord};
 use crate::schedule::{Schedule, Status};
 
 /// Found by an id that was given here: nobody outside chooses them to collide.
@@ -178,12 +178,25 @@ impl<'a, B: Book> Turn<'a, B> {
             let slot = self.workflows.remove(&id).filter(|slot| slot.is_changed);
             self.writes.workflows.extend(slot.map(|slot| slot.workflow));
         }
+        self.tell_queues();
         Turned {
             writes: self.writes,
             effects: self.effects,
             notices: self.notices,
             places: self.places,
         }
+    }
+
+    /// Those who wait for work of a queue learn that there is some.
+    fn tell_queues(&mut self) {
+        let mut put: BTreeMap<&str, usize> = BTreeMap::new();
+        for (_, queueing) in &self.writes.queueing {
+            if let Queueing::Put(queue, _) = queueing {
+                *put.entry(queue).or_default() += 1;
+            }
+        }
+        let queued = |(queue, count): (&str, usize)| Notice::Queued { queue: queue.into(), count };
+        self.notices.extend(put.into_iter().map(queued));
     }
 
     fn write_schedule(&mut self, slot: ScheduleSlot) {

@@ -140,7 +140,12 @@ pub enum Effect {
     /// Perform an attempt.
     Perform(Box<Perform>),
     /// A worker has taken an attempt: it is told what to do.
-    Claimed(Box<Perform>),
+    Claimed {
+        /// What that is.
+        perform: Box<Perform>,
+        /// It is taken for dead if it is not heard of until then.
+        lease_until: Timestamp,
+    },
     /// Tell an attempt to end.
     Cancel {
         /// Of which run.
@@ -154,7 +159,7 @@ impl Effect {
     /// Whether it is about this attempt.
     pub fn is_of(&self, of: RunKey, attempt: u32) -> bool {
         match self {
-            Effect::Perform(perform) | Effect::Claimed(perform) => {
+            Effect::Perform(perform) | Effect::Claimed { perform, .. } => {
                 perform.run == of && perform.token == attempt
             }
             Effect::Cancel { run, token } => *run == of && *token == attempt,
@@ -249,6 +254,13 @@ pub enum Notice {
         id: ScheduleId,
         /// Where it stands; nothing if it is gone.
         status: Option<Status>,
+    },
+    /// Something waits for a worker.
+    Queued {
+        /// In which queue.
+        queue: String,
+        /// How much of it is new.
+        count: usize,
     },
     /// The instant of a deadline has come.
     Deadline {

@@ -459,7 +459,7 @@ impl World {
                     let step = perform.step().id.clone();
                     self.going_on.push(GoingOn { ends, run, token, step, end });
                 }
-                Effect::Claimed(perform) => self.claimed.push(*perform),
+                Effect::Claimed { perform, .. } => self.claimed.push(*perform),
                 Effect::Cancel { run, token } => {
                     self.cancelled.push(run);
                     let deaf = &self.deaf;

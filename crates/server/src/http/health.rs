@@ -8,7 +8,7 @@ use engine::schedule::Status;
 use prometheus_client::encoding::text::encode;
 use std::fmt::Write as _;
 use std::time::Duration;
-use store::{Failure, Stats};
+use store::{Failure, QueueView, Stats};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -50,7 +50,8 @@ async fn metrics(State(app): State<App>) -> Answered {
     let mut text = String::new();
     let unwritten = |_| Problem::unavailable("The figures cannot be written.");
     encode(&mut text, app.registry()).map_err(unwritten)?;
-    let rest = gauges(&stats, nodes as u64);
+    let queues = app.store().queues().await?;
+    let rest = gauges(&stats, nodes as u64) + &depths(&queues);
     let end = text.rfind("# EOF").unwrap_or(text.len());
     text.insert_str(end, &rest);
     Ok(with_type(OPEN_METRICS, text))
@@ -90,6 +91,16 @@ fn gauges(stats: &Stats, nodes: u64) -> String {
         ("punctual_store_bytes", "Size of the store", stats.bytes),
     ] {
         let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}");
+    }
+    text
+}
+
+/// Queues without anything are not told of.
+fn depths(queues: &[QueueView]) -> String {
+    let name = "punctual_queue_depth";
+    let mut text = format!("# HELP {name} Attempts that wait for a worker.\n# TYPE {name} gauge\n");
+    for QueueView { name: queue, waiting } in queues {
+        let _ = writeln!(text, "{name}{{queue=\"{queue}\"}} {waiting}");
     }
     text
 }

@@ -4,6 +4,7 @@
 
 mod access;
 pub mod answer;
+mod attempts;
 pub mod body;
 mod calendars;
 mod connections;
@@ -14,6 +15,7 @@ mod openapi;
 pub mod path;
 pub mod problem;
 pub mod query;
+mod queues;
 mod runs;
 mod schedules;
 pub mod shown;
@@ -43,6 +45,7 @@ pub(crate) use connections::serve;
 use problem::Problem;
 
 use crate::hub::Hub;
+use crate::secrets::Secrets;
 
 /// A request is answered after this, one way or the other. Streams have begun by then.
 const REQUEST_TIME: Duration = Duration::from_secs(60);
@@ -59,6 +62,7 @@ struct Shared {
     streams: Arc<Semaphore>,
     token: Option<Token>,
     allows_exec: bool,
+    secrets: Arc<Secrets>,
     stop: CancellationToken,
     /// `/openapi.json`, known once all routes are.
     document: OnceLock<String>,
@@ -69,13 +73,23 @@ impl App {
         hub: Arc<Hub>,
         token: Option<Token>,
         allows_exec: bool,
+        secrets: Arc<Secrets>,
         stop: CancellationToken,
     ) -> App {
         let mut registry = Registry::with_prefix("punctual");
         hub.metrics.register(&mut registry);
         let streams = Arc::new(Semaphore::new(stream::MOST_STREAMS));
         let document = OnceLock::new();
-        App(Arc::new(Shared { hub, registry, streams, token, allows_exec, stop, document }))
+        App(Arc::new(Shared {
+            hub,
+            registry,
+            streams,
+            token,
+            allows_exec,
+            secrets,
+            stop,
+            document,
+        }))
     }
 
     /// Where commands go.
@@ -101,6 +115,11 @@ impl App {
     /// Whether the host allows steps that run commands.
     pub fn allows_exec(&self) -> bool {
         self.0.allows_exec
+    }
+
+    /// What templates may name, and nothing shows.
+    pub fn secrets(&self) -> &Arc<Secrets> {
+        &self.0.secrets
     }
 
     /// An id for a run that is started by hand.
@@ -135,6 +154,8 @@ fn routes() -> OpenApiRouter<App> {
         .merge(schedules::routes())
         .merge(workflows::routes())
         .merge(runs::routes())
+        .merge(attempts::routes())
+        .merge(queues::routes())
         .merge(calendars::routes())
         .merge(nodes::routes())
         .merge(stats::routes())

@@ -106,6 +106,7 @@ fn event(notice: &Notice) -> Event {
             let status = status.map_or("deleted", |status| status.name());
             ("schedule", json!({ "id": id.to_string(), "status": status }))
         }
+        Notice::Queued { queue, count } => ("queued", json!({ "queue": queue, "count": count })),
         Notice::Deadline { run, due } => {
             ("deadline", json!({ "run_id": run.to_string(), "deadline": due.to_string() }))
         }

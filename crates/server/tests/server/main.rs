@@ -8,4 +8,5 @@ mod harness;
 mod lifeline;
 mod nodes;
 mod peer;
+mod processes;
 mod resources;

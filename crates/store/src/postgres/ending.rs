@@ -31,7 +31,7 @@ pub(super) fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSe
             let attempt = position(*run).and_then(|position| position.with_token(*token));
             attempt.and_then(Active::owner) != Some(node)
         }
-        Effect::Perform(_) | Effect::Claimed(_) => false,
+        Effect::Perform(_) | Effect::Claimed { .. } => false,
     };
     if effects.iter().any(is_others) {
         calls.insert(Call::Renew);

@@ -91,7 +91,7 @@ impl House {
                     let end = engine::run::AttemptEnd::Succeeded { output };
                     Some(Report { run: perform.run, token: perform.token, end })
                 }
-                Effect::Cancel { .. } => None,
+                Effect::Cancel { .. } | Effect::Claimed { .. } => None,
             }));
             if reports.is_empty() {
                 return;

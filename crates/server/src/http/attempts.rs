@@ -1,0 +1,394 @@
+//! Routes of workers: they claim attempts, say that they are still at them, and how they ended.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use engine::RunId;
+use engine::run::AttemptEnd;
+use engine::turn::{Answer, Command, Effect};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use store::Commanded;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::App;
+use super::answer::{self, Answered};
+use super::body::JsonBody;
+use super::path::PathId;
+use super::problem::{Problem, Wrong};
+use super::query::Query;
+use crate::dispatch::not_filled;
+use crate::payload::payload;
+use engine::definition::limits::QUEUE_LENGTH;
+
+/// Attempts in one claim at most.
+const MOST_ATTEMPTS: u64 = 1_000;
+/// Queues in one claim at most: each is looked into.
+const MOST_QUEUES: usize = 100;
+/// A claim waits at most so long: shorter than a request may take.
+const LONGEST_WAIT: f64 = 50.0;
+const DEFAULT_LEASE: u64 = 30;
+const LONGEST_LEASE: u64 = 3_600;
+/// What a worker calls itself is shown in a line.
+const LONGEST_NAME: usize = 256;
+/// A code is a word for programs.
+const LONGEST_CODE: usize = 100;
+/// A message is for people; what is longer is an output.
+const LONGEST_MESSAGE: usize = 16 * 1024;
+/// Other nodes of a shared store queue things as well, and do not tell this one.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(claim))
+        .routes(routes!(heartbeat))
+        .routes(routes!(complete))
+        .routes(routes!(fail))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    /// From which queues; `agent:NAME` is the one of an agent's tasks.
+    queues: Vec<String>,
+    /// At most so many; 1 to 1,000.
+    #[serde(default = "one")]
+    max: u64,
+    /// How long to wait if there is nothing; 0 to 50.
+    #[serde(default)]
+    wait_seconds: f64,
+    /// What the worker calls itself, for people.
+    #[serde(default = "unnamed")]
+    worker: String,
+    /// After so long without a heartbeat the attempts are others'; 1 to 3,600.
+    #[serde(default = "default_lease")]
+    lease_seconds: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn unnamed() -> String {
+    "unnamed".to_owned()
+}
+
+fn default_lease() -> u64 {
+    DEFAULT_LEASE
+}
+
+#[derive(Serialize, ToSchema)]
+struct Claimed {
+    /// What the worker is to do; empty if nothing came in time.
+    attempts: Vec<AttemptObject>,
+}
+
+/// An attempt that a worker has claimed.
+#[derive(Serialize, ToSchema)]
+struct AttemptObject {
+    /// For the routes of attempts.
+    id: String,
+    /// To be given with everything that is said of it.
+    token: u32,
+    run_id: String,
+    /// The workflow's name.
+    workflow: String,
+    step_id: String,
+    queue: String,
+    /// What it works on.
+    #[schema(value_type = Object)]
+    payload: Box<RawValue>,
+    /// Which attempt at the step it is, from 1.
+    attempt: u32,
+    /// The same for all attempts at the step.
+    idempotency_key: String,
+    /// Others get it if nothing is heard until then.
+    #[schema(value_type = String)]
+    lease_until: Timestamp,
+    /// How long it may take.
+    timeout_seconds: Option<f64>,
+}
+
+/// Takes what waits in queues, the oldest first. If there is nothing, it waits for something to come. The
+/// `Idempotency-Key` means nothing here: what an answer that was lost has claimed is free again when its lease
+/// is over.
+#[utoipa::path(post, path = "/attempts/claim", tag = "attempts", request_body = Claim,
+    responses((status = 200, body = Claimed), (status = 422, body = Problem)))]
+async fn claim(State(app): State<App>, Query(()): Query<()>, body: JsonBody) -> Answered {
+    let wanted: Claim = body.read()?;
+    wanted.check()?;
+    let attempts = match wanted.wait_seconds > 0.0 {
+        true => wait_and_take(&app, &wanted).await?,
+        false => take(&app, &wanted).await?,
+    };
+    answer::ok(&Claimed { attempts })
+}
+
+impl Claim {
+    fn check(&self) -> Result<(), Problem> {
+        let mut wrong = Vec::new();
+        let mut refuse = |path: &str, message: &str, allowed: String| {
+            wrong.push(Wrong::new(path, "range", message).allow(allowed));
+        };
+        if !(1..=MOST_QUEUES).contains(&self.queues.len()) {
+            refuse("queues", "too few or too many", format!("1 to {MOST_QUEUES} names"));
+        }
+        let is_name = |name: &String| (1..=QUEUE_LENGTH).contains(&name.len());
+        if let Some(at) = self.queues.iter().position(|name| !is_name(name)) {
+            let allowed = format!("1 to {QUEUE_LENGTH} bytes");
+            refuse(&format!("queues[{at}]"), "is not the name of a queue", allowed);
+        }
+        if !(1..=MOST_ATTEMPTS).contains(&self.max) {
+            refuse("max", "is out of range", format!("1 to {MOST_ATTEMPTS}"));
+        }
+        if !(0.0..=LONGEST_WAIT).contains(&self.wait_seconds) {
+            refuse("wait_seconds", "is out of range", format!("0 to {LONGEST_WAIT}"));
+        }
+        if !(1..=LONGEST_NAME).contains(&self.worker.len()) {
+            refuse("worker", "is empty or too long", format!("1 to {LONGEST_NAME} bytes"));
+        }
+        wrong.extend(wrong_lease(self.lease_seconds));
+        if wrong.is_empty() { Ok(()) } else { Err(Problem::invalid(wrong)) }
+    }
+}
+
+fn wrong_lease(seconds: u64) -> Option<Wrong> {
+    let wrong = Wrong::new("lease_seconds", "range", "is out of range");
+    let is_fine = (1..=LONGEST_LEASE).contains(&seconds);
+    (!is_fine).then(|| wrong.allow(format!("1 to {LONGEST_LEASE}")))
+}
+
+async fn wait_and_take(app: &App, wanted: &Claim) -> Result<Vec<AttemptObject>, Problem> {
+    let over = tokio::time::sleep(Duration::from_secs_f64(wanted.wait_seconds));
+    tokio::pin!(over);
+    let is_shared = app.store().lease().is_some();
+    let mut waiting = app.hub().wait_for_work(&wanted.queues);
+    loop {
+        waiting.looks();
+        let attempts = take(app, wanted).await?;
+        if !attempts.is_empty() {
+            return Ok(attempts);
+        }
+        waiting.found_nothing();
+        tokio::select! {
+            () = waiting.woken(is_shared.then_some(LOOK_AGAIN)) => {}
+            () = &mut over => return Ok(Vec::new()),
+            () = app.stopped() => return Ok(Vec::new()),
+        }
+    }
+}
+
+/// What is there now. What cannot be handed out has failed, and the next is looked at instead.
+async fn take(app: &App, wanted: &Claim) -> Result<Vec<AttemptObject>, Problem> {
+    loop {
+        let command = Command::ClaimAttempts {
+            queues: wanted.queues.clone(),
+            limit: usize::try_from(wanted.max).unwrap_or(usize::MAX),
+            worker: wanted.worker.clone(),
+            lease: lease(wanted.lease_seconds),
+        };
+        let claimed = app.hub().command(command, None).await?.effects;
+        let is_over = claimed.is_empty();
+        let attempts = handed_out(app, claimed).await;
+        if is_over || !attempts.is_empty() {
+            return Ok(attempts);
+        }
+    }
+}
+
+async fn handed_out(app: &App, claimed: Vec<Effect>) -> Vec<AttemptObject> {
+    let mut attempts = Vec::with_capacity(claimed.len());
+    for effect in claimed {
+        let Effect::Claimed { perform, lease_until } = effect else { continue };
+        let run_id = perform.run_id.to_string();
+        let (queue, payload) = match payload(&perform, app.secrets()) {
+            Ok(given) => given,
+            Err(error) => {
+                let (id, token) = (perform.run_id, perform.token);
+                give_up(app, id, token, not_filled(&error)).await;
+                continue;
+            }
+        };
+        attempts.push(AttemptObject {
+            id: format!("{run_id}.{}", perform.token),
+            token: perform.token,
+            run_id,
+            workflow: perform.definition.name.clone(),
+            step_id: perform.step().id.clone(),
+            queue,
+            payload,
+            attempt: perform.attempt,
+            idempotency_key: perform.idempotency_key(),
+            lease_until,
+            timeout_seconds: perform.timeout().map(|limit| limit.as_secs_f64()),
+        });
+    }
+    attempts
+}
+
+/// Nobody can do this attempt.
+async fn give_up(app: &App, id: RunId, token: u32, end: AttemptEnd) {
+    let run = id.to_string();
+    let command = Command::EndAttempt { id, token, end };
+    if let Err(failure) = app.hub().command(command, None).await {
+        // Its lease will be over, and it will be looked at again.
+        tracing::warn!(run, token, %failure, "an attempt that cannot be handed out stays for now");
+    }
+}
+
+fn lease(seconds: u64) -> SignedDuration {
+    SignedDuration::from_secs(seconds.cast_signed())
+}
+
+/// Which attempt of which run an id means. What is said with another token than its own is not about it.
+fn attempt(id: &str, token: u32) -> Result<RunId, Problem> {
+    let unknown = || Problem::not_found("attempt", id);
+    let (run, own) = id.rsplit_once('.').ok_or_else(unknown)?;
+    let run: RunId = run.parse().map_err(|()| unknown())?;
+    let own: u32 = own.parse().map_err(|_| unknown())?;
+    if own == token {
+        return Ok(run);
+    }
+    let detail = format!("Token {token} is not the one of attempt {id}: it is another's.");
+    Err(Problem::conflict(detail))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Heartbeat {
+    token: u32,
+    /// After so long without another heartbeat the attempt is another's; 1 to 3,600.
+    #[serde(default = "default_lease")]
+    lease_seconds: u64,
+}
+
+#[derive(Serialize, ToSchema)]
+struct Beaten {
+    /// The attempt is the worker's until then.
+    #[schema(value_type = String)]
+    lease_until: Timestamp,
+    /// Whether the worker is to stop and report.
+    cancel: bool,
+}
+
+/// Says that the worker is still at it.
+#[utoipa::path(post, path = "/attempts/{id}/heartbeat", tag = "attempts",
+    request_body = Heartbeat, params(("id" = String, Path, description = "The attempt")),
+    responses((status = 200, body = Beaten), (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "It is another's, or has ended")))]
+async fn heartbeat(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let Heartbeat { token, lease_seconds } = body.read()?;
+    if let Some(wrong) = wrong_lease(lease_seconds) {
+        return Err(Problem::invalid([wrong]));
+    }
+    let command =
+        Command::Heartbeat { id: attempt(&id, token)?, token, lease: lease(lease_seconds) };
+    match app.hub().command(command, None).await?.answer {
+        Answer::Lease { until, is_told_to_end } => {
+            answer::ok(&Beaten { lease_until: until, cancel: is_told_to_end })
+        }
+        _ => Err(Problem::unavailable("The store answers something else.")),
+    }
+}
+
+#[derive(Serialize, ToSchema)]
+struct Reported {
+    run_id: String,
+}
+
+fn reported(commanded: &Commanded) -> Answered {
+    let Answer::Run(run_id) = &commanded.answer else {
+        return Err(Problem::unavailable("The store answers something else."));
+    };
+    let response = answer::ok(&Reported { run_id: run_id.clone() })?;
+    Ok(answer::replayed(response, commanded.replayed))
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Completion {
+    token: u32,
+    /// What came out; null if left out.
+    #[schema(value_type = Option<Object>)]
+    output: Option<Box<RawValue>>,
+}
+
+/// The attempt has done its work.
+#[utoipa::path(post, path = "/attempts/{id}/complete", tag = "attempts",
+    request_body = Completion, params(("id" = String, Path, description = "The attempt")),
+    responses((status = 200, body = Reported), (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "It is another's, or has ended")))]
+async fn complete(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let Completion { token, output } = body.read()?;
+    let output = output.unwrap_or_else(|| RawValue::NULL.to_owned());
+    let end = AttemptEnd::Succeeded { output: app.secrets().mask_raw(output) };
+    let command = Command::EndAttempt { id: attempt(&id, token)?, token, end };
+    reported(&app.hub().command(command, body.idempotency).await?)
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Failed {
+    token: u32,
+    error: FailedBy,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct FailedBy {
+    /// For programs.
+    #[serde(default = "failed")]
+    code: String,
+    /// For people.
+    message: String,
+    /// Whether trying it again can help.
+    #[serde(default = "yes")]
+    retryable: bool,
+}
+
+fn failed() -> String {
+    "failed".to_owned()
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The attempt has not done its work. It is tried again if that can help and the step says so.
+#[utoipa::path(post, path = "/attempts/{id}/fail", tag = "attempts",
+    request_body = Failed, params(("id" = String, Path, description = "The attempt")),
+    responses((status = 200, body = Reported), (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "It is another's, or has ended")))]
+async fn fail(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let Failed { token, error: FailedBy { code, message, retryable } } = body.read()?;
+    for (path, text, limit) in
+        [("error.code", &code, LONGEST_CODE), ("error.message", &message, LONGEST_MESSAGE)]
+    {
+        if text.len() > limit {
+            let wrong = Wrong::new(path, "limit", "is too long").allow(format!("{limit} bytes"));
+            return Err(Problem::invalid([wrong]));
+        }
+    }
+    let message = app.secrets().mask(&message).into_owned();
+    let end = AttemptEnd::Failed { code, message, retryable, output: None };
+    let command = Command::EndAttempt { id: attempt(&id, token)?, token, end };
+    reported(&app.hub().command(command, body.idempotency).await?)
+}

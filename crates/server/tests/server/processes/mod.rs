@@ -1,0 +1,42 @@
+//! Processes that wait for others: workers, people, callers.
+
+mod attempts;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Node, Reply};
+
+/// Two steps for workers, one after the other.
+const TWO_STEPS: &str = "name: t\nconcurrency: 1000\nsteps:\n\
+    - {id: a, type: worker, queue: q, input: {n: '{{ input.payload.n }}'}, retry: {max: 2, delay: 10ms}}\n\
+    - {id: b, type: worker, queue: r, depends_on: [a]}\n";
+
+async fn claim(node: &Node, queue: &str, more: Value) -> Vec<Value> {
+    let mut body = json!({"queues": [queue], "wait_seconds": 30, "worker": "ann"});
+    for (name, value) in more.as_object().into_iter().flatten() {
+        body[name] = value.clone();
+    }
+    let claimed = node.post("/api/v1/attempts/claim", body).await.expect(200);
+    claimed["attempts"].as_array().unwrap().clone()
+}
+
+/// The one attempt that is there, or comes.
+async fn claim_one(node: &Node, queue: &str) -> Value {
+    let mut attempts = claim(node, queue, Value::Null).await;
+    assert_eq!(attempts.len(), 1, "{attempts:?}");
+    attempts.remove(0)
+}
+
+/// Says something of an attempt, with its token.
+async fn say(node: &Node, attempt: &Value, verb: &str, mut body: Value) -> Reply {
+    body["token"] = attempt["token"].clone();
+    let id = attempt["id"].as_str().unwrap();
+    node.post(&format!("/api/v1/attempts/{id}/{verb}"), body).await
+}
+
+/// Starts the workflow with this payload; the run's id.
+async fn start(node: &Node, workflow: &str, payload: Value) -> String {
+    let path = format!("/api/v1/workflows/{workflow}/runs");
+    let run = node.post(&path, json!({ "payload": payload })).await.expect(201);
+    run["id"].as_str().unwrap().to_owned()
+}
