@@ -6,6 +6,7 @@
 //! Acknowledged means committed and synced: a method that returns `Ok` has done so.
 #![forbid(unsafe_code)]
 
+mod check_run;
 mod failure;
 mod migrations;
 mod postgres;

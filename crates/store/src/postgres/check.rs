@@ -9,11 +9,9 @@ use tokio_postgres::Row;
 use super::core::Core;
 use super::link::{Asked, Link, Param, param};
 use super::rows::{self, get};
+use crate::check_run::more;
 use crate::failure::Failure;
 use crate::view::Finding;
-
-/// So many of one kind are told one by one.
-pub(super) const TOLD: usize = 20;
 
 /// One invariant: what breaks it, and how it is mended.
 struct Invariant {
@@ -55,8 +53,8 @@ macro_rules! without_wakeup {
 
 macro_rules! lost {
     () => {
-        "open_runs r WHERE r.status = 1
-         AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = r.owner)"
+        "open_runs r CROSS JOIN LATERAL unnest(r.owners) AS o (id) WHERE r.status = 1
+         AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = o.id)"
     };
 }
 
@@ -79,7 +77,7 @@ macro_rules! active {
     };
 }
 
-const INVARIANTS: [Invariant; 12] = [
+const INVARIANTS: [Invariant; 14] = [
     Invariant {
         code: "schedule-without-progress",
         breaches: breaches!(
@@ -146,18 +144,35 @@ const INVARIANTS: [Invariant; 12] = [
         code: "run-without-owner",
         breaches: breaches!("SELECT r.key, '' FROM ", lost!()),
         message: "run {id} is running, but no node performs it",
-        // As if a node whose lease has run out had performed it: it is taken over with the next turn.
+        // The node is there again, and its lease has run out: what it performed is taken over with the next turn.
         mend: &[
             "LOCK TABLE nodes IN SHARE ROW EXCLUSIVE MODE",
-            "INSERT INTO nodes (name, started_at, seen_at, lease_until, capacity, attempts)
-             VALUES ('lost', 0, 0, 0, 0, 0)",
             concat!(
-                "UPDATE open_runs SET owner = (SELECT max(id) FROM nodes WHERE name = 'lost')
-                 WHERE key IN (SELECT r.key FROM ",
-                lost!(),
-                " FOR UPDATE)"
+                "INSERT INTO nodes (id, name, started_at, seen_at, lease_until, capacity, attempts)
+                 OVERRIDING SYSTEM VALUE SELECT DISTINCT o.id, 'lost', 0, 0, 0, 0, 0 FROM ",
+                lost!()
             ),
         ],
+    },
+    Invariant {
+        code: "queue-of-nothing",
+        breaches: breaches!(
+            "SELECT q.run, q.queue FROM queue q
+             WHERE NOT EXISTS (SELECT 1 FROM open_runs r WHERE r.key = q.run)"
+        ),
+        message: "run {id} is in queue {text}, but has ended or is gone",
+        mend: &["DELETE FROM queue q
+                 WHERE NOT EXISTS (SELECT 1 FROM open_runs r WHERE r.key = q.run)"],
+    },
+    Invariant {
+        code: "approval-of-nothing",
+        breaches: breaches!(
+            "SELECT a.run, '' FROM approvals a
+             WHERE NOT EXISTS (SELECT 1 FROM open_runs r WHERE r.key = a.run)"
+        ),
+        message: "people are asked by run {id}, which has ended or is gone",
+        mend: &["DELETE FROM approvals a
+                 WHERE NOT EXISTS (SELECT 1 FROM open_runs r WHERE r.key = a.run)"],
     },
     Invariant {
         code: "run-twice",
@@ -251,7 +266,8 @@ const INVARIANTS: [Invariant; 12] = [
 
 impl Core {
     pub(super) fn check(&mut self, _: Timestamp, repair: bool) -> Result<Vec<Finding>, Failure> {
-        let mut findings = Vec::new();
+        // First, so that what names the nodes of runs is right when they are looked for.
+        let mut findings = self.check_runs(repair)?;
         for invariant in &INVARIANTS {
             let found = look(&mut self.link, invariant.breaches, Vec::new)?;
             if found.is_empty() {
@@ -314,10 +330,4 @@ fn messages(found: &[Row], invariant: &Invariant) -> Result<Vec<String>, Failure
     }
     messages.extend(more(all, invariant.code));
     Ok(messages)
-}
-
-/// What is said of those that are not told one by one.
-pub(super) fn more(all: usize, code: &str) -> Option<String> {
-    let more = all.checked_sub(TOLD).filter(|more| *more > 0)?;
-    Some(format!("… and {more} more of the kind {code}"))
 }

@@ -6,6 +6,7 @@ mod apply_waiting;
 mod book;
 mod certificates;
 mod check;
+mod check_runs;
 mod check_wakeups;
 mod claims;
 mod columns;

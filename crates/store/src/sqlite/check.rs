@@ -4,11 +4,9 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::core::Core;
+use crate::check_run::{TOLD, more};
 use crate::failure::Failure;
 use crate::view::Finding;
-
-/// So many of one kind are told one by one.
-const TOLD: usize = 20;
 
 /// One invariant: what breaks it, and how it is mended.
 struct Invariant {
@@ -20,7 +18,16 @@ struct Invariant {
     mend: Option<&'static str>,
 }
 
-const INVARIANTS: [Invariant; 10] = [
+/// Attempts of nodes that nobody knows.
+macro_rules! lost {
+    () => {
+        "runs r INDEXED BY runs_open, json_each(r.state, '$.a') active
+         WHERE r.status < 4 AND r.status = 1 AND active.value ->> '$.d.p.o' IS NOT NULL
+           AND active.value ->> '$.d.p.o' NOT IN (SELECT id FROM nodes)"
+    };
+}
+
+const INVARIANTS: [Invariant; 11] = [
     Invariant {
         code: "schedule-without-progress",
         breaches: "SELECT id, '' FROM schedules WHERE id NOT IN (SELECT id FROM progress)",
@@ -65,30 +72,31 @@ const INVARIANTS: [Invariant; 10] = [
     },
     Invariant {
         code: "run-without-owner",
-        breaches: "SELECT key, '' FROM runs INDEXED BY runs_open
-                   WHERE status = 1 AND status < 4
-                     AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes))",
+        breaches: concat!("SELECT r.key, '' FROM ", lost!()),
         message: "run {id} is running, but no node performs it",
-        // As if a node that is gone had performed it: it is taken over with the next turn.
-        mend: Some(
-            "UPDATE runs SET owner = 0
-              WHERE status = 1 AND status < 4
-                AND (owner IS NULL OR owner NOT IN (SELECT id FROM nodes));
-             INSERT OR IGNORE INTO nodes (id, name, started_at) VALUES (0, 'lost', 0);
-             INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (0, 2, 0)",
-        ),
+        // The node is there again, and gone: what it performed is taken over with the next turn.
+        mend: Some(concat!(
+            "INSERT OR IGNORE INTO nodes (id, name, started_at)
+             SELECT DISTINCT active.value ->> '$.d.p.o', 'lost', 0 FROM ",
+            lost!(),
+            "; INSERT OR IGNORE INTO wakeups (due, kind, id)
+               SELECT 0, 2, id FROM nodes WHERE name = 'lost'"
+        )),
     },
     Invariant {
-        code: "waiting-run-without-wakeup",
-        breaches: "SELECT key, '' FROM runs INDEXED BY runs_open
-                   WHERE status = 2 AND status < 4
-                     AND key NOT IN (SELECT id FROM wakeups WHERE kind = 0)",
-        message: "run {id} waits, but nothing wakes it",
+        code: "queue-of-nothing",
+        breaches: "SELECT run, queue FROM queue
+                   WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)",
+        message: "run {id} is in queue {text}, but has ended or is gone",
+        mend: Some("DELETE FROM queue WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)"),
+    },
+    Invariant {
+        code: "approval-of-nothing",
+        breaches: "SELECT run, '' FROM approvals
+                   WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)",
+        message: "people are asked by run {id}, which has ended or is gone",
         mend: Some(
-            "INSERT OR IGNORE INTO wakeups (due, kind, id)
-             SELECT coalesce(retry_at, created_at), 0, key FROM runs INDEXED BY runs_open
-             WHERE status = 2 AND status < 4
-               AND key NOT IN (SELECT id FROM wakeups WHERE kind = 0)",
+            "DELETE FROM approvals WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)",
         ),
     },
     Invariant {
@@ -156,6 +164,7 @@ impl Core {
             let finding = |message| Finding { code: invariant.code, message, repaired: mended };
             findings.extend(breaches.into_iter().map(finding));
         }
+        findings.extend(self.check_runs(repair)?);
         Ok(findings)
     }
 }
@@ -181,11 +190,9 @@ fn breaches(connection: &Connection, invariant: &Invariant) -> Result<Vec<String
         Ok(invariant.message.replace("{id}", &id.to_string()).replace("{text}", &text))
     };
     let mut found = statement.query_map([], read)?.collect::<Result<Vec<_>, _>>()?;
-    if found.len() > TOLD {
-        let more = found.len() - TOLD;
-        found.truncate(TOLD);
-        found.push(format!("… and {more} more of the kind {}", invariant.code));
-    }
+    let more = more(found.len(), invariant.code);
+    found.truncate(TOLD);
+    found.extend(more);
     Ok(found)
 }
 

@@ -4,6 +4,7 @@ mod apply;
 mod apply_runs;
 mod book;
 mod check;
+mod check_runs;
 mod checkpoint;
 mod core;
 mod expiry;

@@ -19,7 +19,7 @@ pub(crate) async fn attempts_of_an_earlier_life_are_handed_out_again(mut world: 
     let turned = world.turn(5).await;
     assert_eq!(turned.taken_over, 1);
     let after = performs(&turned)[0].clone();
-    assert_eq!((&after.run_id, after.step), (&run, before.step));
+    assert_eq!((&after.run_id, after.part), (&run, before.part));
     assert_eq!(after.idempotency_key(), before.idempotency_key());
     // The earlier life's report comes too late; the attempt it made is no failure.
     let turned = world.turn_with(6, vec![succeeded(&before), succeeded(&after)]).await;
@@ -49,7 +49,7 @@ pub(crate) async fn what_must_not_be_repeated_is_suspended_and_resolved(mut worl
         let commanded = world.commanded(2, command.clone(), None).await.unwrap();
         assert!(commanded.effects.is_empty() && commanded.look, "a place is found by the driver");
         let turned = world.turn(2).await;
-        let steps = performs(&turned).iter().map(|perform| perform.step).collect::<Vec<_>>();
+        let steps = performs(&turned).iter().map(|perform| perform.part.step).collect::<Vec<_>>();
         assert_eq!(steps, Vec::from_iter(next), "{resolution:?}");
         let detail = world.run(&run).await;
         assert_eq!(detail.view.run.status, status, "{resolution:?}");

@@ -289,7 +289,7 @@ pub(crate) fn run_id(answer: &Answer) -> RunId {
 pub(crate) fn performs(turned: &Turned) -> Vec<Perform> {
     let perform = |effect: &Effect| match effect {
         Effect::Perform(perform) => Some((**perform).clone()),
-        Effect::Cancel { .. } => None,
+        Effect::Claimed(_) | Effect::Cancel { .. } => None,
     };
     turned.effects.iter().filter_map(perform).collect()
 }

@@ -1,0 +1,154 @@
+//! Whether a run that has not ended agrees with what is stored beside it, in every store alike.
+
+use std::collections::BTreeMap;
+
+use engine::run::{Doing, Part, Run, RunStatus};
+
+use crate::view::Finding;
+
+/// So many of one kind are told one by one.
+pub(crate) const TOLD: usize = 20;
+
+/// What is stored beside a run.
+pub(crate) struct Beside {
+    /// Whether it wakes when it should.
+    pub(crate) wakes: bool,
+    /// Whether the nodes that perform something are those that its position names.
+    pub(crate) owners_agree: bool,
+    /// What waits for workers, and in which queue.
+    pub(crate) queue: Vec<(Part, String)>,
+    /// The steps by which people are asked.
+    pub(crate) approvals: Vec<u32>,
+}
+
+/// Something that does not agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Breach {
+    Wakeup,
+    Owners,
+    /// It has begun, and nothing of it is going on: a person has to look.
+    AtRest,
+    /// All of it waits for a place, and nobody will give it one.
+    WithoutPlace,
+    QueueOfNothing(Part),
+    QueueMissing(Part, String),
+    ApprovalOfNothing(u32),
+    /// What is asked is known to nobody any more: a person has to look.
+    ApprovalMissing(u32),
+}
+
+impl Breach {
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Breach::Wakeup => "run-without-wakeup",
+            Breach::Owners => "run-owners",
+            Breach::AtRest => "run-at-rest",
+            Breach::WithoutPlace => "run-without-place",
+            Breach::QueueOfNothing(_) => "queue-of-nothing",
+            Breach::QueueMissing(..) => "queue-missing",
+            Breach::ApprovalOfNothing(_) => "approval-of-nothing",
+            Breach::ApprovalMissing(_) => "approval-missing",
+        }
+    }
+
+    pub(crate) fn message(&self, run: i64) -> String {
+        match self {
+            Breach::Wakeup => format!("run {run} does not wake when it should"),
+            Breach::Owners => format!("run {run} is found by other nodes than perform it"),
+            Breach::AtRest => format!("run {run} has begun, but nothing of it is going on"),
+            Breach::WithoutPlace => format!("run {run} waits for a place, but is not looked for"),
+            Breach::QueueOfNothing(part) => {
+                format!("step {} of run {run} is in a queue, but waits for no worker", part.step)
+            }
+            Breach::QueueMissing(part, queue) => {
+                format!("step {} of run {run} waits in queue {queue}, but is not in it", part.step)
+            }
+            Breach::ApprovalOfNothing(step) => {
+                format!(
+                    "people are asked by step {step} of run {run}, which does not wait for them"
+                )
+            }
+            Breach::ApprovalMissing(step) => {
+                format!("step {step} of run {run} waits for people, but they are not asked")
+            }
+        }
+    }
+
+    pub(crate) fn can_be_mended(&self) -> bool {
+        !matches!(self, Breach::AtRest | Breach::ApprovalMissing(_))
+    }
+}
+
+/// Everything that does not agree.
+pub(crate) fn breaches(run: &Run, beside: &Beside) -> Vec<Breach> {
+    let mut found = Vec::new();
+    if !beside.wakes {
+        found.push(Breach::Wakeup);
+    }
+    if !beside.owners_agree {
+        found.push(Breach::Owners);
+    }
+    let active = &run.position.active;
+    if run.status != RunStatus::Pending && active.is_empty() {
+        found.push(Breach::AtRest);
+    } else if !active.is_empty() && !run.lacks_place {
+        let nothing_goes_on = active.iter().all(|active| active.doing == Doing::Ready);
+        found.extend(nothing_goes_on.then_some(Breach::WithoutPlace));
+    }
+    let queued: Vec<(Part, &str)> = active
+        .iter()
+        .filter_map(|active| match &active.doing {
+            Doing::Queued { queue } => Some((active.part(), queue.as_str())),
+            _ => None,
+        })
+        .collect();
+    for (part, queue) in &beside.queue {
+        if !queued.contains(&(*part, queue)) {
+            found.push(Breach::QueueOfNothing(*part));
+        }
+    }
+    for (part, queue) in queued {
+        if !beside.queue.iter().any(|(known, name)| *known == part && name == queue) {
+            found.push(Breach::QueueMissing(part, queue.to_owned()));
+        }
+    }
+    let is_asked = |doing: &Doing| matches!(doing, Doing::Asked { .. });
+    let asked = active.iter().filter(|active| is_asked(&active.doing));
+    let asked: Vec<u32> = asked.map(|active| active.step).collect();
+    let of_nothing = beside.approvals.iter().filter(|step| !asked.contains(step));
+    found.extend(of_nothing.map(|step| Breach::ApprovalOfNothing(*step)));
+    let missing = asked.iter().filter(|step| !beside.approvals.contains(step));
+    found.extend(missing.map(|step| Breach::ApprovalMissing(*step)));
+    found
+}
+
+/// What is said of breaches, by their kind.
+pub(crate) fn findings<'a>(
+    found: impl Iterator<Item = (i64, &'a Breach)>,
+    repair: bool,
+) -> Vec<Finding> {
+    let mut kinds: BTreeMap<&'static str, (usize, Vec<Finding>)> = BTreeMap::new();
+    for (run, breach) in found {
+        let (count, told) = kinds.entry(breach.code()).or_default();
+        *count += 1;
+        let repaired = repair && breach.can_be_mended();
+        let finding = |message| Finding { code: breach.code(), message, repaired };
+        if *count <= TOLD {
+            told.push(finding(breach.message(run)));
+        }
+    }
+    let mut findings = Vec::new();
+    for (code, (count, told)) in kinds {
+        let repaired = told.first().is_some_and(|finding| finding.repaired);
+        findings.extend(told);
+        let more = more(count, code).map(|message| Finding { code, message, repaired });
+        findings.extend(more);
+    }
+    findings
+}
+
+/// What is said of those that are not told one by one.
+pub(crate) fn more(all: usize, code: &str) -> Option<String> {
+    let more = all.checked_sub(TOLD).filter(|more| *more > 0)?;
+    Some(format!("… and {more} more of the kind {code}"))
+}

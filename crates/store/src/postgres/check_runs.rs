@@ -1,0 +1,139 @@
+//! Whether runs that have not ended agree with what is stored beside them.
+
+use engine::run::{Part, Run};
+use tokio_postgres::Row;
+
+use super::check::look;
+use super::check_wakeups::agree;
+use super::columns::of_run;
+use super::core::Core;
+use super::link::{Asked, Link, param};
+use super::rows::{self, RUN_COLUMNS, get};
+use crate::check_run::{Beside, Breach, breaches, findings};
+use crate::failure::Failure;
+use crate::stored::ms;
+use crate::view::Finding;
+
+/// So many are looked at in one go.
+const AT_ONCE: usize = 500;
+
+/// In one statement, which sees one instant.
+macro_rules! with_beside {
+    ($which:literal) => {
+        concat!(
+            "SELECT ",
+            of_run!(),
+            ", r.wake_at, r.owners, q.steps, q.items, q.queues,
+               (SELECT array_agg(step) FROM approvals WHERE run = r.key)
+             FROM open_runs r
+             LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items,
+                 array_agg(queue) AS queues FROM queue WHERE run = r.key) q ON true
+             WHERE ",
+            $which
+        )
+    };
+}
+
+const ALL: &str = with_beside!("r.key > $1 ORDER BY r.key LIMIT 500");
+const LOCK: &str = "SELECT key FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE";
+/// After the lock, so that it sees what was committed while that was waited for.
+const AGAIN: &str = with_beside!("r.key = ANY($1) ORDER BY r.key");
+
+impl Core {
+    pub(super) fn check_runs(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
+        let (mut found, mut after) = (Vec::new(), i64::MIN);
+        loop {
+            let some = look(&mut self.link, ALL, || vec![param(after)])?;
+            for row in &some {
+                let (run, breaches) = broken(row)?;
+                after = run.key.0;
+                found.extend(breaches.into_iter().map(|breach| (run.key.0, breach)));
+            }
+            if some.len() < AT_ONCE {
+                break;
+            }
+        }
+        if repair {
+            let mut keys: Vec<i64> = found.iter().map(|(key, _)| *key).collect();
+            keys.dedup();
+            for some in keys.chunks(AT_ONCE) {
+                mend(&mut self.link, some)?;
+            }
+        }
+        Ok(findings(found.iter().map(|(key, breach)| (*key, breach)), repair))
+    }
+}
+
+fn broken(row: &Row) -> Result<(Run, Vec<Breach>), Failure> {
+    let run = rows::run(row)?;
+    let owners: Option<Vec<i64>> = get(row, RUN_COLUMNS + 1)?;
+    let named: Vec<i64> = run.position.owners().iter().map(|node| node.0).collect();
+    let beside = Beside {
+        wakes: agree(run.wake_at().map(ms), get(row, RUN_COLUMNS)?),
+        owners_agree: owners.unwrap_or_default() == named,
+        queue: queued(row)?,
+        approvals: numbers(row, RUN_COLUMNS + 5)?.into_iter().map(i32::cast_unsigned).collect(),
+    };
+    let breaches = breaches(&run, &beside);
+    Ok((run, breaches))
+}
+
+fn numbers(row: &Row, column: usize) -> Result<Vec<i32>, Failure> {
+    Ok(get::<Option<Vec<i32>>>(row, column)?.unwrap_or_default())
+}
+
+fn queued(row: &Row) -> Result<Vec<(Part, String)>, Failure> {
+    let (steps, items) = (numbers(row, RUN_COLUMNS + 2)?, numbers(row, RUN_COLUMNS + 3)?);
+    let queues: Option<Vec<String>> = get(row, RUN_COLUMNS + 4)?;
+    let part = |(step, item): (i32, i32)| Part { step: step.cast_unsigned(), item };
+    let parts = steps.into_iter().zip(items).map(part);
+    Ok(parts.zip(queues.unwrap_or_default()).collect())
+}
+
+fn mend(link: &mut Link, keys: &[i64]) -> Result<(), Failure> {
+    link.transact(|link| {
+        link.begin(vec![Asked::new(LOCK, vec![param(keys.to_vec())])])?;
+        let found = link.one(AGAIN, vec![param(keys.to_vec())])?;
+        let mut asked = Vec::new();
+        for row in &found {
+            let (run, breaches) = broken(row)?;
+            asked.extend(breaches.iter().filter_map(|breach| mending(&run, breach)));
+        }
+        link.commit(asked)?;
+        Ok(())
+    })
+}
+
+fn mending(run: &Run, breach: &Breach) -> Option<Asked> {
+    let key = run.key.0;
+    Some(match breach {
+        Breach::Wakeup => Asked::new(
+            "UPDATE open_runs SET wake_at = $2 WHERE key = $1",
+            vec![param(key), param(run.wake_at().map(ms))],
+        ),
+        Breach::Owners => {
+            let owners: Vec<i64> = run.position.owners().iter().map(|node| node.0).collect();
+            let owners = (!owners.is_empty()).then_some(owners);
+            let sql = "UPDATE open_runs SET owners = $2 WHERE key = $1";
+            Asked::new(sql, vec![param(key), param(owners)])
+        }
+        Breach::WithoutPlace => {
+            Asked::new("UPDATE open_runs SET lacks_place = true WHERE key = $1", vec![param(key)])
+        }
+        Breach::QueueOfNothing(part) => Asked::new(
+            "DELETE FROM queue WHERE run = $1 AND step = $2 AND item = $3",
+            vec![param(key), param(part.step.cast_signed()), param(part.item)],
+        ),
+        Breach::QueueMissing(part, queue) => {
+            let sql = "INSERT INTO queue (run, step, item, queue) VALUES ($1, $2, $3, $4)
+                       ON CONFLICT (run, step, item) DO UPDATE SET queue = excluded.queue";
+            let (step, queue) = (part.step.cast_signed(), queue.clone());
+            Asked::new(sql, vec![param(key), param(step), param(part.item), param(queue)])
+        }
+        Breach::ApprovalOfNothing(step) => Asked::new(
+            "DELETE FROM approvals WHERE run = $1 AND step = $2",
+            vec![param(key), param(step.cast_signed())],
+        ),
+        Breach::AtRest | Breach::ApprovalMissing(_) => return None,
+    })
+}

@@ -1,0 +1,118 @@
+//! Whether runs that have not ended agree with what is stored beside them.
+
+use std::collections::HashMap;
+
+use engine::RunKey;
+use engine::run::Part;
+use rusqlite::{Connection, Row, params};
+
+use super::apply::WAKE_RUN;
+use super::apply_runs::owners;
+use super::core::Core;
+use super::rows::{self, ms};
+use crate::check_run::{Beside, Breach, breaches, findings};
+use crate::failure::Failure;
+use crate::view::Finding;
+
+/// A run, what does not agree, and how it should be.
+struct Broken {
+    key: i64,
+    breach: Breach,
+    wake_at: Option<i64>,
+    owners: Option<String>,
+}
+
+impl Core {
+    pub(super) fn check_runs(&mut self, repair: bool) -> Result<Vec<Finding>, Failure> {
+        let found = all(&self.connection)?;
+        if repair && !found.is_empty() {
+            self.memory.forget();
+            for broken in &found {
+                mend(&self.connection, broken)?;
+            }
+        }
+        Ok(findings(found.iter().map(|broken| (broken.key, &broken.breach)), repair))
+    }
+}
+
+fn all(connection: &Connection) -> Result<Vec<Broken>, Failure> {
+    let wakeups = wakeups(connection)?;
+    let sql = format!(
+        "SELECT {}, r.owners FROM runs r INDEXED BY runs_open WHERE r.status < 4",
+        rows::RUN
+    );
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let run = rows::run(row)?;
+        let owned_by: Option<String> = row.get(rows::RUN_COLUMNS)?;
+        let (key, wake_at, owners) = (run.key.0, run.wake_at().map(ms), owners(&run.position));
+        // Waking early does no harm.
+        let wakes = |at| wakeups.get(&key).is_some_and(|due| *due <= at);
+        let beside = Beside {
+            wakes: wake_at.is_none_or(wakes),
+            owners_agree: owned_by == owners,
+            queue: queued(connection, run.key)?,
+            approvals: asked(connection, run.key)?,
+        };
+        let broken = |breach| Broken { key, breach, wake_at, owners: owners.clone() };
+        found.extend(breaches(&run, &beside).into_iter().map(broken));
+    }
+    Ok(found)
+}
+
+/// When each run wakes first.
+fn wakeups(connection: &Connection) -> Result<HashMap<i64, i64>, Failure> {
+    let sql = "SELECT id, min(due) FROM wakeups WHERE kind = ?1 GROUP BY id";
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([WAKE_RUN], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn queued(connection: &Connection, run: RunKey) -> Result<Vec<(Part, String)>, Failure> {
+    let sql = "SELECT step, item, queue FROM queue WHERE run = ?1";
+    let read = |row: &Row<'_>| {
+        Ok((Part { step: row.get(0)?, item: row.get(1)? }, row.get::<_, String>(2)?))
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_map([run.0], read)?.collect::<Result<_, _>>()?)
+}
+
+fn asked(connection: &Connection, run: RunKey) -> Result<Vec<u32>, Failure> {
+    let mut statement = connection.prepare_cached("SELECT step FROM approvals WHERE run = ?1")?;
+    Ok(statement.query_map([run.0], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+fn mend(connection: &Connection, broken: &Broken) -> Result<(), Failure> {
+    let Broken { key, breach, wake_at, owners } = broken;
+    match breach {
+        Breach::Wakeup => {
+            let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (?1, ?2, ?3)";
+            connection.prepare_cached(sql)?.execute(params![wake_at, WAKE_RUN, key])?;
+        }
+        Breach::Owners => {
+            let sql = "UPDATE runs SET owners = ?2 WHERE key = ?1";
+            connection.prepare_cached(sql)?.execute(params![key, owners])?;
+        }
+        Breach::WithoutPlace => {
+            let sql = "UPDATE runs SET lacks_place = 1 WHERE key = ?1";
+            connection.prepare_cached(sql)?.execute([key])?;
+        }
+        Breach::QueueOfNothing(part) => {
+            let sql = "DELETE FROM queue WHERE run = ?1 AND step = ?2 AND item = ?3";
+            connection.prepare_cached(sql)?.execute(params![key, part.step, part.item])?;
+        }
+        Breach::QueueMissing(part, queue) => {
+            let sql = "INSERT OR REPLACE INTO queue (run, step, item, queue)
+                       VALUES (?1, ?2, ?3, ?4)";
+            connection.prepare_cached(sql)?.execute(params![key, part.step, part.item, queue])?;
+        }
+        Breach::ApprovalOfNothing(step) => {
+            let sql = "DELETE FROM approvals WHERE run = ?1 AND step = ?2";
+            connection.prepare_cached(sql)?.execute(params![key, step])?;
+        }
+        Breach::AtRest | Breach::ApprovalMissing(_) => {}
+    }
+    Ok(())
+}
