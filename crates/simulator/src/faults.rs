@@ -8,9 +8,10 @@ use engine::turn::Command;
 use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
 use jiff::Timestamp;
 use store::{
-    Answered, CalendarView, CommandRequest, Commanded, Failure, Finding, Joined, LedgerQuery,
-    LedgerRow, NodeView, Page, RenewRequest, Renewed, Report, RunDetail, RunQuery, RunView,
-    ScheduleQuery, ScheduleView, Stats, Store, TurnRequest, Turned, WorkflowQuery, WorkflowView,
+    AlertView, Answered, ApprovalQuery, ApprovalView, CalendarView, CommandRequest, Commanded,
+    Failure, Finding, Joined, LedgerQuery, LedgerRow, NodeView, Page, QueueView, RenewRequest,
+    Renewed, Report, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats, Store,
+    TurnRequest, Turned, WorkflowQuery, WorkflowView,
 };
 
 use crate::clock::Time;
@@ -326,6 +327,18 @@ impl Store for FaultyStore {
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
         self.real.run(id)
+    }
+
+    fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>> {
+        self.real.alerts(run)
+    }
+
+    fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>> {
+        self.real.approvals(query)
+    }
+
+    fn queues(&self) -> Answered<'_, Vec<QueueView>> {
+        self.real.queues()
     }
 
     fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {

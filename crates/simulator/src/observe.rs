@@ -23,7 +23,9 @@ impl Simulation {
     fn observe_one(&mut self, record: Record) -> Result<bool, Violation> {
         let Record { asked, now, reached, told: answer, changes, failure } = record;
         let changes = changes.map_err(unexpected)?;
-        if !reached && !changes.is_empty() {
+        // A planted bug has changed something before this request came.
+        let is_planted = !reached && !changes.is_empty() && self.options.sabotage.is_some();
+        if !reached && !changes.is_empty() && !is_planted {
             return broken("store", format!("nothing was committed, yet {changes:?}"));
         }
         let outcome = failure.as_deref().unwrap_or("committed");
@@ -33,6 +35,10 @@ impl Simulation {
             return broken("store", format!("{asked:?} failed: {outcome}"));
         }
         let changed = !changes.is_empty();
+        if is_planted {
+            self.model.commit(&Cause::Turn(Vec::new()), now, None, changes)?;
+            return Ok(changed);
+        }
         if !reached {
             return Ok(changed);
         }

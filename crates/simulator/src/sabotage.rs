@@ -148,7 +148,7 @@ impl Sabotage {
             }
             Sabotage::LoseTimeout => {
                 "DELETE FROM wakeups WHERE kind = 0 AND id =
-                 (SELECT key FROM runs WHERE status = 1 AND ending IS NULL LIMIT 1)"
+                 (SELECT key FROM runs WHERE status = 1 AND json_extract(state, '$.e') IS NULL LIMIT 1)"
             }
             Sabotage::RewindMark => "UPDATE progress SET mark = mark - 86400000 WHERE n > 2",
             Sabotage::FireAgain => {
@@ -169,7 +169,8 @@ impl Sabotage {
                  WHERE json_array_length(live, '$[1]') > 0"
             }
             Sabotage::LoseNode => {
-                "DELETE FROM nodes WHERE id IN (SELECT owner FROM runs WHERE status = 1)"
+                "DELETE FROM nodes WHERE id IN
+                 (SELECT json_extract(state, '$.a[0].d.p.o') FROM runs WHERE status = 1)"
             }
             Sabotage::IgnorePause => "UPDATE schedules SET status = 0 WHERE status = 1",
             Sabotage::ForgetLimit => {
@@ -188,11 +189,11 @@ impl Sabotage {
                  WHERE json_extract(declared, '$.total_repeats') > 0)"
             }
             Sabotage::Unsuspend => {
-                "UPDATE runs SET status = 1, owner = (SELECT max(id) FROM nodes) WHERE status = 3"
+                "UPDATE runs SET status = 1, state = json_set(state, '$.a[0].d', 'r')
+                 WHERE status = 3 AND json_extract(state, '$.a[0].d.k') IS NOT NULL"
             }
             Sabotage::RunAgain => {
-                "UPDATE runs SET status = 1, owner = (SELECT max(id) FROM nodes) WHERE key =
-                 (SELECT max(key) FROM runs WHERE status > 3)"
+                "UPDATE runs SET status = 1 WHERE key = (SELECT max(key) FROM runs WHERE status > 3)"
             }
             _ => return None,
         })
@@ -222,7 +223,7 @@ pub(crate) struct Tampering {
     pub(crate) sabotage: Option<Sabotage>,
     turns: AtomicU64,
     /// Current tokens, for those who take old ones for them.
-    pub(crate) tokens: Mutex<BTreeMap<i64, u32>>,
+    pub(crate) tokens: Mutex<BTreeMap<i64, Vec<u32>>>,
 }
 
 impl Tampering {
@@ -248,7 +249,10 @@ impl Tampering {
         {
             for report in &mut request.reports {
                 let RunKey(run) = report.run;
-                report.token = tokens.get(&run).copied().unwrap_or(report.token);
+                let current = tokens.get(&run).map(Vec::as_slice).unwrap_or_default();
+                if !current.contains(&report.token) {
+                    report.token = current.first().copied().unwrap_or(report.token);
+                }
             }
         }
         if self.is(Sabotage::IgnorePending) {

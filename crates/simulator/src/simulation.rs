@@ -454,7 +454,7 @@ impl Simulation {
         if self.options.sabotage == Some(Sabotage::AcceptOldTokens)
             && let Ok(mut tokens) = self.machine.desk.tampering.tokens.lock()
         {
-            *tokens = self.model.runs.values().map(|run| (run.key, run.token)).collect();
+            *tokens = self.model.runs.values().map(|run| (run.key, run.current())).collect();
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use engine::ledger::Outcome;
-use engine::run::{RunStatus, TriggeredBy};
+use engine::run::{Position, RunStatus, TriggeredBy};
 use engine::schedule::{OverrideAction, Status};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -94,13 +94,11 @@ pub(crate) struct RunRow {
     pub(crate) created_at: i64,
     pub(crate) started_at: Option<i64>,
     pub(crate) ended_at: Option<i64>,
-    pub(crate) timeout: i64,
-    pub(crate) step: u32,
-    pub(crate) token: u32,
-    pub(crate) owner: Option<i64>,
-    pub(crate) retry_at: Option<i64>,
-    /// Whether it was told to end.
-    pub(crate) is_ending: bool,
+    pub(crate) timeout: Option<i64>,
+    /// Where it is in its steps, as it is stored.
+    pub(crate) position: Position,
+    /// Whether something of it could begin if there were a place.
+    pub(crate) lacks_place: bool,
     pub(crate) error: Option<String>,
     pub(crate) uuid: Option<[u8; 16]>,
 }
@@ -116,6 +114,17 @@ pub(crate) struct LedgerRow {
     pub(crate) outcome: Outcome,
     pub(crate) reason: String,
     pub(crate) run: Option<i64>,
+}
+
+pub(crate) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> Read<T> {
+    let text = row.get_ref(column)?.as_str()?;
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(
+            column,
+            rusqlite::types::Type::Text,
+            Box::new(error),
+        )
+    })
 }
 
 impl Watch {
@@ -235,8 +244,8 @@ impl Watch {
 
     fn run(&self, key: i64) -> Read<Option<RunRow>> {
         let sql = "SELECT key, workflow, schedule, n, retry, triggered_by, status,
-                    created_at, started_at, timeout, step, token, owner, retry_at,
-                    ending IS NOT NULL, error, uuid, effective, ended_at
+                    created_at, started_at, timeout, state, error, uuid, effective, ended_at,
+                    lacks_place
                    FROM runs WHERE key = ?1";
         self.one(sql, key, |row| {
             Ok(RunRow {
@@ -250,15 +259,12 @@ impl Watch {
                 created_at: row.get(7)?,
                 started_at: row.get(8)?,
                 timeout: row.get(9)?,
-                step: row.get(10)?,
-                token: row.get(11)?,
-                owner: row.get(12)?,
-                retry_at: row.get(13)?,
-                is_ending: row.get(14)?,
-                error: row.get(15)?,
-                uuid: row.get(16)?,
-                effective: row.get(17)?,
-                ended_at: row.get(18)?,
+                position: json(row, 10)?,
+                error: row.get(11)?,
+                uuid: row.get(12)?,
+                effective: row.get(13)?,
+                ended_at: row.get(14)?,
+                lacks_place: row.get(15)?,
             })
         })
     }

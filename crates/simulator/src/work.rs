@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::RunKey;
-use engine::run::AttemptEnd;
+use engine::run::{AttemptEnd, Part, UNDOING};
 use engine::turn::Perform;
 use serde_json::value::RawValue;
 use server::Dispatch;
@@ -55,8 +55,9 @@ impl Manners {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     pub(crate) run: i64,
-    pub(crate) step: u32,
+    pub(crate) part: Part,
     pub(crate) token: u32,
+    /// Whether it may be done twice.
     pub(crate) idempotent: bool,
 }
 
@@ -177,9 +178,9 @@ impl Dispatch for Work {
         let now = self.time.elapsed();
         let mut state = self.state();
         let (run, token) = (perform.run, perform.token);
-        let step = &perform.definition.steps[perform.step as usize];
-        let idempotent = step.idempotent;
-        state.begun.push(Begun { run: run.0, step: perform.step, token, idempotent });
+        let part = perform.part;
+        let idempotent = perform.step().idempotent || part.item == UNDOING;
+        state.begun.push(Begun { run: run.0, part, token, idempotent });
         state.performed.insert((run.0, token));
         let (hangs, at_once) = (state.manners.hangs, state.manners.at_once);
         let report = Report { run, token, end: state.end() };

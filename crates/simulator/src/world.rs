@@ -51,9 +51,13 @@ pub(crate) fn definition(random: &mut Random, name: &str, rhythm: Rhythm, now: i
     for place in 0..random.between(1, 3) {
         let (tries, idempotent) = (random.between(1, 3), random.chance(800));
         let on_error = random.pick(&["fail_process", "fail_process", "skip_step"]);
+        let after = match place {
+            1.. if random.chance(700) => format!(", depends_on: s{}", place - 1),
+            _ => String::new(),
+        };
         text.push_str(&format!(
             "  - {{id: s{place}, type: noop, idempotent: {idempotent}, on_error: {on_error}, \
-             retry: {{max: {tries}, delay: 5s}}}}\n"
+             retry: {{max: {tries}, delay: 5s}}{after}}}\n"
         ));
     }
     text

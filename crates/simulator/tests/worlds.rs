@@ -5,7 +5,7 @@ use simulator::{Failed, Options, Sabotage, simulate};
 /// Enough to see most of what can happen; more are a command of their own.
 const SEEDS: std::ops::Range<u64> = 1..301;
 /// Worlds in which a planted bug has to be found.
-const CHANCES: std::ops::Range<u64> = 1..13;
+const CHANCES: std::ops::Range<u64> = 1..31;
 
 fn told(seed: u64, failed: &Failed) -> String {
     let Failed { violation, step, trace, state } = failed;

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use engine::Rules;
+use engine::run::Part;
 use engine::turn::Command;
 
 pub(crate) use kept::Kept;
@@ -73,7 +74,7 @@ pub(crate) struct Model {
     /// When each schedule has to be looked at, at the latest.
     due: BTreeSet<(i64, i64)>,
     /// Steps that must not be performed twice, were performed, and whose end is not known.
-    unsettled: BTreeSet<(i64, u32)>,
+    unsettled: BTreeSet<(i64, Part)>,
     greatest_run: i64,
     greatest_schedule: i64,
     history: History,

@@ -1,9 +1,10 @@
 //! When the driver goes to sleep, nothing may be left to do.
 
-use engine::run::RunStatus;
+use engine::run::{Doing, RunStatus};
 
 use super::{Checked, Model, broken};
 use crate::clock::instant;
+use crate::watch::RunRow;
 use crate::work::Work;
 
 /// What is seen of the driver when it goes to sleep.
@@ -41,40 +42,15 @@ impl Model {
         }
         for run in self.runs.values() {
             match run.status {
-                RunStatus::Running => self.check_running(run, awake)?,
-                RunStatus::Waiting => check_waiting(run, awake)?,
                 RunStatus::Pending if awake.free > 0 => self.check_pending(run)?,
-                _ => {}
+                RunStatus::Pending => {}
+                _ => check_begun_run(run, awake)?,
             }
         }
         Ok(())
     }
 
-    fn check_running(&self, run: &crate::watch::RunRow, awake: &Awake<'_>) -> Checked {
-        let key = run.key;
-        if run.owner != Some(awake.node) {
-            return broken("performed", format!("run {key} is running for nobody: {run:?}"));
-        }
-        // One that was told to end need not be begun.
-        if !run.is_ending && !awake.work.was_given(key, run.token) {
-            return broken("performed", format!("run {key}: attempt {} is lost", run.token));
-        }
-        let limit = run.started_at.map(|at| at + run.timeout);
-        if !run.is_ending
-            && limit.is_some_and(|limit| awake.alarm.is_none_or(|alarm| alarm > limit))
-        {
-            return broken(
-                "alarm",
-                format!("run {key} is over at {limit:?}, the alarm is {:?}", awake.alarm),
-            );
-        }
-        if limit.is_some_and(|limit| limit <= awake.now) && !run.is_ending {
-            return broken("late", format!("run {key} is over its timeout: {run:?}"));
-        }
-        Ok(())
-    }
-
-    fn check_pending(&self, run: &crate::watch::RunRow) -> Checked {
+    fn check_pending(&self, run: &RunRow) -> Checked {
         let limit = self.workflows.get(&run.workflow).and_then(|row| row.concurrency);
         let begun = self.begun.get(&run.workflow).copied().unwrap_or(0);
         if limit.is_none_or(|limit| begun < limit) {
@@ -84,15 +60,47 @@ impl Model {
     }
 }
 
-/// For a time that is to come, or for a place where none is free.
-fn check_waiting(run: &crate::watch::RunRow, awake: &Awake<'_>) -> Checked {
-    match run.retry_at {
-        Some(at) if at <= awake.now => {
-            broken("late", format!("run {} waits for too long", run.key))
+/// Everything that goes on is performed by someone who is there, or waits for what has not come.
+fn check_begun_run(run: &RunRow, awake: &Awake<'_>) -> Checked {
+    let key = run.key;
+    let is_stopping = run.is_stopping();
+    let mut looks: Vec<i64> = Vec::new();
+    for active in &run.position.active {
+        match &active.doing {
+            Doing::Performed { token, owner, .. } => {
+                if owner.0 != awake.node {
+                    return broken(
+                        "performed",
+                        format!("run {key} is running for nobody: {run:?}"),
+                    );
+                }
+                // One that was told to end need not be begun.
+                if !is_stopping && !awake.work.was_given(key, *token) {
+                    return broken("performed", format!("run {key}: attempt {token} is lost"));
+                }
+            }
+            Doing::Retrying { at } => looks.push(at.as_millisecond()),
+            Doing::Timer { until, .. } => looks.push(until.as_millisecond()),
+            Doing::Claimed { lease_until, .. } => looks.push(lease_until.as_millisecond()),
+            Doing::Ready if awake.free > 0 && run.lacks_place => {
+                return broken("places", format!("run {key} could go on, and there is a place"));
+            }
+            _ => {}
         }
-        None if awake.free > 0 => {
-            broken("places", format!("run {} could go on, and there is a place", run.key))
-        }
-        _ => Ok(()),
     }
+    match &run.position.ending {
+        Some(ending) => looks.extend(ending.until.map(|until| until.as_millisecond())),
+        // Only a person moves a suspended one on.
+        None if run.status == RunStatus::Suspended => {}
+        None => looks.extend(run.started_at.zip(run.timeout).map(|(from, limit)| from + limit)),
+    }
+    let Some(look) = looks.into_iter().min() else { return Ok(()) };
+    if look <= awake.now {
+        return broken("late", format!("run {key} was to be looked at by {look}: {run:?}"));
+    }
+    if awake.alarm.is_none_or(|alarm| alarm > look) {
+        let message = format!("run {key} is due at {look}, the alarm is {:?}", awake.alarm);
+        return broken("alarm", message);
+    }
+    Ok(())
 }

@@ -39,15 +39,12 @@ impl Model {
         for run in self.runs.values() {
             let _ = writeln!(
                 text,
-                "run {} {} of workflow {}: {}, step {}, token {}, owner {:?}{}",
+                "run {} {} of workflow {}: {}, {}",
                 run.key,
                 run.id(),
                 run.workflow,
                 run.status.name(),
-                run.step,
-                run.token,
-                run.owner,
-                if run.is_ending { ", told to end" } else { "" }
+                serde_json::to_string(&run.position).unwrap_or_default()
             );
         }
         text

@@ -4,11 +4,15 @@ use engine::RunId;
 use engine::run::RunStatus::{
     self, Cancelled, Failed, Pending, Running, Succeeded, Suspended, TimedOut, Waiting,
 };
+use engine::run::{Active, Doing, Part};
 use engine::turn::Command;
 
-use super::{Cause, Checked, Model, Violation, broken};
+use super::{Cause, Checked, Model, Reported, Violation, broken};
 use crate::watch::RunRow;
 use crate::work::Begun;
+
+/// So many attempts of a run may begin with one commit.
+const TOKENS: u32 = 100;
 
 /// What one commit has done to one run.
 #[derive(Debug)]
@@ -22,10 +26,8 @@ pub(super) struct Moved {
 /// Where a run may go from each status in one commit. Who may: the engine's own documentation.
 fn is_legal(from: RunStatus, to: RunStatus) -> bool {
     match from {
-        Pending => matches!(to, Pending | Running | Cancelled),
-        Running => to != Pending,
-        Waiting => matches!(to, Waiting | Running | Cancelled | TimedOut),
-        Suspended => to != Pending,
+        Pending => !matches!(to, Suspended | TimedOut),
+        Running | Waiting | Suspended => to != Pending,
         Succeeded | Failed | Cancelled | TimedOut => false,
     }
 }
@@ -79,32 +81,30 @@ impl Model {
             Cause::Turn(_) => {}
         }
         let Cause::Turn(reports) = cause else { return Ok(()) };
-        let mut taken: Vec<i64> = Vec::new();
-        let mut expected = 0;
-        for report in reports {
-            let known = self.runs.get(&report.run).filter(|run| {
-                run.status == Running && run.owner.is_some() && run.token == report.token
-            });
-            let Some(run) = known.filter(|_| !taken.contains(&report.run)) else {
+        let mut taken: Vec<(i64, u32)> = Vec::new();
+        // Of several reports of one run, the first may have had the attempts of the others given up.
+        let (mut expected, mut uncertain) = (0, 0);
+        for Reported { run: key, token } in reports.iter().copied() {
+            let run = self.runs.get(&key);
+            let part = run.and_then(|run| run.performed(token));
+            let Some(part) = part.filter(|_| !taken.contains(&(key, token))) else {
                 expected += 1;
                 continue;
             };
-            taken.push(report.run);
-            let after = changed.iter().find(|row| row.key == report.run);
-            let is_settled =
-                after.is_some_and(|row| row.token != report.token || row.status != Running);
-            if !is_settled {
-                let message =
-                    format!("run {}: the report of attempt {} was lost", run.key, run.token);
+            uncertain += usize::from(taken.iter().any(|(run, _)| *run == key));
+            taken.push((key, token));
+            let after = changed.iter().find(|row| row.key == key);
+            if after.is_none_or(|row| row.performed(token).is_some()) {
+                let message = format!("run {key}: the report of attempt {token} was lost");
                 return broken("reports", message);
             }
-            let step = run.step;
-            self.unsettled.remove(&(report.run, step));
+            self.unsettled.remove(&(key, part));
         }
-        match refused.filter(|refused| *refused != expected) {
+        let all = expected..=expected + uncertain;
+        match refused.filter(|refused| !all.contains(refused)) {
             Some(refused) => broken(
                 "tokens",
-                format!("{refused} reports were refused, {expected} had an old token: {reports:?}"),
+                format!("{refused} reports were refused, {all:?} had an old token: {reports:?}"),
             ),
             None => Ok(()),
         }
@@ -122,16 +122,16 @@ impl Model {
     /// repeated is not.
     pub(crate) fn check_begun(&mut self, begun: &[Begun]) -> Checked {
         for attempt in begun {
-            let Begun { run, step, token, idempotent } = *attempt;
+            let Begun { run, part, token, idempotent } = *attempt;
             let known = self.runs.get(&run);
-            if known.is_none_or(|row| row.token != token || row.status != Running) {
+            if known.is_none_or(|row| row.performed(token) != Some(part)) {
                 return broken(
                     "performed",
                     format!("{attempt:?} is not what is stored: {known:?}"),
                 );
             }
-            if !idempotent && !self.unsettled.insert((run, step)) {
-                let message = format!("run {run}: step {step} must not be repeated, and was");
+            if !idempotent && !self.unsettled.insert((run, part)) {
+                let message = format!("run {run}: {part:?} must not be repeated, and was");
                 return broken("performed", message);
             }
         }
@@ -162,9 +162,9 @@ fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
     if !is_legal(from, to) {
         return broken("states", format!("run {key} went from {} to {}", from.name(), to.name()));
     }
-    if after.token < before.token || after.token > before.token + 2 {
-        let message = format!("run {key}: token {} after {}", after.token, before.token);
-        return broken("tokens", message);
+    let (was, is) = (before.position.token, after.position.token);
+    if is < was || is > was + TOKENS {
+        return broken("tokens", format!("run {key}: token {is} after {was}"));
     }
     let resolves = |command: &Command| {
         matches!(command, Command::ResolveRun { .. } | Command::CancelRun { .. })
@@ -175,14 +175,50 @@ fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
         Cause::Turn(_) => to == Cancelled,
         Cause::Node => false,
     };
-    if from == Suspended && to != Suspended && !by_a_person {
-        let message = format!("run {key} was suspended, and nobody said what became of it");
-        return broken("states", message);
+    let is_given_up = after.is_ending() || after.position.jumps > before.position.jumps;
+    let lost = before.unknown().find(|part| !after.unknown().any(|known| known == *part));
+    match lost.filter(|_| !by_a_person && !is_given_up) {
+        Some(part) => {
+            let what = "was performed, and nobody said what became of it";
+            broken("states", format!("run {key}: {part:?} {what}"))
+        }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 impl RunRow {
+    /// What the attempt with this token is of, if a node performs it.
+    pub(crate) fn performed(&self, token: u32) -> Option<Part> {
+        let is_it = |active: &&Active| matches!(active.doing, Doing::Performed { token: t, .. } if t == token);
+        let found = self.position.active.iter().find(is_it).filter(|_| !self.status.has_ended());
+        found.map(Active::part)
+    }
+
+    /// The tokens of the attempts that a node performs.
+    pub(crate) fn current(&self) -> Vec<u32> {
+        let performed = |active: &Active| match active.doing {
+            Doing::Performed { token, .. } => Some(token),
+            _ => None,
+        };
+        self.position.active.iter().filter_map(performed).collect()
+    }
+
+    /// Parts of which nobody knows what became of them.
+    fn unknown(&self) -> impl Iterator<Item = Part> {
+        let is_unknown = |active: &&Active| matches!(active.doing, Doing::Unknown { .. });
+        self.position.active.iter().filter(is_unknown).map(Active::part)
+    }
+
+    /// Whether it has ended, or is going to.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.status.has_ended() || self.position.ending.is_some()
+    }
+
+    /// Whether those who perform something have been told to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.position.ending.as_ref().is_some_and(|ending| ending.until.is_some())
+    }
+
     /// What it is called.
     pub(crate) fn id(&self) -> RunId {
         match (self.uuid, self.schedule, self.n) {

@@ -130,7 +130,7 @@ impl Kept {
                     self.by_hand.insert(run.key);
                 }
                 (None, TriggeredBy::Retry) => {}
-                (None, TriggeredBy::Schedule) => {
+                (None, _) => {
                     return broken("ledger", format!("{run:?} is of no occurrence"));
                 }
             }
