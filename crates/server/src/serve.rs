@@ -41,15 +41,13 @@ pub struct ServerOptions {
     pub trusted: Vec<Arc<Definition>>,
     /// What the node is called.
     pub node: String,
-    /// What templates and triggers may name.
-    pub secrets: Arc<Secrets>,
     /// Attempts at a time.
     pub capacity: usize,
     /// How long history is kept.
     pub retention: Retention,
     /// Where `now` comes from.
     pub clock: Arc<dyn Clock>,
-    /// What templates may name, and nothing shows.
+    /// What templates and triggers may name, and nothing shows.
     pub secrets: Arc<Secrets>,
     /// How people are told something.
     pub telling: Telling,
@@ -74,7 +72,6 @@ impl ServerOptions {
             runners: Policy::default(),
             trusted: Vec::new(),
             node: "node".to_owned(),
-            secrets: Arc::default(),
             capacity: DEFAULT_CAPACITY,
             retention: Retention::default(),
             clock: Arc::new(SystemClock),
@@ -133,7 +130,6 @@ impl Server {
             runners,
             trusted,
             node,
-            secrets,
             capacity,
             retention,
             clock,

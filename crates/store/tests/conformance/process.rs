@@ -135,7 +135,7 @@ pub(crate) fn claim(queues: &[&str], limit: usize) -> Command {
 /// The attempts that a worker was given.
 pub(crate) fn claimed(commanded: &Commanded) -> Vec<Perform> {
     let claimed = |effect: &Effect| match effect {
-        Effect::Claimed(perform) => Some((**perform).clone()),
+        Effect::Claimed { perform, .. } => Some((**perform).clone()),
         _ => None,
     };
     let found: Vec<Perform> = commanded.effects.iter().filter_map(claimed).collect();

@@ -322,7 +322,7 @@ pub(crate) fn run_id(answer: &Answer) -> RunId {
 pub(crate) fn performs(turned: &Turned) -> Vec<Perform> {
     let perform = |effect: &Effect| match effect {
         Effect::Perform(perform) => Some((**perform).clone()),
-        Effect::Claimed(_) | Effect::Cancel { .. } => None,
+        Effect::Claimed { .. } | Effect::Cancel { .. } => None,
     };
     turned.effects.iter().filter_map(perform).collect()
 }
