@@ -21,10 +21,10 @@ use crate::words::words;
 const SLOTS: i64 = 16;
 
 /// Everything that is written.
-pub(super) fn statements(writes: &Writes, node: NodeId) -> Result<Vec<Asked>, Failure> {
+pub(super) fn statements(writes: &Writes, node: NodeId, stamp: i64) -> Result<Vec<Asked>, Failure> {
     let mut all = Vec::new();
-    schedules(writes, node, &mut all)?;
-    apply_runs::runs(writes, &mut all)?;
+    schedules(writes, node, stamp, &mut all)?;
+    apply_runs::runs(writes, stamp, &mut all)?;
     apply_runs::steps(writes, &mut all)?;
     apply_waiting::waiting(writes, &mut all)?;
     ledger(writes, &mut all);
@@ -63,7 +63,12 @@ pub(super) fn plain(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-fn schedules(writes: &Writes, node: NodeId, all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn schedules(
+    writes: &Writes,
+    node: NodeId,
+    stamp: i64,
+    all: &mut Vec<Asked>,
+) -> Result<(), Failure> {
     let mut counts = Counts::default();
     let (mut new, mut changed, mut moved, mut gone) = (vec![], vec![], vec![], vec![]);
     let mut renamed = vec![];
@@ -94,10 +99,10 @@ fn schedules(writes: &Writes, node: NodeId, all: &mut Vec<Asked>) -> Result<(), 
             }
         }
     }
-    insert_schedules(&new, all)?;
+    insert_schedules(&new, stamp, all)?;
     update_schedules(&changed, all)?;
     rename(&renamed, all);
-    update_progress(&moved, all)?;
+    update_progress(&moved, stamp, all)?;
     if !gone.is_empty() {
         for sql in [
             "DELETE FROM progress WHERE id = ANY($1)",
@@ -116,8 +121,8 @@ macro_rules! insert_progress {
     () => {
         "INSERT INTO progress (id, wake_at, anchor, mark, next_nominal, next_effective, n, repeats,
            current_repeat, current_retry, run_count, error_count, last_error, last_run_at,
-           last_outcome, live, has_overrides, recomputed_at, version)
-         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+           last_outcome, live, has_overrides, recomputed_at, version, stamp)
+         SELECT *, $20::bigint FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
            $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::integer[], $11::bigint[],
            $12::bigint[], $13::text[], $14::bigint[], $15::smallint[], $16::text[], $17::boolean[],
            $18::bigint[], $19::integer[])"
@@ -137,10 +142,10 @@ const PROGRESS: &str = concat!(
         last_error = excluded.last_error, last_run_at = excluded.last_run_at,
         last_outcome = excluded.last_outcome, live = excluded.live,
         has_overrides = excluded.has_overrides, recomputed_at = excluded.recomputed_at,
-        version = progress.version + excluded.version"
+        version = progress.version + excluded.version, stamp = excluded.stamp"
 );
 
-fn insert_schedules(new: &[&Schedule], all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn insert_schedules(new: &[&Schedule], stamp: i64, all: &mut Vec<Asked>) -> Result<(), Failure> {
     if new.is_empty() {
         return Ok(());
     }
@@ -163,7 +168,7 @@ fn insert_schedules(new: &[&Schedule], all: &mut Vec<Asked>) -> Result<(), Failu
         ],
     ));
     let mut columns = progress_columns(new)?;
-    columns.push(column(new, |_| 0_i32));
+    columns.extend([column(new, |_| 0_i32), param(stamp)]);
     all.push(Asked::new(NEW_PROGRESS, columns));
     put_words(new, all);
     Ok(())
@@ -213,13 +218,17 @@ fn update_schedules(changed: &[&Schedule], all: &mut Vec<Asked>) -> Result<(), F
     Ok(())
 }
 
-fn update_progress(moved: &[(&Schedule, i32)], all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn update_progress(
+    moved: &[(&Schedule, i32)],
+    stamp: i64,
+    all: &mut Vec<Asked>,
+) -> Result<(), Failure> {
     if moved.is_empty() {
         return Ok(());
     }
     let schedules: Vec<&Schedule> = moved.iter().map(|(schedule, _)| *schedule).collect();
     let mut columns = progress_columns(&schedules)?;
-    columns.push(column(moved, |(_, bump)| *bump));
+    columns.extend([column(moved, |(_, bump)| *bump), param(stamp)]);
     all.push(Asked::new(PROGRESS, columns));
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::rows::narrow;
 use crate::failure::Failure;
 use crate::stored::{json, milliseconds, ms};
 
-pub(super) fn runs(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+pub(super) fn runs(writes: &Writes, stamp: i64, all: &mut Vec<Asked>) -> Result<(), Failure> {
     let (mut new, mut changed, mut ended, mut left) = (vec![], vec![], vec![], vec![]);
     for write in &writes.runs {
         match write {
@@ -28,9 +28,9 @@ pub(super) fn runs(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure>
     if !left.is_empty() {
         all.push(Asked::new("DELETE FROM open_runs WHERE key = ANY($1)", vec![param(left)]));
     }
-    write_runs(OPEN, &new, all)?;
-    write_runs(ENDED, &ended, all)?;
-    write_runs(CHANGED, &changed, all)
+    write_runs(OPEN, &new, stamp, all)?;
+    write_runs(ENDED, &ended, stamp, all)?;
+    write_runs(CHANGED, &changed, stamp, all)
 }
 
 macro_rules! insert_into {
@@ -40,11 +40,11 @@ macro_rules! insert_into {
             $table,
             " (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
                effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
-               started_at, ended_at, state, owners, lacks_place, overdue, output, error, wake_at)
+               started_at, ended_at, state, owners, lacks_place, overdue, output, error, wake_at, stamp)
              SELECT key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
                effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
                started_at, ended_at, state, owners::bigint[], lacks_place, overdue, output, error,
-               wake_at
+               wake_at, $29::bigint
              FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[],
                $6::bigint[], $7::integer[], $8::smallint[], $9::text[], $10::bigint[],
                $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::text[],
@@ -67,10 +67,15 @@ const CHANGED: &str = concat!(
     " ON CONFLICT (key) DO UPDATE SET status = excluded.status, started_at = excluded.started_at,
         ended_at = excluded.ended_at, state = excluded.state, owners = excluded.owners,
         lacks_place = excluded.lacks_place, overdue = excluded.overdue, output = excluded.output,
-        error = excluded.error, wake_at = excluded.wake_at"
+        error = excluded.error, wake_at = excluded.wake_at, stamp = excluded.stamp"
 );
 
-fn write_runs(sql: &'static str, runs: &[&Run], all: &mut Vec<Asked>) -> Result<(), Failure> {
+fn write_runs(
+    sql: &'static str,
+    runs: &[&Run],
+    stamp: i64,
+    all: &mut Vec<Asked>,
+) -> Result<(), Failure> {
     if runs.is_empty() {
         return Ok(());
     }
@@ -99,6 +104,7 @@ fn write_runs(sql: &'static str, runs: &[&Run], all: &mut Vec<Asked>) -> Result<
         column(runs, |r| r.parent.map(|parent| i16::from(parent.depth))),
     ];
     params.extend(position_columns(runs)?);
+    params.push(param(stamp));
     all.push(Asked::new(sql, params));
     Ok(())
 }

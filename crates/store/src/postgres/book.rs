@@ -58,6 +58,7 @@ pub(super) struct PgBook<'a> {
     /// How many pending runs are worth loading.
     pub(super) places: usize,
     run_keys: std::ops::Range<i64>,
+    stamp: i64,
     schedule_ids: Vec<i64>,
     workflow_ids: Vec<i64>,
     /// An id could not be had. Nothing may be written.
@@ -72,6 +73,7 @@ impl<'a> PgBook<'a> {
             loaded: Loaded::default(),
             places,
             run_keys: 0..0,
+            stamp: 0,
             schedule_ids: Vec::new(),
             workflow_ids: Vec::new(),
             failed: None,
@@ -80,7 +82,13 @@ impl<'a> PgBook<'a> {
 
     /// The next block of keys, as it came from the sequence.
     pub(super) fn take_block(&mut self, block: i64) {
+        self.stamp = block;
         self.run_keys = block * KEYS..(block + 1) * KEYS;
+    }
+
+    /// What no other transaction is stamped with, once a block of keys was taken.
+    pub(super) fn stamp(&self) -> i64 {
+        self.stamp
     }
 
     /// So many schedules will be created.

@@ -100,7 +100,7 @@ const INVARIANTS: [Invariant; 14] = [
                  known AS (
                    UPDATE schedules s SET version = s.version + 1 FROM apart a WHERE s.id = a.id
                    RETURNING s.id, s.version)
-                 UPDATE progress p SET version = k.version FROM known k WHERE p.id = k.id
+                 UPDATE progress p SET version = k.version, stamp = 0 FROM known k WHERE p.id = k.id
                  RETURNING p.id"],
     },
     Invariant {
@@ -115,7 +115,7 @@ const INVARIANTS: [Invariant; 14] = [
             " AS wake_at FROM ",
             without_wakeup!(),
             " AND s.version = p.version LIMIT 500 FOR UPDATE OF p)
-             UPDATE progress p SET wake_at = w.wake_at FROM wrong w WHERE p.id = w.id
+             UPDATE progress p SET wake_at = w.wake_at, stamp = 0 FROM wrong w WHERE p.id = w.id
              RETURNING p.id"
         )],
     },

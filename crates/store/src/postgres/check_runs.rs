@@ -108,18 +108,19 @@ fn mending(run: &Run, breach: &Breach) -> Option<Asked> {
     let key = run.key.0;
     Some(match breach {
         Breach::Wakeup => Asked::new(
-            "UPDATE open_runs SET wake_at = $2 WHERE key = $1",
+            "UPDATE open_runs SET wake_at = $2, stamp = 0 WHERE key = $1",
             vec![param(key), param(run.wake_at().map(ms))],
         ),
         Breach::Owners => {
             let owners: Vec<i64> = run.position.owners().iter().map(|node| node.0).collect();
             let owners = (!owners.is_empty()).then_some(owners);
-            let sql = "UPDATE open_runs SET owners = $2 WHERE key = $1";
+            let sql = "UPDATE open_runs SET owners = $2, stamp = 0 WHERE key = $1";
             Asked::new(sql, vec![param(key), param(owners)])
         }
-        Breach::WithoutPlace => {
-            Asked::new("UPDATE open_runs SET lacks_place = true WHERE key = $1", vec![param(key)])
-        }
+        Breach::WithoutPlace => Asked::new(
+            "UPDATE open_runs SET lacks_place = true, stamp = 0 WHERE key = $1",
+            vec![param(key)],
+        ),
         Breach::QueueOfNothing(part) => Asked::new(
             "DELETE FROM queue WHERE run = $1 AND step = $2 AND item = $3",
             vec![param(key), param(part.step.cast_signed()), param(part.item)],

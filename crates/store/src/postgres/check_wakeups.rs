@@ -31,7 +31,7 @@ const LOCKED: &str = concat!(
     ", p.wake_at FROM progress p JOIN schedules s ON s.id = p.id
      WHERE p.id = ANY($1) AND s.version = p.version ORDER BY p.id FOR UPDATE OF p"
 );
-const WRITE: &str = "UPDATE progress p SET wake_at = u.wake_at
+const WRITE: &str = "UPDATE progress p SET wake_at = u.wake_at, stamp = 0
      FROM unnest($1::bigint[], $2::bigint[]) AS u (id, wake_at) WHERE p.id = u.id";
 
 impl Core {

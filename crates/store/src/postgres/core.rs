@@ -12,6 +12,7 @@ use super::ending::{Ahead, Ending, ask_everything, calls};
 use super::link::{Asked, Link, param};
 use super::load;
 use super::rows::{self, get};
+use super::settling::Settling;
 use super::{PostgresClock, Shared};
 use crate::failure::Failure;
 use crate::request::{Call, CommandRequest, Commanded, Idempotency, TurnRequest, Turned};
@@ -153,8 +154,11 @@ fn take_turn(
         calls.insert(Call::Look);
     }
     let besides = up_to_date(&outdated).into_iter().collect();
-    let ending = Ending { shared, writes: &turned.writes, node: request.node, now: moment.now };
-    let left = ending.end(book.link, &calls, besides)?;
+    let stamp = book.stamp();
+    let (writes, node, now) = (&turned.writes, request.node, moment.now);
+    let left = Ending { shared, writes, node, now, stamp }.end(book.link, &calls, besides)?;
+    let taken_over = turned.writes.taken_over;
+    shared.memory.keep(stamp, node, turned.writes);
     let is_full = request.limit > 0 && due.len() >= request.limit;
     let again = if is_full {
         // There is more.
@@ -174,7 +178,7 @@ fn take_turn(
         notices: turned.notices,
         claimed: due.len(),
         refused,
-        taken_over: turned.writes.taken_over,
+        taken_over,
         next_wakeup,
         places: Places { look: turned.places.look || passed_over, ..turned.places },
     })
@@ -192,7 +196,9 @@ fn prefetch(
     reported.sort_unstable();
     reported.dedup();
     let (reported, schedules) = around(book, reported)?;
-    let mut asked = vec![load::ask_schedules(schedules), load::ask_runs(reported)];
+    let mut settling = Settling::new(book.shared, &schedules, &reported);
+    let mut asked = settling.ask(schedules, reported);
+    let first_due = asked.len();
     if request.limit > 0 {
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
         asked.extend(load::ask_due(ms(now), limit, book.shared.horizon.low()));
@@ -204,14 +210,13 @@ fn prefetch(
     asked.push(ask_block());
     let found = book.link.ask(asked)?;
     locked();
-    load::keep_schedules(book.link, &mut book.loaded, &found[0])?;
-    load::keep_runs(&mut book.loaded, &found[1])?;
+    settling.keep(book.link, &mut book.loaded, &found)?;
     let block = found.last().map(|rows| first(rows)).transpose()?.flatten();
     book.take_block(block.unwrap_or_default());
     let mut due = Vec::new();
     if request.limit > 0 {
-        due = claimed(book, &found[2], &found[3], request.limit)?;
-        for row in &found[4] {
+        due = claimed(book, &found[first_due], &found[first_due + 1], request.limit)?;
+        for row in &found[first_due + 2] {
             due.push((ms(now), Wakeup::Node(NodeId(get(row, 0)?))));
         }
     }
@@ -361,7 +366,8 @@ fn carry_out(
     if let Some(idempotency) = &request.idempotency {
         besides.push(ask_remember(idempotency, &answer, moment)?);
     }
-    let ending = Ending { shared, writes: &turned.writes, node: request.node, now: moment.now };
+    let (writes, node, now) = (&turned.writes, request.node, moment.now);
+    let ending = Ending { shared, writes, node, now, stamp: 0 };
     let next_wakeup = ending.end(book.link, &calls, besides)?.next_wakeup;
     Ok(Commanded {
         answer,

@@ -122,6 +122,8 @@ pub(super) struct Ending<'a> {
     pub(super) writes: &'a Writes,
     pub(super) node: NodeId,
     pub(super) now: Timestamp,
+    /// Which turn writes; 0 if it is none.
+    pub(super) stamp: i64,
 }
 
 impl Ending<'_> {
@@ -132,7 +134,7 @@ impl Ending<'_> {
         calls: &HashSet<Call>,
         besides: Vec<Asked>,
     ) -> Result<Left, Failure> {
-        let mut asked = apply::statements(self.writes, self.node)?;
+        let mut asked = apply::statements(self.writes, self.node, self.stamp)?;
         asked.extend(besides);
         for call in calls {
             asked.push(self.shared.ask_call(*call, self.node));

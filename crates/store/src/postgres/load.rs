@@ -33,10 +33,18 @@ macro_rules! workflow_columns {
     };
 }
 
+/// The lock, and what tells whether somebody has written since.
+pub(super) const LOCK_SCHEDULES: &str =
+    "SELECT id, stamp FROM progress WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+pub(super) const LOCK_RUNS: &str =
+    "SELECT key, stamp FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE";
+/// Locked already.
+pub(super) const LOCKED_RUNS: &str =
+    concat!(run_columns!(), "FROM open_runs r WHERE r.key = ANY($1)");
 const SCHEDULES: &str =
     concat!(schedule_columns!(), "WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE OF p");
 /// In a statement of its own, which sees what was committed while the lock was waited for.
-const SCHEDULES_AGAIN: &str = concat!(schedule_columns!(), "WHERE p.id = ANY($1)");
+pub(super) const SCHEDULES_AGAIN: &str = concat!(schedule_columns!(), "WHERE p.id = ANY($1)");
 const DUE_SCHEDULES: &str = concat!(
     schedule_columns!(),
     "WHERE p.wake_at <= $1 AND p.wake_at >= $3 ORDER BY p.wake_at, p.id LIMIT $2 FOR UPDATE OF p SKIP LOCKED"

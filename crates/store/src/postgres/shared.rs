@@ -14,6 +14,7 @@ use tokio_postgres::Row;
 use super::PostgresClock;
 use super::horizon::Horizon;
 use super::link::{Asked, param};
+use super::memory::Memory;
 use super::rows::get;
 use crate::failure::Failure;
 use crate::request::{Call, Report};
@@ -43,6 +44,7 @@ pub(super) struct Shared {
     skew: AtomicI64,
     last_call: AtomicI64,
     pub(super) horizon: Horizon,
+    pub(super) memory: Memory,
     schema: String,
 }
 
@@ -68,6 +70,7 @@ impl Shared {
             skew: AtomicI64::new(0),
             last_call: AtomicI64::new(i64::MIN),
             horizon: Horizon::new(),
+            memory: Memory::default(),
             schema,
         }
     }

@@ -44,7 +44,9 @@ CREATE TABLE progress (
   live text,
   has_overrides boolean NOT NULL,
   recomputed_at bigint,
-  version integer NOT NULL
+  version integer NOT NULL,
+  -- Which turn wrote it; 0 if something else did. Whoever wrote it need not read it to know what it says.
+  stamp bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
 CREATE INDEX progress_by_wakeup ON progress (wake_at, id) WHERE wake_at IS NOT NULL;
 
@@ -154,7 +156,9 @@ CREATE TABLE open_runs (
   output text,
   error text,
   retry_of text,
-  wake_at bigint
+  wake_at bigint,
+  -- As in `progress`.
+  stamp bigint NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
 -- One run per occurrence and retry, whatever happens: here, and after its end there.
 CREATE UNIQUE INDEX open_runs_by_occurrence ON open_runs (schedule, n, retry);

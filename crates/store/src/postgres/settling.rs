@@ -1,0 +1,122 @@
+//! What reports are about: locked in order, and read only where this node does not know what it says.
+
+use engine::{RunKey, ScheduleId};
+use tokio_postgres::Row;
+
+use super::Shared;
+use super::book::Loaded;
+use super::link::{Asked, Link, param};
+use super::load::{LOCK_RUNS, LOCK_SCHEDULES, LOCKED_RUNS, SCHEDULES_AGAIN};
+use super::memory::Remembered;
+use super::rows::{self, get};
+use crate::failure::Failure;
+
+/// Between the question and the answer.
+pub(super) struct Settling {
+    known: Remembered,
+    /// Where among the answers schedules and runs are that had to be read.
+    schedules_at: Option<usize>,
+    runs_at: Option<usize>,
+    is_asked: bool,
+}
+
+impl Settling {
+    pub(super) fn new(shared: &Shared, schedules: &[i64], runs: &[i64]) -> Settling {
+        let known = shared.memory.take(schedules, runs);
+        Settling { known, schedules_at: None, runs_at: None, is_asked: false }
+    }
+
+    /// Locks all of them, schedules first, and reads what is not known: in statements of their own, which see
+    /// what was committed while a lock was waited for.
+    pub(super) fn ask(&mut self, schedules: Vec<i64>, runs: Vec<i64>) -> Vec<Asked> {
+        if runs.is_empty() {
+            return Vec::new();
+        }
+        self.is_asked = true;
+        let is_new = |id: &i64| !self.known.schedules.contains_key(&ScheduleId(*id));
+        let new_schedules: Vec<i64> = schedules.iter().copied().filter(is_new).collect();
+        let is_new = |key: &i64| !self.known.runs.contains_key(&RunKey(*key));
+        let new_runs: Vec<i64> = runs.iter().copied().filter(is_new).collect();
+        let mut asked = vec![
+            Asked::new(LOCK_SCHEDULES, vec![param(schedules)]),
+            Asked::new(LOCK_RUNS, vec![param(runs)]),
+        ];
+        if !new_schedules.is_empty() {
+            self.schedules_at = Some(asked.len());
+            asked.push(Asked::new(SCHEDULES_AGAIN, vec![param(new_schedules)]));
+        }
+        if !new_runs.is_empty() {
+            self.runs_at = Some(asked.len());
+            asked.push(Asked::new(LOCKED_RUNS, vec![param(new_runs)]));
+        }
+        asked
+    }
+
+    /// Keeps what was locked. What others have written meanwhile is read after all.
+    pub(super) fn keep(
+        mut self,
+        link: &mut Link,
+        loaded: &mut Loaded,
+        found: &[Vec<Row>],
+    ) -> Result<(), Failure> {
+        if !self.is_asked {
+            return Ok(());
+        }
+        let (mut schedules, mut runs) = (Vec::new(), Vec::new());
+        for row in &found[0] {
+            let (id, stamp) = (ScheduleId(get(row, 0)?), get::<i64>(row, 1)?);
+            loaded.locked.insert(id);
+            match self.known.schedules.remove(&id) {
+                Some((known, schedule)) if known == stamp => {
+                    loaded.schedules.insert(id, schedule);
+                }
+                Some(_) => schedules.push(id.0),
+                None => {}
+            }
+        }
+        for row in &found[1] {
+            let (key, stamp) = (RunKey(get(row, 0)?), get::<i64>(row, 1)?);
+            loaded.locked_runs.insert(key);
+            match self.known.runs.remove(&key) {
+                Some((known, run)) if known == stamp => {
+                    loaded.runs.insert(key, run);
+                }
+                Some(_) => runs.push(key.0),
+                None => {}
+            }
+        }
+        if let Some(at) = self.schedules_at {
+            keep_schedules(loaded, &found[at])?;
+        }
+        if let Some(at) = self.runs_at {
+            keep_runs(loaded, &found[at])?;
+        }
+        if !schedules.is_empty() {
+            keep_schedules(loaded, &link.one(SCHEDULES_AGAIN, vec![param(schedules)])?)?;
+        }
+        if !runs.is_empty() {
+            keep_runs(loaded, &link.one(LOCKED_RUNS, vec![param(runs)])?)?;
+        }
+        Ok(())
+    }
+}
+
+fn keep_schedules(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
+    for row in found {
+        let schedule = rows::schedule(row)?;
+        if loaded.locked.contains(&schedule.id) {
+            loaded.schedules.insert(schedule.id, schedule);
+        }
+    }
+    Ok(())
+}
+
+fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
+    for row in found {
+        let run = rows::run(row)?;
+        if loaded.locked_runs.contains(&run.key) {
+            loaded.runs.insert(run.key, run);
+        }
+    }
+    Ok(())
+}
