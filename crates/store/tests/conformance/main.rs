@@ -98,6 +98,7 @@ macro_rules! suite {
             processes: lost_effects_that_undo_are_handed_out_again,
             deadlines: alerts_come_once_and_are_recorded,
             deadlines: a_step_that_is_late_is_flagged,
+            deadlines: what_is_late_is_found_among_runs,
             deadlines: alerts_go_with_their_runs,
             schedule_views: pages_are_stable_under_insertions,
             schedule_views: deep_pages_begin_where_they_should,
