@@ -50,7 +50,7 @@ fn asked(row: &Row, definition: &Definition) -> Result<ApprovalView, Failure> {
     Ok(ApprovalView {
         run: rows::run_id(row, schedule, [3, 4, 5])?,
         workflow_name: get(row, 9)?,
-        step: view::step_id(definition, step),
+        step: view::step_id(definition, step)?,
         title: get(row, 10)?,
         description: get(row, 11)?,
         assignees: rows::json(row, 12)?,
@@ -111,7 +111,7 @@ fn alert(
     let step: i32 = get(row, 0)?;
     let started: Vec<i64> = rows::json(row, 6)?;
     Ok(AlertView {
-        step: u32::try_from(step).ok().map(|step| view::step_id(definition, step)),
+        step: u32::try_from(step).ok().map(|step| view::step_id(definition, step)).transpose()?,
         action: small(row, 1)?,
         due: rows::instant(row, 2)?,
         at: rows::instant(row, 3)?,

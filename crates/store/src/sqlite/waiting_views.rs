@@ -70,7 +70,7 @@ pub(super) fn approvals(
             }
         };
         items.push(ApprovalView {
-            step: view::step_id(definition, asked.step),
+            step: view::step_id(definition, asked.step)?,
             deadline: view::deadline(&asked.position, asked.step),
             ..asked.view
         });
@@ -115,7 +115,8 @@ pub(super) fn alerts(connection: &Connection, id: &RunId) -> Result<Vec<AlertVie
     let definition = definition(connection, workflow, version)?;
     let mut views = Vec::with_capacity(found.len());
     for (view, step, started, _) in found {
-        let step = u32::try_from(step).ok().map(|step| view::step_id(&definition, step));
+        let step =
+            u32::try_from(step).ok().map(|step| view::step_id(&definition, step)).transpose()?;
         let mut ids = Vec::with_capacity(started.len());
         for key in started {
             ids.extend(run_id(connection, key)?);

@@ -66,6 +66,29 @@ pub(crate) async fn alerts_come_once_and_are_recorded(mut world: World) {
     world.holds_together().await;
 }
 
+pub(crate) async fn those_of_one_instant_are_told_by_one_workflow(mut world: World) {
+    let actions = json!([{"when": "deadline", "notify": [{"slack": "https://example.com/a"},
+                                                        {"email": "ada@example.com"}]}]);
+    let definition = json!({"name": "w", "steps": [step("wait", &[], timer(600))],
+                            "deadline": deadline(&actions)});
+    let workflow = world.process_with(definition).await;
+    let runs = [world.start(0, workflow).await.unwrap(), world.start(0, workflow).await.unwrap()];
+    world.settle(0).await;
+    world.settle(10).await;
+    let mut told = Vec::new();
+    for run in &runs {
+        for notice in &alerts(&world, run).await[0].started {
+            let view = world.run(notice).await.view;
+            assert_eq!(view.run.status, RunStatus::Succeeded);
+            told.push((view.run.workflow, view.workflow_name));
+        }
+    }
+    assert_eq!(told.len(), 4);
+    told.dedup();
+    assert_eq!((told.len(), told[0].1.as_str()), (1, "punctual-notice"));
+    world.holds_together().await;
+}
+
 pub(crate) async fn a_step_that_is_late_is_flagged(mut world: World) {
     let late = deadline(&json!([{"when": "deadline"}, {"when": {"before": {"elapsed": "PT1M"}}}]));
     let steps = vec![with(step("wait", &[], timer(20)), "deadline", late), step("b", &[], noop())];

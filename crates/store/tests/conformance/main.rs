@@ -97,6 +97,7 @@ macro_rules! suite {
             processes: what_was_done_is_undone_in_reverse_order,
             processes: lost_effects_that_undo_are_handed_out_again,
             deadlines: alerts_come_once_and_are_recorded,
+            deadlines: those_of_one_instant_are_told_by_one_workflow,
             deadlines: a_step_that_is_late_is_flagged,
             deadlines: what_is_late_is_found_among_runs,
             deadlines: alerts_go_with_their_runs,
