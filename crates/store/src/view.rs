@@ -10,6 +10,8 @@ use engine::turn::Workflow;
 use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::Timestamp;
 
+use crate::failure::Failure;
+
 /// A part of a list.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
@@ -325,8 +327,9 @@ pub(crate) fn page<T>(
 }
 
 /// The id of a step, by its place.
-pub(crate) fn step_id(definition: &Definition, step: u32) -> String {
-    definition.steps.get(step as usize).map(|step| step.id.clone()).unwrap_or_default()
+pub(crate) fn step_id(definition: &Definition, step: u32) -> Result<String, Failure> {
+    let known = definition.steps.get(step as usize).map(|step| step.id.clone());
+    known.ok_or_else(|| Failure::Damaged(format!("{} has no step {step}", definition.name)))
 }
 
 /// When a step is to be done, if that is being watched.

@@ -65,9 +65,13 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         name: &str,
     ) -> Result<Result<(WorkflowId, u32), String>, B::Error> {
-        let Some(id) = self.book.workflow_named(name)? else {
-            return Ok(Err(format!("there is no workflow {name}")));
+        // The book does not know what was created in this turn.
+        let created = self.workflows.iter().find(|(_, slot)| slot.workflow.name == name);
+        let id = match created.map(|(id, _)| *id) {
+            Some(id) => Some(id),
+            None => self.book.workflow_named(name)?,
         };
+        let Some(id) = id else { return Ok(Err(format!("there is no workflow {name}"))) };
         let Some(slot) = self.load_workflow(id)? else {
             return Ok(Err(format!("there is no workflow {name}")));
         };

@@ -26,9 +26,12 @@ const PUT: &str = "INSERT INTO queue (run, step, item, queue)
      SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::text[])
      ON CONFLICT (run, step, item) DO UPDATE SET queue = excluded.queue";
 
+/// Run, step and item.
+type Key = (i64, i32, i32);
+
 fn queue(writes: &Writes, all: &mut Vec<Asked>) {
     // What is put and taken in one turn counts as it was last.
-    let mut last: BTreeMap<(i64, i32, i32), Option<&str>> = BTreeMap::new();
+    let mut last: BTreeMap<Key, Option<&str>> = BTreeMap::new();
     for (run, queueing) in &writes.queueing {
         let (part, queue) = match queueing {
             Queueing::Put(queue, part) => (part, Some(queue.as_str())),
@@ -37,7 +40,7 @@ fn queue(writes: &Writes, all: &mut Vec<Asked>) {
         last.insert((run.0, part.step.cast_signed(), part.item), queue);
     }
     let (put, taken): (Vec<_>, Vec<_>) = last.into_iter().partition(|(_, queue)| queue.is_some());
-    let key = |rows: &[((i64, i32, i32), Option<&str>)]| {
+    let key = |rows: &[(Key, Option<&str>)]| {
         vec![
             column(rows, |((run, _, _), _)| *run),
             column(rows, |((_, step, _), _)| *step),

@@ -3,7 +3,8 @@
 //!
 //! Locks are taken in one order, so that nodes do not wait for each other in a circle: schedules, then runs,
 //! then workflows, each by id; what is only taken if it is free may come at any time. A run's lock is taken
-//! after that of its schedule. Commands that need another order collide at times, and are tried again.
+//! after that of its schedule, and together with those of the runs that wait for its end. Commands that need
+//! another order collide at times, and are tried again.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashSet, VecDeque};

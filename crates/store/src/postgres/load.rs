@@ -253,6 +253,9 @@ pub(super) fn with_free_others(
     let found = link.one(FREE_RUNS, vec![param(wanted.clone())])?;
     let found = keep_runs(loaded, &found)?;
     let free = with_free_schedules(link, loaded, found)?;
+    if free.len() == wanted.len() {
+        return Ok(keys);
+    }
     // One that has ended has no lock that somebody else could hold.
     let sql = "SELECT key FROM open_runs WHERE key = ANY($1)";
     let there = link.one(sql, vec![param(wanted)])?;

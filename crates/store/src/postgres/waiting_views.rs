@@ -1,6 +1,7 @@
 //! What waits for people and for workers, and what deadlines have brought about, as it is seen.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use deadpool_postgres::Client;
 use engine::definition::Definition;
@@ -30,10 +31,11 @@ pub(super) async fn approvals(
     let mut items = Vec::with_capacity(found.len());
     for row in &found {
         let of: (i64, i32) = (get(row, 6)?, get(row, 7)?);
-        if !definitions.contains_key(&of) {
-            definitions.insert(of, definition(client, of).await?);
-        }
-        items.push(((RunKey(get(row, 0)?), small(row, 1)?), asked(row, definitions.get(&of))?));
+        let definition = match definitions.entry(of) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(definition(client, of).await?),
+        };
+        items.push(((RunKey(get(row, 0)?), small(row, 1)?), asked(row, definition)?));
     }
     let cursor = |((run, step), _): &((RunKey, u32), ApprovalView)| Cursor::Step(*run, *step);
     let page = view::page(items, query.limit, query.after.is_none(), cursor);
@@ -41,14 +43,14 @@ pub(super) async fn approvals(
     Ok(Page { items, total: page.total, next: page.next })
 }
 
-fn asked(row: &Row, definition: Option<&Definition>) -> Result<ApprovalView, Failure> {
+fn asked(row: &Row, definition: &Definition) -> Result<ApprovalView, Failure> {
     let schedule = get::<Option<i64>>(row, 2)?.map(ScheduleId);
     let step = small(row, 1)?;
     let position: Position = rows::json(row, 8)?;
     Ok(ApprovalView {
         run: rows::run_id(row, schedule, [3, 4, 5])?,
         workflow_name: get(row, 9)?,
-        step: definition.map(|known| view::step_id(known, step)).unwrap_or_default(),
+        step: view::step_id(definition, step)?,
         title: get(row, 10)?,
         description: get(row, 11)?,
         assignees: rows::json(row, 12)?,
@@ -109,7 +111,7 @@ fn alert(
     let step: i32 = get(row, 0)?;
     let started: Vec<i64> = rows::json(row, 6)?;
     Ok(AlertView {
-        step: u32::try_from(step).ok().map(|step| view::step_id(definition, step)),
+        step: u32::try_from(step).ok().map(|step| view::step_id(definition, step)).transpose()?,
         action: small(row, 1)?,
         due: rows::instant(row, 2)?,
         at: rows::instant(row, 3)?,

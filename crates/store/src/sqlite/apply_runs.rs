@@ -89,12 +89,13 @@ fn update_run(statement: &mut Statement<'_>, run: &Run) -> Result<(), Failure> {
 
 /// The nodes that perform something, with a comma before and after each.
 pub(super) fn owners(position: &Position) -> Option<String> {
-    let owners = position.owners();
-    if owners.is_empty() {
-        return None;
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for owner in position.owners() {
+        // Writing into a string cannot fail.
+        let _ = write!(text, "{}{owner},", if text.is_empty() { "," } else { "" });
     }
-    let ids: Vec<String> = owners.iter().map(ToString::to_string).collect();
-    Some(format!(",{},", ids.join(",")))
+    (!text.is_empty()).then_some(text)
 }
 
 /// How one of them is looked for.

@@ -1,6 +1,7 @@
 //! What waits for people and for workers, and what deadlines have brought about, as it is seen.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use engine::definition::Definition;
 use engine::run::Position;
@@ -62,13 +63,14 @@ pub(super) fn approvals(
     let mut definitions = HashMap::new();
     let mut items = Vec::with_capacity(page.items.len());
     for asked in page.items {
-        let known = (asked.workflow, asked.version);
-        if !definitions.contains_key(&known) {
-            definitions.insert(known, definition(connection, known.0, known.1)?);
-        }
-        let step = definitions.get(&known).map(|known| view::step_id(known, asked.step));
+        let definition = match definitions.entry((asked.workflow, asked.version)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                unknown.insert(definition(connection, asked.workflow, asked.version)?)
+            }
+        };
         items.push(ApprovalView {
-            step: step.unwrap_or_default(),
+            step: view::step_id(definition, asked.step)?,
             deadline: view::deadline(&asked.position, asked.step),
             ..asked.view
         });
@@ -113,7 +115,8 @@ pub(super) fn alerts(connection: &Connection, id: &RunId) -> Result<Vec<AlertVie
     let definition = definition(connection, workflow, version)?;
     let mut views = Vec::with_capacity(found.len());
     for (view, step, started, _) in found {
-        let step = u32::try_from(step).ok().map(|step| view::step_id(&definition, step));
+        let step =
+            u32::try_from(step).ok().map(|step| view::step_id(&definition, step)).transpose()?;
         let mut ids = Vec::with_capacity(started.len());
         for key in started {
             ids.extend(run_id(connection, key)?);

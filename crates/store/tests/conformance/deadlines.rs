@@ -66,6 +66,29 @@ pub(crate) async fn alerts_come_once_and_are_recorded(mut world: World) {
     world.holds_together().await;
 }
 
+pub(crate) async fn those_of_one_instant_are_told_by_one_workflow(mut world: World) {
+    let actions = json!([{"when": "deadline", "notify": [{"slack": "https://example.com/a"},
+                                                        {"email": "ada@example.com"}]}]);
+    let definition = json!({"name": "w", "steps": [step("wait", &[], timer(600))],
+                            "deadline": deadline(&actions)});
+    let workflow = world.process_with(definition).await;
+    let runs = [world.start(0, workflow).await.unwrap(), world.start(0, workflow).await.unwrap()];
+    world.settle(0).await;
+    world.settle(10).await;
+    let mut told = Vec::new();
+    for run in &runs {
+        for notice in &alerts(&world, run).await[0].started {
+            let view = world.run(notice).await.view;
+            assert_eq!(view.run.status, RunStatus::Succeeded);
+            told.push((view.run.workflow, view.workflow_name));
+        }
+    }
+    assert_eq!(told.len(), 4);
+    told.dedup();
+    assert_eq!((told.len(), told[0].1.as_str()), (1, "punctual-notice"));
+    world.holds_together().await;
+}
+
 pub(crate) async fn a_step_that_is_late_is_flagged(mut world: World) {
     let late = deadline(&json!([{"when": "deadline"}, {"when": {"before": {"elapsed": "PT1M"}}}]));
     let steps = vec![with(step("wait", &[], timer(20)), "deadline", late), step("b", &[], noop())];
@@ -84,6 +107,59 @@ pub(crate) async fn a_step_that_is_late_is_flagged(mut world: World) {
     // What has ended in time is told of by nobody.
     let unknown = "sched-9-n0-rc0".parse().unwrap();
     assert_eq!(alerts(&world, &unknown).await, []);
+}
+
+pub(crate) async fn what_is_late_is_found_among_runs(mut world: World) {
+    let late = deadline(&json!([{"when": "deadline"}]));
+    let workflow = world
+        .process_with(
+            json!({"name": "w", "steps": [step("wait", &[], timer(20))], "deadline": late}),
+        )
+        .await;
+    world.process("other", vec![step("a", &[], noop())]).await;
+    let mut runs = Vec::new();
+    for at in [0, 5, 15] {
+        runs.push(world.start(at, workflow).await.unwrap().to_string());
+        world.settle(at).await;
+    }
+    world.settle(20).await;
+    // The first has ended, the second is late, the third has time.
+    let (waiting, succeeded) = (RunStatus::Waiting, RunStatus::Succeeded);
+    for (status, workflow, expected) in [
+        (vec![], None, vec![&runs[1], &runs[0]]),
+        (vec![], Some(workflow), vec![&runs[1], &runs[0]]),
+        (vec![], Some(engine::WorkflowId(99)), vec![]),
+        (vec![waiting], None, vec![&runs[1]]),
+        (vec![waiting], Some(workflow), vec![&runs[1]]),
+        (vec![succeeded], None, vec![&runs[0]]),
+        (vec![RunStatus::Failed], None, vec![]),
+        (vec![RunStatus::Failed, waiting, succeeded], Some(workflow), vec![&runs[1], &runs[0]]),
+    ] {
+        for limit in [1, 2, 10] {
+            let (mut found, mut after) = (Vec::new(), None);
+            loop {
+                let query = RunQuery {
+                    overdue: true,
+                    status: status.clone(),
+                    workflow,
+                    limit,
+                    after,
+                    ..RunQuery::default()
+                };
+                let page = world.store().runs(query.clone()).await.unwrap();
+                found.extend(page.items.iter().map(|view| view.run.id.to_string()));
+                // None of them was started by a run.
+                let parent = Some(engine::RunKey(1));
+                let children = RunQuery { parent, ..query };
+                assert_eq!(world.store().runs(children).await.unwrap().items.len(), 0);
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{status:?} by {limit}");
+        }
+    }
 }
 
 pub(crate) async fn alerts_go_with_their_runs(mut world: World) {

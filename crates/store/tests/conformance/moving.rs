@@ -10,6 +10,7 @@ use store::{
 };
 
 use crate::postgres::Schema;
+use crate::process::{approval, step};
 use crate::sqlite::Folder;
 use crate::world::{World, codes, minute, performs, raw, refusal, succeeded};
 
@@ -118,6 +119,32 @@ async fn what_waits_is_copied_and_goes_on() {
     let lost = world.turn(76).await;
     assert!(!performs(&lost).is_empty());
     world.holds_together().await;
+}
+
+/// The database cannot hold the character NUL in a text.
+#[tokio::test(flavor = "multi_thread")]
+async fn odd_texts_are_copied_as_far_as_they_can_be() {
+    let title = async |world: &World| {
+        let query = ApprovalQuery { limit: 1, after: None };
+        world.store().approvals(query).await.unwrap().items.remove(0).title
+    };
+    let ask = async |place: Box<dyn crate::world::Place>| {
+        let mut world = World::new(place).await;
+        let steps = vec![step("ask", &[], approval("odd\0\\N\t—", &[]))];
+        let workflow = world.process("w", steps).await;
+        world.start(0, workflow).await.unwrap();
+        world.turn(0).await;
+        world
+    };
+    let (folder, schema) = (Folder::new(false), Schema::new());
+    let world = ask(Box::new(folder.clone())).await;
+    assert_eq!(title(&world).await, "odd\0\\N\t—");
+    drop(world);
+    copied(&folder, &schema).await.unwrap();
+    for world in [World::new(Box::new(schema)).await, ask(Box::new(Schema::new())).await] {
+        assert_eq!(title(&world).await, "odd\u{fffd}\\N\t—");
+        world.holds_together().await;
+    }
 }
 
 #[tokio::test]

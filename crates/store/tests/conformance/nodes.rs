@@ -10,7 +10,7 @@ use serde_json::json;
 use store::{CommandRequest, RenewRequest, Store, TurnRequest, Turned};
 
 use crate::postgres::Schema;
-use crate::process::{child, claim, claimed, keys, noop, step, undo, with, worker};
+use crate::process::{child, claim, claimed, keys, noop, step, timer, undo, with, worker};
 use crate::world::{World, failed, minute, performs, succeeded};
 
 /// Another node on the same store.
@@ -33,11 +33,20 @@ impl Other {
     }
 
     async fn turn(&self, at: i64, reports: Vec<store::Report>) -> Turned {
+        self.take_turn(at, reports, 100).await
+    }
+
+    /// A turn with a few wakeups alone.
+    async fn turn_up_to(&self, at: i64, limit: usize) -> Turned {
+        self.take_turn(at, Vec::new(), limit).await
+    }
+
+    async fn take_turn(&self, at: i64, reports: Vec<store::Report>, limit: usize) -> Turned {
         let request = TurnRequest {
             moment: moment(at),
             node: self.node,
             reports,
-            limit: 100,
+            limit,
             places: Places::new(100),
             performed: None,
         };
@@ -167,5 +176,46 @@ async fn parents_and_children_end_on_several_nodes_at_once() {
     for parent in &parents {
         assert!(world.status(parent).await.has_ended());
     }
+    world.holds_together().await;
+}
+
+/// Deadlines of several runs come at one instant, and several nodes see it: each alert is one node's, and the
+/// workflow that tells of them is made once.
+#[tokio::test(flavor = "multi_thread")]
+async fn deadlines_that_several_nodes_see_come_once() {
+    let schema = Schema::new();
+    let mut world = World::new(Box::new(schema.clone())).await;
+    let late = json!({"limit": {"within": {"elapsed": "PT5M"}}, "from": "enabled", "actions":
+                      [{"when": "deadline", "notify": [{"email": "ada@example.com"}]}]});
+    let definition =
+        json!({"name": "w", "steps": [step("wait", &[], timer(600))], "deadline": late});
+    let workflow = world.process_with(definition).await;
+    let mut runs = Vec::new();
+    for _ in 0..8 {
+        runs.push(world.start(0, workflow).await.unwrap());
+    }
+    world.turn(0).await;
+    let mut turns = Vec::new();
+    for _ in 0..3 {
+        let other = Other::join(&schema).await;
+        turns.push(tokio::spawn(async move {
+            for _ in 0..6 {
+                other.turn_up_to(5, 2).await;
+            }
+        }));
+    }
+    for turn in turns {
+        turn.await.unwrap();
+    }
+    world.settle(5).await;
+    let mut started = BTreeMap::new();
+    for run in &runs {
+        let alerts = world.store().alerts(run.clone()).await.unwrap();
+        let [alert] = &alerts[..] else { panic!("{alerts:?}") };
+        let [notice] = &alert.started[..] else { panic!("{alert:?}") };
+        *started.entry(notice.to_string()).or_insert(0) += 1;
+    }
+    assert_eq!(started.len(), 8, "{started:?}");
+    assert_eq!(world.runs().await.len(), 16);
     world.holds_together().await;
 }

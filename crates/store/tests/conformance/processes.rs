@@ -184,7 +184,7 @@ pub(crate) async fn people_are_asked_and_decide(mut world: World) {
         asked_at: minute(0),
         deadline: Some(minute(60)),
     };
-    assert_eq!(asked(&world).await, [view.clone()]);
+    assert_eq!(asked(&world).await, std::slice::from_ref(&view));
     world.join(5).await;
     assert_eq!(asked(&world).await, [view], "after reopening");
     world.holds_together().await;

@@ -13,6 +13,7 @@ use tokio_postgres::{Row, Transaction};
 
 use self::tables::{Kind, TABLES, Table};
 use super::PostgresOptions;
+use super::apply::plain;
 use super::book::KEYS;
 use super::connect::{Target, unavailable};
 use super::migrate::migrate;
@@ -188,6 +189,11 @@ impl Line {
             }
             (ValueRef::Integer(value), Kind::Plain | Kind::Boolean) => {
                 write!(self.text, "{value}")
+            }
+            (ValueRef::Text(value), Kind::Plain) if value.contains(&0) => {
+                // As everywhere there: its texts have no NUL in them.
+                let text = std::str::from_utf8(value).map_err(|_| odd())?;
+                self.text.write_all(plain(text).as_bytes())
             }
             (ValueRef::Text(value), Kind::Plain) => self.text.write_all(value),
             (ValueRef::Blob(value), Kind::Uuid) => {
