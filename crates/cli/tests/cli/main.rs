@@ -14,6 +14,7 @@ mod shared_store;
 mod validate;
 mod vectors;
 mod worker;
+mod workers_together;
 mod zones;
 
 use std::io::Write as _;

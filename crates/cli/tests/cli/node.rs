@@ -215,10 +215,22 @@ impl Drop for Node {
 
 /// A request without anything around it.
 pub(crate) fn get(url: &str, path: &str) -> std::io::Result<(u16, String)> {
+    send(url, &format!("GET {path}"), "", "")
+}
+
+/// A request that brings JSON.
+pub(crate) fn post(url: &str, path: &str, body: &Value) -> std::io::Result<(u16, String)> {
+    let body = body.to_string();
+    let headers = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    send(url, &format!("POST {path}"), &headers, &body)
+}
+
+fn send(url: &str, what: &str, headers: &str, body: &str) -> std::io::Result<(u16, String)> {
     let address = url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(DEADLINE))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    let head = format!("{what} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n");
+    stream.write_all(format!("{head}{body}").as_bytes())?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     let status = text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);

@@ -1,6 +1,8 @@
 //! Processes that wait for others: workers, people, callers.
 
+mod approvals;
 mod attempts;
+mod hooks;
 
 use serde_json::{Value, json};
 
