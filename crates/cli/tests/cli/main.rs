@@ -8,6 +8,7 @@ mod fake_node;
 mod next;
 mod node;
 mod peer_suites;
+mod processes;
 mod remote;
 mod serving;
 mod shared_store;
