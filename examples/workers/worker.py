@@ -39,8 +39,8 @@ def work(attempt, cancelled):
     This one counts the words of a text, and takes as many seconds as the input says, to see heartbeats. Work that
     takes long looks at `cancelled.is_set()` now and then, and returns if it is: nobody waits for the output any more.
     """
-    text = attempt["input"]["text"]
-    cancelled.wait(attempt["input"].get("seconds", 0))
+    text = attempt["payload"]["text"]
+    cancelled.wait(attempt["payload"].get("seconds", 0))
     return {"words": len(text.split())}
 
 
@@ -68,11 +68,12 @@ def is_refusal(error):
     return isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code != 429
 
 
-def heartbeat(path, ended, cancelled):
+def heartbeat(attempt, ended, cancelled):
     """Says that the attempt goes on, until it has ended."""
+    question = {"token": attempt["token"], "lease_seconds": LEASE}
     while not ended.wait(LEASE / 3):
         try:
-            if ask(f"{path}/heartbeat", {"lease_seconds": LEASE})["cancel"]:
+            if ask(f"{attempt['id']}/heartbeat", question)["cancel"]:
                 cancelled.set()
         except Lost:
             cancelled.set()
@@ -102,20 +103,21 @@ def report(path, verb, body):
 
 def attend(attempt, places):
     """From the claim of an attempt to its report."""
-    path = f"{urllib.request.quote(attempt['run'], safe='')}/{attempt['token']}"
     ended, cancelled = threading.Event(), threading.Event()
-    threading.Thread(target=heartbeat, args=(path, ended, cancelled), daemon=True).start()
+    threading.Thread(target=heartbeat, args=(attempt, ended, cancelled), daemon=True).start()
     try:
         output = work(attempt, cancelled)
         verb, body = "complete", {"output": output}
     except Exception as error:
-        verb, body = "fail", {"code": type(error).__name__, "message": str(error), "retryable": True}
+        error = {"code": type(error).__name__, "message": str(error), "retryable": True}
+        verb, body = "fail", {"error": error}
     finally:
         ended.set()
     if cancelled.is_set():
-        verb, body = "fail", {"code": "cancelled", "message": "it was told to end", "retryable": False}
-    print(f"{attempt['run']} {attempt['step']}: {verb}")
-    report(path, verb, body)
+        error = {"code": "cancelled", "message": "it was told to end", "retryable": False}
+        verb, body = "fail", {"error": error}
+    print(f"{attempt['run_id']} {attempt['step_id']}: {verb}")
+    report(attempt["id"], verb, {"token": attempt["token"], **body})
     places.release()
 
 
@@ -132,7 +134,7 @@ def main():
     while not stopping.is_set():
         if not places.acquire(timeout=1):
             continue
-        question = {"queues": queues, "limit": 1, "worker": NAME, "lease_seconds": LEASE, "wait_seconds": 20}
+        question = {"queues": queues, "max": 1, "worker": NAME, "lease_seconds": LEASE, "wait_seconds": 20}
         try:
             attempts = ask("claim", question)["attempts"]
             wait = 0.25

@@ -44,9 +44,9 @@ except (LookupError, TypeError, ValueError):
 
 # Says that the attempt goes on; ends the work if the run was cancelled or the attempt is another's (409).
 keep() {
-    local path=$1 worker=$2 answer code
+    local path=$1 token=$2 worker=$3 answer code
     while sleep $((LEASE / 3)); do
-        answer=$(echo "{\"lease_seconds\": $LEASE}" | ask "$path/heartbeat" 2>&1)
+        answer=$(echo "{\"token\": $token, \"lease_seconds\": $LEASE}" | ask "$path/heartbeat" 2>&1)
         code=$?
         if [[ $code == 22 && $answer == *409* || $(field cancel <<<"$answer") == true ]]; then
             kill -TERM -- "-$worker"
@@ -67,15 +67,16 @@ report() {
 }
 
 attend() {
-    local attempt=$1 path outputs worker keeper code
-    path=$(field run <<<"$attempt")/$(field token <<<"$attempt")
+    local attempt=$1 path token outputs worker keeper code
+    path=$(field id <<<"$attempt")
+    token=$(field token <<<"$attempt")
     outputs=$(mktemp -d)
     # `set -m` gives each job a process group of its own: Ctrl-C does not reach it, and it ends as a whole.
     set -m
-    python3 -c 'import json, sys; json.dump(json.load(sys.stdin)["input"], sys.stdout)' <<<"$attempt" >"$outputs/in"
+    python3 -c 'import json, sys; json.dump(json.load(sys.stdin)["payload"], sys.stdout)' <<<"$attempt" >"$outputs/in"
     work <"$outputs/in" >"$outputs/out" 2>"$outputs/err" &
     worker=$!
-    keep "$path" "$worker" &
+    keep "$path" "$token" "$worker" &
     keeper=$!
     set +m
     # A signal interrupts `wait`: then there is more to wait for.
@@ -83,12 +84,14 @@ attend() {
     kill -TERM -- "-$keeper" 2>/dev/null
     wait "$keeper" 2>/dev/null
     if [[ $code == 0 ]]; then
-        report "$path" complete "{\"output\": $(<"$outputs/out")}"
+        report "$path" complete "{\"token\": $token, \"output\": $(<"$outputs/out")}"
     else
         report "$path" fail "$(tail -n 1 "$outputs/err" | python3 -c '
 import json, sys
-print(json.dumps({"code": "exit_code", "message": f"code {sys.argv[1]}: {sys.stdin.read().strip()}", "retryable": True}))
-' "$code")"
+message = f"code {sys.argv[1]}: {sys.stdin.read().strip()}"
+error = {"code": "exit_code", "message": message, "retryable": True}
+print(json.dumps({"token": int(sys.argv[2]), "error": error}))
+' "$code" "$token")"
     fi
     echo "$path: exit code $code"
     rm -r "$outputs"
@@ -98,7 +101,7 @@ print(json.dumps({"code": "exit_code", "message": f"code {sys.argv[1]}: {sys.std
 stopping=
 trap stopping=1 INT TERM
 while [[ ! $stopping ]]; do
-    question="{\"queues\": [\"$QUEUE\"], \"limit\": 1, \"worker\": \"$HOSTNAME-$$\", \"lease_seconds\": $LEASE, \"wait_seconds\": 20}"
+    question="{\"queues\": [\"$QUEUE\"], \"max\": 1, \"worker\": \"$HOSTNAME-$$\", \"lease_seconds\": $LEASE, \"wait_seconds\": 20}"
     answer=$(echo "$question" | ask claim) || { sleep 2; continue; }
     attempt=$(field attempts 0 <<<"$answer")
     if [[ $attempt ]]; then attend "$attempt"; fi

@@ -1,5 +1,6 @@
 //! The command line.
 
+pub(crate) mod approval;
 pub(crate) mod node;
 pub(crate) mod remote;
 pub(crate) mod schedule;
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Schedule(remote::ScheduleArgs),
     /// Start a workflow by hand; list, show, cancel, retry and resolve runs
     Run(remote::RunArgs),
+    /// What people are asked: list, approve, reject
+    Approval(approval::ApprovalArgs),
     /// Workflows of a node
     Workflow(remote::WorkflowArgs),
     /// Nodes that share a store

@@ -62,6 +62,7 @@ fn run(zones: calendar::Zones) -> Result<(), Failure> {
         Command::Calendar(command) => calendars::run(command, &zones, &mut out),
         Command::Schedule(args) => client::schedules(args, &mut out),
         Command::Run(args) => client::runs(args, &mut out),
+        Command::Approval(args) => client::approvals(args, &mut out),
         Command::Workflow(args) => client::workflows(args, &mut out),
         Command::Node(args) => client::nodes(args, &mut out),
         Command::Worker(args) => worker::run(args),

@@ -147,6 +147,8 @@ pub type StepView = StepRecord;
 /// Which of the things that people are asked.
 #[derive(Clone, Debug, Default)]
 pub struct ApprovalQuery {
+    /// Only what this one may decide.
+    pub assignee: Option<String>,
     /// At most so many.
     pub limit: usize,
     /// After this one.

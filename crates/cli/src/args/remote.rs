@@ -12,8 +12,8 @@ pub(crate) use super::schedule::{ScheduleArgs, ScheduleCommand};
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = "\
-`punctual run NAME` starts the workflow NAME by hand. A workflow called list, show, cancel, retry or
-resolve is started by its id, or with `punctual run -- NAME`: the names of subcommands win."
+`punctual run NAME` starts the workflow NAME by hand. A workflow called list, show, get, cancel, retry
+or resolve is started by its id, or with `punctual run -- NAME`: the names of subcommands win."
 )]
 pub(crate) struct RunArgs {
     /// What to do with runs
@@ -50,11 +50,18 @@ pub(crate) enum RunCommand {
         /// Created from this time on
         #[arg(long, value_name = "TIME")]
         since: Option<String>,
+        /// Started by this run
+        #[arg(long, value_name = "RUN")]
+        parent: Option<String>,
+        /// Only those not done in the time promised
+        #[arg(long)]
+        overdue: bool,
         /// How many, and from where
         #[command(flatten)]
         page: PageArgs,
     },
     /// One run with its steps
+    #[command(visible_alias = "get")]
     Show {
         /// The run's id
         id: String,

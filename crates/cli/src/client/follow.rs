@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::shown::{field, plain, state, took};
+use super::run_sheet::{brought_about, error, of_what, why};
+use super::shown::{field, items, plain, state, took};
 use super::{Ask, Client};
 use crate::clock;
 use crate::failure::Failure;
-use crate::terminal::{Cell, DIM};
+use crate::terminal::{Cell, NOTE};
 
 /// How often a run is looked at: steps that take longer are seen as they happen.
 const LOOK: Duration = Duration::from_millis(200);
@@ -24,16 +25,12 @@ pub(super) fn follow(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let mut told = HashSet::new();
-    let mut last_status = String::new();
+    let mut told = Told::new();
     loop {
         let run = client.ask(Ask::get(&["runs", id]))?;
         let status = field(&run, "status");
         if !json {
             tell_steps(&run, &mut told, out)?;
-            if status != last_status && (status == "waiting" || status == "suspended") {
-                writeln!(out, "  {DIM}{status}{DIM:#}")?;
-            }
             out.flush()?;
         }
         if ENDED.contains(&status.as_str()) {
@@ -45,43 +42,59 @@ pub(super) fn follow(
                 "run {id} is suspended: {error}\n  try: punctual run resolve {id} applied|did-not-happen|failed"
             )));
         }
-        last_status = status;
         client.wait(LOOK);
     }
 }
 
-fn tell_steps(
-    run: &Value,
-    told: &mut HashSet<(String, String, String)>,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
-    for step in run["steps"].as_array().into_iter().flatten() {
-        let status = field(step, "status");
-        if status.is_empty() || status == "pending" {
-            continue;
+/// What was told already: of a part its name, and how it stood.
+type Told = HashSet<(String, String)>;
+
+fn tell_steps(run: &Value, told: &mut Told, out: &mut dyn Write) -> Result<(), Failure> {
+    for step in items(&run["steps"]) {
+        let id = field(step, "id");
+        tell_part(step, &id, told, out)?;
+        for item in items(&step["items"]) {
+            tell_part(item, &format!("{id}[{}]", item["index"]), told, out)?;
         }
-        let attempts = field(step, "attempts");
-        let known = (field(step, "id"), status.clone(), attempts.clone());
-        if !told.insert(known) {
-            continue;
+        if step["compensation"].is_object() {
+            tell_part(&step["compensation"], &format!("{id} undone"), told, out)?;
         }
-        let time =
-            if step["ended_at"].is_null() { Cell::plain("") } else { took(step, clock::instant()) };
-        let tries = if attempts.parse().unwrap_or(1) > 1 {
-            format!(" (attempt {attempts})")
-        } else {
-            String::new()
-        };
-        writeln!(
-            out,
-            "  {} {}{tries} {}{}",
-            Cell::plain(field(step, "id")).paint(16),
-            state(&status).paint(0),
-            time.paint(0),
-            step["error"]["message"].as_str().map(|why| format!(" {why}")).unwrap_or_default()
-        )?;
+    }
+    for alert in items(&run["alerts"]) {
+        let (of, at) = (of_what(alert), format!("{}{}", field(alert, "at"), alert["started"]));
+        if told.insert((of.clone(), at)) {
+            writeln!(out, "  {NOTE}deadline of {of}{NOTE:#}: {}", brought_about(alert))?;
+        }
     }
     Ok(())
+}
+
+/// A line for a part that stands otherwise than before.
+fn tell_part(
+    part: &Value,
+    name: &str,
+    told: &mut Told,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (status, attempts) = (field(part, "status"), field(part, "attempts"));
+    if status.is_empty() || status == "pending" {
+        return Ok(());
+    }
+    // What is going on has reasons that change with the clock.
+    let why = if status == "running" { error(part) } else { why(part) };
+    if !told.insert((name.to_owned(), format!("{status} {attempts} {why}"))) {
+        return Ok(());
+    }
+    let time =
+        if part["ended_at"].is_null() { Cell::plain("") } else { took(part, clock::instant()) };
+    let tries = match attempts.parse().unwrap_or(1) {
+        0 | 1 => String::new(),
+        _ => format!(" (attempt {attempts})"),
+    };
+    let late = if part["overdue"] == true { " overdue" } else { "" };
+    let why = if why.is_empty() { why } else { format!(" {why}") };
+    let (name, status) = (Cell::plain(name).paint(16), state(&status).paint(0));
+    Ok(writeln!(out, "  {name} {status}{tries}{late} {}{why}", time.paint(0))?)
 }
 
 fn ended(run: &Value, status: &str, json: bool, out: &mut dyn Write) -> Result<(), Failure> {

@@ -1,11 +1,13 @@
 //! Commands that ask a node, over HTTP.
 
 mod apply;
+mod approvals;
 mod explain;
 mod follow;
 mod nodes;
 mod plan;
 mod problem;
+mod run_sheet;
 mod runs;
 mod schedule_fields;
 mod schedule_views;
@@ -14,6 +16,7 @@ mod shown;
 mod workflows;
 
 pub(crate) use apply::apply;
+pub(crate) use approvals::run as approvals;
 pub(crate) use explain::explain;
 pub(crate) use nodes::run as nodes;
 pub(crate) use runs::run as runs;

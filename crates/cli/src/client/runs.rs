@@ -5,7 +5,8 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::follow::follow;
-use super::shown::{self, distance, field, plain, state, table, time, took, typed_json};
+use super::run_sheet::{error, show};
+use super::shown::{self, distance, field, state, table, took, typed_json};
 use super::{Ask, Client, schedules};
 use crate::args::remote::{ResolutionArg, RunArgs, RunCommand};
 use crate::clock;
@@ -17,7 +18,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     let Some(command) = &args.command else { return start(&client, args, out) };
     match command {
-        RunCommand::List { workflow, schedule, status, since, page } => {
+        RunCommand::List { workflow, schedule, status, since, parent, overdue, page } => {
             let schedule = schedule.as_deref().map(|named| schedules::find(&client, named));
             let page = client.ask(
                 Ask::get(&["runs"])
@@ -25,6 +26,8 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
                     .with("schedule_id", schedule.transpose()?)
                     .with("status", status.as_ref())
                     .with("since", since.as_ref())
+                    .with("parent", parent.as_ref())
+                    .with("overdue", overdue.then_some(true))
                     .with("limit", Some(page.limit))
                     .with("cursor", page.cursor.as_ref()),
             )?;
@@ -103,50 +106,6 @@ fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let headings = ["RUN", "WORKFLOW", "STATUS", "BY", "CREATED", "TOOK", "ERROR"];
     table(out, &headings, rows.collect())?;
     shown::more(out, page)
-}
-
-fn show(run: &Value, out: &mut dyn Write) -> Result<(), Failure> {
-    let title = format!("run {} of {}", field(run, "id"), field(run, "workflow"));
-    let number = match run["n"].as_u64() {
-        Some(n) => format!("occurrence {n} of schedule {}", field(run, "schedule_id")),
-        None => String::new(),
-    };
-    shown::sheet(
-        out,
-        &title,
-        vec![
-            ("status", state(&field(run, "status"))),
-            ("error", Cell::plain(error(run))),
-            ("started by", Cell::plain(field(run, "triggered_by"))),
-            ("of", Cell::plain(number)),
-            ("retry of", Cell::plain(field(run, "retry_of"))),
-            ("due", time(run, "effective_at")),
-            ("created", time(run, "created_at")),
-            ("started", time(run, "started_at")),
-            ("ended", time(run, "ended_at")),
-            ("took", took(run, clock::instant())),
-            ("input", Cell::plain(field(run, "input"))),
-            ("output", Cell::plain(field(run, "output"))),
-        ],
-    )?;
-    let steps = run["steps"].as_array().map_or(&[][..], Vec::as_slice);
-    let rows = steps.iter().map(|step| {
-        vec![
-            Cell::plain(field(step, "id")),
-            Cell::plain(field(step, "type")),
-            state(&field(step, "status")),
-            Cell::plain(field(step, "attempts")),
-            took(step, clock::instant()),
-            Cell::styled(error(step), DIM),
-        ]
-    });
-    writeln!(out)?;
-    table(out, &["STEP", "TYPE", "STATUS", "ATTEMPTS", "TOOK", "ERROR"], rows.collect())
-}
-
-fn error(value: &Value) -> String {
-    let error = &value["error"];
-    error["message"].as_str().map_or_else(|| plain(error), str::to_owned)
 }
 
 fn resolution_name(resolution: ResolutionArg) -> &'static str {

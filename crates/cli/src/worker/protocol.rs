@@ -14,15 +14,20 @@ const WAIT_SECONDS: u64 = 20;
 /// An attempt that this worker has claimed.
 #[derive(Debug, Deserialize)]
 pub(super) struct Attempt {
+    /// What the node calls it.
+    pub(super) id: String,
     /// The run it belongs to.
+    #[serde(rename = "run_id")]
     pub(super) run: String,
     /// The step it belongs to.
+    #[serde(rename = "step_id")]
     pub(super) step: String,
     /// Which attempt at the step.
     pub(super) attempt: u64,
     /// What proves that it is ours.
     pub(super) token: u64,
     /// JSON, exactly as the node has it.
+    #[serde(rename = "payload")]
     pub(super) input: Box<RawValue>,
     /// The same for every attempt at the step.
     pub(super) idempotency_key: String,
@@ -81,10 +86,10 @@ impl Node {
     }
 
     /// Takes up to so many attempts; none, if none came in time.
-    pub(super) async fn claim(&self, limit: usize) -> Result<Vec<Attempt>, Unanswered> {
+    pub(super) async fn claim(&self, most: usize) -> Result<Vec<Attempt>, Unanswered> {
         let body = json!({
             "queues": self.queues,
-            "limit": limit,
+            "max": most,
             "worker": self.worker,
             "lease_seconds": self.lease_seconds,
             "wait_seconds": WAIT_SECONDS,
@@ -95,9 +100,9 @@ impl Node {
 
     /// Says that the attempt goes on. The answer is whether it is to end.
     pub(super) async fn beat(&self, attempt: &Attempt) -> Result<bool, Unanswered> {
-        let token = attempt.token.to_string();
-        let path = ["attempts", &attempt.run, &token, "heartbeat"];
-        let ask = Ask::post(&path).json(&json!({ "lease_seconds": self.lease_seconds }));
+        let path = ["attempts", &attempt.id, "heartbeat"];
+        let body = json!({ "token": attempt.token, "lease_seconds": self.lease_seconds });
+        let ask = Ask::post(&path).json(&body);
         Ok(self.ask::<Beat>(ask).await?.cancel)
     }
 
@@ -107,16 +112,18 @@ impl Node {
         attempt: &Attempt,
         report: &Report,
     ) -> Result<(), Unanswered> {
+        let token = attempt.token;
         let (verb, body) = match report {
             // Put together as text: what a command wrote is passed on as it is.
-            Report::Completed(output) => ("complete", format!("{{\"output\":{}}}", output.get())),
+            Report::Completed(output) => {
+                ("complete", format!("{{\"token\":{token},\"output\":{}}}", output.get()))
+            }
             Report::Failed { code, message, retryable } => {
-                let body = json!({ "code": code, "message": message, "retryable": retryable });
-                ("fail", body.to_string())
+                let error = json!({ "code": code, "message": message, "retryable": retryable });
+                ("fail", json!({ "token": token, "error": error }).to_string())
             }
         };
-        let token = attempt.token.to_string();
-        let path = ["attempts", &attempt.run, &token, verb];
+        let path = ["attempts", &attempt.id, verb];
         self.send(Ask::post(&path).json_text(body)).await.map(drop)
     }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::node::{Home, Node, until};
 
@@ -106,7 +106,7 @@ fn resolve(node: &Node, run: &str, lines: &str) {
         let id = step["id"].as_str().expect("an id");
         let is_done = lines.lines().any(|line| line == id);
         let resolution = if is_done { "applied" } else { "did_not_happen" };
-        let body = format!(r#"{{"resolution": "{resolution}", "step": "{id}"}}"#);
+        let body = json!({ "resolution": resolution, "step": id });
         let (status, answer) = node.post(&format!("/api/v1/runs/{run}/resolve"), &body);
         assert_eq!(status, 200, "{answer}");
     }
@@ -124,7 +124,7 @@ fn a_process_killed_again_and_again() {
     for _ in 0..size.kills {
         let node = home.serve();
         let run = run.get_or_insert_with(|| {
-            let (status, answer) = node.post("/api/v1/workflows/layers/runs", "{}");
+            let (status, answer) = node.post("/api/v1/workflows/layers/runs", &json!({}));
             assert_eq!(status, 201, "{answer}");
             let answer: Value = serde_json::from_str(&answer).expect("JSON");
             answer["id"].as_str().expect("an id").to_owned()

@@ -63,7 +63,7 @@ impl FakeNode {
         let shared = Arc::<Shared>::default();
         let router = Router::new()
             .route("/api/v1/attempts/claim", post(claim))
-            .route("/api/v1/attempts/{run}/{token}/{verb}", post(hear))
+            .route("/api/v1/attempts/{id}/{verb}", post(hear))
             .with_state(Arc::clone(&shared));
         let runtime = Runtime::new().expect("a runtime");
         runtime.spawn(async move {
@@ -81,8 +81,9 @@ impl FakeNode {
     pub(crate) fn give(&self, run: &str, input: Value) {
         self.change(|known| {
             known.waiting.push_back(json!({
-                "id": format!("{run}/3"), "run": run, "workflow": "w", "step": "s", "queue": "q",
-                "attempt": 2, "token": 3, "input": input, "idempotency_key": format!("{run}/s"),
+                "id": format!("{run}.3"), "run_id": run, "workflow": "w", "step_id": "s",
+                "queue": "q", "attempt": 2, "token": 3, "payload": input,
+                "idempotency_key": format!("{run}/s"),
                 "lease_until": "2026-03-01T12:00:00Z", "timeout_seconds": null,
             }));
         });
@@ -145,7 +146,7 @@ async fn claim(
     State(shared): State<Arc<Shared>>,
     Json(body): Json<Value>,
 ) -> Result<Json<Value>, StatusCode> {
-    let limit = body["limit"].as_u64().ok_or(StatusCode::UNPROCESSABLE_ENTITY)? as usize;
+    let limit = body["max"].as_u64().ok_or(StatusCode::UNPROCESSABLE_ENTITY)? as usize;
     shared.note("", "claim", body)?;
     for _ in 0..KEPT.as_millis() / 20 {
         let taken: Vec<Value> = {
@@ -163,11 +164,18 @@ async fn claim(
 
 async fn hear(
     State(shared): State<Arc<Shared>>,
-    Path((run, token, verb)): Path<(String, String, String)>,
-    Json(body): Json<Value>,
+    Path((id, verb)): Path<(String, String)>,
+    Json(mut body): Json<Value>,
 ) -> Result<Json<Value>, StatusCode> {
-    assert_eq!(token, "3");
-    let cancel = shared.note(&run, &verb, body)?;
+    let wrong = StatusCode::UNPROCESSABLE_ENTITY;
+    let run = id.strip_suffix(".3").ok_or(StatusCode::NOT_FOUND)?;
+    let token = body.as_object_mut().and_then(|fields| fields.remove("token"));
+    token.filter(|token| *token == 3).ok_or(wrong)?;
+    let said = match verb.as_str() {
+        "fail" => body["error"].take(),
+        _ => body,
+    };
+    let cancel = shared.note(run, &verb, said)?;
     Ok(Json(match verb.as_str() {
         "heartbeat" => json!({ "lease_until": "2026-03-01T12:00:30Z", "cancel": cancel }),
         "complete" | "fail" => json!({}),

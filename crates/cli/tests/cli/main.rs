@@ -9,12 +9,14 @@ mod fake_node;
 mod next;
 mod node;
 mod peer_suites;
+mod processes;
 mod remote;
 mod serving;
 mod shared_store;
 mod validate;
 mod vectors;
 mod worker;
+mod workers_together;
 mod zones;
 
 use std::io::Write as _;

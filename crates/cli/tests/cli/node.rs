@@ -198,8 +198,8 @@ impl Node {
     }
 
     /// Status and answer to JSON that is posted to a path.
-    pub(crate) fn post(&self, path: &str, body: &str) -> (u16, String) {
-        ask(&self.url, "POST", path, body).expect("it answers")
+    pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, String) {
+        post(&self.url, path, body).expect("it answers")
     }
 
     /// A figure of `/metrics`.
@@ -220,21 +220,22 @@ impl Drop for Node {
 
 /// A request without anything around it.
 pub(crate) fn get(url: &str, path: &str) -> std::io::Result<(u16, String)> {
-    ask(url, "GET", path, "")
+    send(url, &format!("GET {path}"), "", "")
 }
 
-fn ask(url: &str, method: &str, path: &str, body: &str) -> std::io::Result<(u16, String)> {
+/// A request that brings JSON.
+pub(crate) fn post(url: &str, path: &str, body: &Value) -> std::io::Result<(u16, String)> {
+    let body = body.to_string();
+    let headers = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    send(url, &format!("POST {path}"), &headers, &body)
+}
+
+fn send(url: &str, what: &str, headers: &str, body: &str) -> std::io::Result<(u16, String)> {
     let address = url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(DEADLINE))?;
-    let head = match body.len() {
-        0 => String::new(),
-        length => format!("Content-Type: application/json\r\nContent-Length: {length}\r\n"),
-    };
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{head}\r\n{body}"
-    )?;
+    let head = format!("{what} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n");
+    stream.write_all(format!("{head}{body}").as_bytes())?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     let status = text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);

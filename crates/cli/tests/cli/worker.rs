@@ -12,7 +12,7 @@ use crate::fake_node::FakeNode;
 use crate::{finished, punctual, run};
 
 /// A worker that ends with its test.
-struct Worker(Option<Child>);
+pub(crate) struct Worker(Option<Child>);
 
 impl Worker {
     fn start(node: &FakeNode, options: &[&str], script: &str) -> Worker {
@@ -21,13 +21,13 @@ impl Worker {
         Worker::spawn(command, &node.url())
     }
 
-    fn spawn(mut command: Command, url: &str) -> Worker {
+    pub(crate) fn spawn(mut command: Command, url: &str) -> Worker {
         let command = command.env("PUNCTUAL_URL", url).env("MINE", "1");
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Worker(Some(command.spawn().expect("the worker starts")))
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let child = self.0.as_ref().expect("it runs");
         kill_process(Pid::from_child(child), signal).expect("it runs");
     }
@@ -52,7 +52,7 @@ impl Worker {
     }
 
     /// Stops it as a person would.
-    fn stop(self) -> String {
+    pub(crate) fn stop(self) -> String {
         self.signal(Signal::INT);
         let (code, said) = self.ended();
         assert_eq!(code, 0, "{said}");
@@ -84,7 +84,7 @@ fn is_gone(pid: &str) -> bool {
 }
 
 /// Waits until a file has a line.
-fn line_of(path: &Path) -> String {
+pub(crate) fn line_of(path: &Path) -> String {
     for _ in 0..3000 {
         match fs::read_to_string(path) {
             Ok(text) if text.ends_with('\n') => return text,
@@ -113,7 +113,7 @@ fn each_attempt_is_one_run_of_the_command() {
     let message = failure["message"].as_str().expect("a text");
     assert!(message.contains("code 3") && message.ends_with("it is broken"), "{message}");
     let claim = json!({
-        "queues": ["q", "r"], "limit": 1, "worker": "ann", "lease_seconds": 30, "wait_seconds": 20,
+        "queues": ["q", "r"], "max": 1, "worker": "ann", "lease_seconds": 30, "wait_seconds": 20,
     });
     assert_eq!(node.heard("", "claim"), claim);
     worker.stop();
@@ -235,7 +235,7 @@ fn as_many_at_once_as_asked_for() {
         assert_eq!(node.heard(run, "complete"), json!({ "output": output }));
     }
     worker.stop();
-    assert!(node.said().iter().all(|said| said.verb != "claim" || said.body["limit"] != 0));
+    assert!(node.said().iter().all(|said| said.verb != "claim" || said.body["max"] != 0));
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn the_command_line_is_checked() {
 }
 
 /// The examples say what they need; where that is not installed there is nothing to check.
-fn example(program: &str, file: &str) -> Option<Command> {
+pub(crate) fn example(program: &str, file: &str) -> Option<Command> {
     let is_there = |name: &str| Command::new(name).arg("--version").output().is_ok();
     if let Some(missing) = [program, "python3", "curl"].into_iter().find(|name| !is_there(name)) {
         eprintln!("skipped: {missing} is not installed");

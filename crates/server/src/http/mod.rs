@@ -4,12 +4,14 @@
 
 mod access;
 pub mod answer;
+mod approvals;
 mod attempts;
 pub mod body;
 mod calendars;
 mod connections;
 pub mod cursor;
 mod health;
+mod hooks;
 mod nodes;
 mod openapi;
 pub mod path;
@@ -155,6 +157,8 @@ fn routes() -> OpenApiRouter<App> {
         .merge(workflows::routes())
         .merge(runs::routes())
         .merge(attempts::routes())
+        .merge(approvals::routes())
+        .merge(hooks::routes())
         .merge(queues::routes())
         .merge(calendars::routes())
         .merge(nodes::routes())

@@ -297,6 +297,9 @@ impl From<Refused> for Problem {
             Refused::NotFound { what, id } => Problem::not_found(what, &id),
             Refused::Schedule(refusal) => from_schedule(&refusal, detail),
             Refused::Run(run::Refusal::WrongStatus { .. }) => wrong_status(detail),
+            Refused::Run(run::Refusal::NotTheirs { .. }) => {
+                Problem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
+            }
             Refused::Run(_) | Refused::Conflict(_) => Problem::conflict(detail),
             Refused::Invalid(all) => Problem::invalid(all.into_iter().flat_map(|(_, all)| all)),
             Refused::Busy { run, .. } => busy(detail, run.map(|run| run.to_string())),

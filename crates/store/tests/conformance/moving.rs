@@ -31,7 +31,8 @@ async fn all(store: &dyn Store) -> String {
         text += &format!("{:#?}", store.run(view.run.id.clone()).await.unwrap());
         text += &format!("{:#?}", store.alerts(view.run.id.clone()).await.unwrap());
     }
-    let approvals = store.approvals(ApprovalQuery { limit: 100, after: None }).await.unwrap();
+    let approvals =
+        store.approvals(ApprovalQuery { limit: 100, ..ApprovalQuery::default() }).await.unwrap();
     text += &format!("{approvals:#?}{:#?}", store.queues().await.unwrap());
     let workflows = store.workflows(WorkflowQuery { limit: 100, after: None }).await.unwrap();
     text += &format!("{workflows:#?}{:#?}", store.calendars().await.unwrap());
@@ -125,7 +126,7 @@ async fn what_waits_is_copied_and_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn odd_texts_are_copied_as_far_as_they_can_be() {
     let title = async |world: &World| {
-        let query = ApprovalQuery { limit: 1, after: None };
+        let query = ApprovalQuery { limit: 1, ..ApprovalQuery::default() };
         world.store().approvals(query).await.unwrap().items.remove(0).title
     };
     let ask = async |place: Box<dyn crate::world::Place>| {

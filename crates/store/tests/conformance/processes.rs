@@ -160,7 +160,7 @@ pub(crate) async fn a_worker_hears_of_a_cancel(mut world: World) {
 }
 
 async fn asked(world: &World) -> Vec<ApprovalView> {
-    let query = ApprovalQuery { limit: 100, after: None };
+    let query = ApprovalQuery { limit: 100, ..ApprovalQuery::default() };
     world.store().approvals(query).await.unwrap().items
 }
 
@@ -226,7 +226,11 @@ pub(crate) async fn approvals_are_paged_by_run_and_step(mut world: World) {
     for limit in [1, 2, 4, 6, 7] {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
-            let page = world.store().approvals(ApprovalQuery { limit, after }).await.unwrap();
+            let page = world
+                .store()
+                .approvals(ApprovalQuery { limit, after, ..ApprovalQuery::default() })
+                .await
+                .unwrap();
             assert!(page.items.len() <= limit);
             found.extend(page.items.into_iter().map(|view| (view.run, view.step)));
             after = page.next;

@@ -141,7 +141,7 @@ fn run_id(text: &str) -> Result<RunId, Problem> {
 }
 
 /// The run that a command was about, as it is now.
-async fn answered(app: &App, commanded: Commanded, is_new: bool) -> Answered {
+pub(super) async fn answered(app: &App, commanded: Commanded, is_new: bool) -> Answered {
     let Answer::Run(id) = &commanded.answer else {
         return Err(Problem::unavailable("The store answers something else."));
     };

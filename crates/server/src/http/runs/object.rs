@@ -73,6 +73,8 @@ pub(in crate::http) struct RunWithSteps {
     /// When it is to be done, while its deadline counts.
     #[schema(value_type = Option<String>)]
     deadline: Option<Timestamp>,
+    /// Where the runs are that this one has started.
+    children: String,
     steps: Vec<StepObject>,
     /// What deadlines have brought about.
     alerts: Vec<AlertObject>,
@@ -165,6 +167,7 @@ impl RunWithSteps {
         let watch = view.run.position.watches.iter().find(|watch| watch.step.is_none());
         RunWithSteps {
             deadline: watch.map(|watch| watch.due),
+            children: format!("/api/v1/runs?parent={}", view.run.id),
             alerts: alerts.into_iter().map(AlertObject::from).collect(),
             run: RunObject::with_version(view, version),
             steps,

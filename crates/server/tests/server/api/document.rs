@@ -20,7 +20,10 @@ async fn every_documented_route_answers() {
         POST /schedules/{id}/revive, POST /schedules/{id}/trigger, GET /schedules/{id}/next, \
         GET /schedules/{id}/occurrences, GET /schedules/{id}/explain, \
         PUT DELETE /schedules/{id}/occurrences/{nominal}, POST /schedules/{id}/backfill, \
-        POST /preview, GET /schedules.ics, GET /stream, GET /nodes, GET /stats";
+        POST /preview, GET /schedules.ics, GET /stream, GET /nodes, GET /stats, GET /queues, \
+        POST /attempts/claim, POST /attempts/{id}/heartbeat, POST /attempts/{id}/complete, \
+        POST /attempts/{id}/fail, GET /approvals, POST /approvals/{run_id}/{step_id}/approve, \
+        POST /approvals/{run_id}/{step_id}/reject, POST /hooks/{workflow}/{trigger}";
     for route in schedules.split(", ") {
         let mut words: Vec<&str> = route.split(' ').collect();
         let path = format!("/api/v1{}", words.pop().unwrap());

@@ -265,3 +265,18 @@ async fn what_another_node_queues_is_found() {
     assert_eq!(attempt["run_id"], run);
     say(&first, &attempt, "complete", json!({})).await.expect(200);
 }
+
+#[tokio::test]
+async fn texts_that_no_column_holds_are_kept_all_the_same() {
+    let node = Node::start().await;
+    node.publish(TWO_STEPS).await;
+    let run = start(&node, "t", json!({"n": "a\u{0}b"})).await;
+    let first = claim(&node, "q", json!({"worker": "a\u{0}b"})).await.remove(0);
+    assert_eq!(first["payload"]["n"], "a\u{0}b");
+    let error = json!({"error": {"code": "a\u{0}b", "message": "c\u{0}d"}});
+    say(&node, &first, "fail", error).await.expect(200);
+    let second = claim(&node, "q", json!({"queues": ["q", "a\u{0}b"]})).await.remove(0);
+    say(&node, &second, "complete", json!({"output": "e\u{0}f"})).await.expect(200);
+    let shown = node.get(&format!("/api/v1/runs/{run}")).await.expect(200);
+    assert_eq!(shown["steps"][0]["output"], "e\u{0}f");
+}

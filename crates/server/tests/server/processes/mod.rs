@@ -1,6 +1,8 @@
 //! Processes that wait for others: workers, people, callers.
 
+mod approvals;
 mod attempts;
+mod hooks;
 
 use serde_json::{Value, json};
 
@@ -39,4 +41,18 @@ async fn start(node: &Node, workflow: &str, payload: Value) -> String {
     let path = format!("/api/v1/workflows/{workflow}/runs");
     let run = node.post(&path, json!({ "payload": payload })).await.expect(201);
     run["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_run_leads_to_those_it_has_started() {
+    let node = Node::start().await;
+    node.publish("name: child\nsteps: [{id: a, type: noop}]\n").await;
+    node.publish("name: t\nsteps: [{id: a, type: sub_process, workflow: child}]\n").await;
+    let run = start(&node, "t", Value::Null).await;
+    let run = node.ended(&run).await;
+    assert_eq!(run["status"], "succeeded", "{run}");
+    let children = node.get(run["children"].as_str().unwrap()).await.expect(200);
+    assert_eq!(children["total"], 1);
+    let child = &children["items"][0];
+    assert_eq!((&child["workflow"], &child["parent"]), (&json!("child"), &run["id"]));
 }

@@ -1,0 +1,137 @@
+//! A run in full: its steps with their items, what waits and why, deadlines and what they have brought about.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::shown::{self, distance, field, plain, state, table, time, took};
+use crate::clock;
+use crate::failure::Failure;
+use crate::terminal::{Cell, DIM, OFF};
+
+/// More items of a step than anyone reads are counted.
+const MOST_ITEMS: usize = 20;
+
+pub(super) fn show(run: &Value, out: &mut dyn Write) -> Result<(), Failure> {
+    head(run, out)?;
+    let steps = run["steps"].as_array().map_or(&[][..], Vec::as_slice);
+    let rows = steps.iter().flat_map(rows_of).collect();
+    writeln!(out)?;
+    table(out, &["STEP", "TYPE", "STATUS", "ATTEMPTS", "TOOK", "WHY", "DUE"], rows)?;
+    let alerts = shown::items(&run["alerts"]);
+    if alerts.is_empty() {
+        return Ok(());
+    }
+    let rows = alerts.iter().map(|alert| {
+        vec![
+            Cell::plain(of_what(alert)),
+            time(alert, "happened_at"),
+            time(alert, "deadline"),
+            Cell::plain(brought_about(alert)),
+        ]
+    });
+    writeln!(out)?;
+    table(out, &["DEADLINE OF", "AT", "DUE", "BROUGHT ABOUT"], rows.collect())
+}
+
+fn head(run: &Value, out: &mut dyn Write) -> Result<(), Failure> {
+    let title = format!("run {} of {}", field(run, "id"), field(run, "workflow"));
+    let number = match run["n"].as_u64() {
+        Some(n) => format!("occurrence {n} of schedule {}", field(run, "schedule_id")),
+        None => String::new(),
+    };
+    shown::sheet(
+        out,
+        &title,
+        vec![
+            ("status", state(&field(run, "status"))),
+            ("overdue", overdue(run)),
+            ("error", Cell::plain(error(run))),
+            ("started by", Cell::plain(field(run, "triggered_by"))),
+            ("of", Cell::plain(number)),
+            ("parent", Cell::plain(field(run, "parent"))),
+            ("retry of", Cell::plain(field(run, "retry_of"))),
+            ("due", time(run, "effective_at")),
+            ("created", time(run, "created_at")),
+            ("started", time(run, "started_at")),
+            ("deadline", time(run, "deadline")),
+            ("ended", time(run, "ended_at")),
+            ("took", took(run, clock::instant())),
+            ("input", Cell::plain(field(run, "input"))),
+            ("output", Cell::plain(field(run, "output"))),
+        ],
+    )
+}
+
+fn overdue(value: &Value) -> Cell {
+    let is_overdue = value["overdue"] == true;
+    Cell::styled(if is_overdue { "not done in time" } else { "" }, OFF)
+}
+
+/// A step, what undoes it, and its items.
+fn rows_of(step: &Value) -> Vec<Vec<Cell>> {
+    let mut rows = vec![row(step, field(step, "id"), field(step, "type"))];
+    let items = shown::items(&step["items"]);
+    for item in items.iter().take(MOST_ITEMS) {
+        rows.push(row(item, format!("  item {}", item["index"]), String::new()));
+    }
+    if items.len() > MOST_ITEMS {
+        let more = format!("  and {} more items", items.len() - MOST_ITEMS);
+        rows.push(vec![Cell::styled(more, DIM)]);
+    }
+    if step["compensation"].is_object() {
+        rows.push(row(&step["compensation"], "  undone".to_owned(), String::new()));
+    }
+    rows
+}
+
+fn row(part: &Value, name: String, kind: String) -> Vec<Cell> {
+    let now = clock::instant();
+    let due = match part["overdue"] == true {
+        true => overdue(part),
+        false => distance(part, "deadline", now),
+    };
+    vec![
+        Cell::plain(name),
+        Cell::plain(kind),
+        state(&field(part, "status")),
+        Cell::plain(field(part, "attempts")),
+        took(part, now),
+        Cell::styled(why(part), DIM),
+        due,
+    ]
+}
+
+/// Why a part stands where it stands; what went wrong, if something did.
+pub(super) fn why(part: &Value) -> String {
+    match part["reason"].as_str() {
+        Some(reason) => reason.to_owned(),
+        None => error(part),
+    }
+}
+
+pub(super) fn error(value: &Value) -> String {
+    let error = &value["error"];
+    error["message"].as_str().map_or_else(|| plain(error), str::to_owned)
+}
+
+/// What a deadline belongs to.
+pub(super) fn of_what(alert: &Value) -> String {
+    alert["step"].as_str().map_or_else(|| "the run".to_owned(), |step| format!("step {step}"))
+}
+
+/// What a deadline has brought about, in words.
+pub(super) fn brought_about(alert: &Value) -> String {
+    let runs: Vec<String> = shown::items(&alert["started"]).iter().map(plain).collect();
+    let mut told = Vec::new();
+    if !runs.is_empty() {
+        told.push(format!("started {}", runs.join(", ")));
+    }
+    if let Some(end) = alert["ended"].as_str() {
+        told.push(format!("ended it: {end}"));
+    }
+    if let Some(why) = alert["refused"].as_str() {
+        told.push(format!("could not start anything: {why}"));
+    }
+    if told.is_empty() { "nothing else".to_owned() } else { told.join("; ") }
+}

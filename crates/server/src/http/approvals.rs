@@ -1,0 +1,182 @@
+//! Routes of what people are asked.
+
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
+use engine::RunId;
+use engine::turn::Command;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use store::{ApprovalQuery, ApprovalView};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::App;
+use super::answer::{self, Answered, Listed};
+use super::body::JsonBody;
+use super::path::part;
+use super::problem::{Problem, Wrong};
+use super::query::{Paging, Parameters, Query, Values};
+use super::runs::{self, RunWithSteps};
+
+/// A name is a line.
+const LONGEST_NAME: usize = 256;
+/// A comment is kept with the run.
+const LONGEST_COMMENT: usize = 4 * 1024;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(approve)).routes(routes!(reject))
+}
+
+struct Wanted {
+    assignee: Option<String>,
+    paging: Paging,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &["assignee", "limit", "cursor"];
+
+    fn read(values: &mut Values) -> Wanted {
+        Wanted { assignee: values.text("assignee"), paging: values.paging() }
+    }
+}
+
+/// A step that waits for somebody to decide.
+#[derive(Serialize, ToSchema)]
+struct ApprovalObject {
+    run_id: String,
+    step_id: String,
+    /// The workflow's name.
+    workflow: String,
+    /// What is asked, in a line.
+    title: String,
+    /// In full.
+    description: Option<String>,
+    /// Who may decide; anyone, if empty.
+    assignees: Vec<String>,
+    #[schema(value_type = String)]
+    asked_at: Timestamp,
+    /// When it is to be decided, if the step has a deadline.
+    #[schema(value_type = Option<String>)]
+    deadline: Option<Timestamp>,
+}
+
+impl From<ApprovalView> for ApprovalObject {
+    fn from(view: ApprovalView) -> ApprovalObject {
+        let ApprovalView {
+            run,
+            workflow_name,
+            step,
+            title,
+            description,
+            assignees,
+            asked_at,
+            deadline,
+        } = view;
+        ApprovalObject {
+            run_id: run.to_string(),
+            step_id: step,
+            workflow: workflow_name,
+            title,
+            description,
+            assignees,
+            asked_at,
+            deadline,
+        }
+    }
+}
+
+/// What people are asked, that of the oldest run first.
+#[utoipa::path(get, path = "/approvals", tag = "approvals",
+    params(("assignee" = Option<String>, Query, description = "Only what this one may decide"),
+        ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<ApprovalObject>), (status = 400, body = Problem)))]
+async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
+    let Wanted { assignee, paging: Paging { limit, after } } = wanted;
+    let page = app.store().approvals(ApprovalQuery { assignee, limit, after }).await?;
+    let items: Vec<ApprovalObject> = page.items.into_iter().map(Into::into).collect();
+    answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
+}
+
+/// Which step of which run is decided over.
+struct Asked {
+    run: RunId,
+    step: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Asked {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Asked, Problem> {
+        let run = part(parts, state, "run_id").await?;
+        let step = part(parts, state, "step_id").await?;
+        let run = run.parse().map_err(|()| Problem::not_found("run", &run))?;
+        Ok(Asked { run, step })
+    }
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Decided {
+    /// Who decides.
+    by: String,
+    /// What they say about it.
+    comment: Option<String>,
+}
+
+/// Approves: the step is done, and the run goes on.
+#[utoipa::path(post, path = "/approvals/{run_id}/{step_id}/approve", tag = "approvals",
+    request_body = Decided,
+    params(("run_id" = String, Path, description = "The run"),
+        ("step_id" = String, Path, description = "The step")),
+    responses((status = 200, body = RunWithSteps),
+        (status = 403, body = Problem, description = "It is for others to decide"),
+        (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "Nobody is asked, or not any more")))]
+async fn approve(
+    State(app): State<App>,
+    asked: Asked,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    decide(&app, asked, true, body).await
+}
+
+/// Rejects: the step has failed.
+#[utoipa::path(post, path = "/approvals/{run_id}/{step_id}/reject", tag = "approvals",
+    request_body = Decided,
+    params(("run_id" = String, Path, description = "The run"),
+        ("step_id" = String, Path, description = "The step")),
+    responses((status = 200, body = RunWithSteps),
+        (status = 403, body = Problem, description = "It is for others to decide"),
+        (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "Nobody is asked, or not any more")))]
+async fn reject(
+    State(app): State<App>,
+    asked: Asked,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    decide(&app, asked, false, body).await
+}
+
+async fn decide(app: &App, asked: Asked, approves: bool, body: JsonBody) -> Answered {
+    let Decided { by, comment } = body.read()?;
+    let by = by.trim().to_owned();
+    let mut wrong = Vec::new();
+    if !(1..=LONGEST_NAME).contains(&by.len()) {
+        let allowed = format!("1 to {LONGEST_NAME} bytes");
+        wrong.push(Wrong::new("by", "limit", "is empty or too long").allow(allowed));
+    }
+    if comment.as_ref().is_some_and(|comment| comment.len() > LONGEST_COMMENT) {
+        let allowed = format!("{LONGEST_COMMENT} bytes");
+        wrong.push(Wrong::new("comment", "limit", "is too long").allow(allowed));
+    }
+    if !wrong.is_empty() {
+        return Err(Problem::invalid(wrong));
+    }
+    let Asked { run: id, step } = asked;
+    let command = Command::DecideApproval { id, step, approves, by, comment };
+    let commanded = app.hub().command(command, body.idempotency).await?;
+    runs::answered(app, commanded, false).await
+}

@@ -1,0 +1,216 @@
+//! Calls from outside that start workflows: webhook triggers.
+
+use std::str::FromStr;
+
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::response::Response;
+use engine::WorkflowId;
+use engine::definition::{Trigger, TriggerKind};
+use engine::expression::{self, Scope};
+use engine::turn::{Answer, Command, NewRun};
+use runners::WebhookKey;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use store::Idempotency;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::App;
+use super::access::Uninvited;
+use super::answer::{self, Answered};
+use super::body::{RawBody, read_json};
+use super::path::part;
+use super::problem::{Problem, Wrong};
+use super::query::Query;
+use crate::webhooks::{Signed, verify};
+
+/// Who the runs are said to come from.
+const BY_CALL: &str = "webhook";
+/// Parts of names of headers that hold what lets somebody in: they are not passed on.
+const SECRET_BEARING: [&str; 7] =
+    ["authorization", "cookie", "token", "secret", "signature", "password", "key"];
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(call))
+}
+
+/// Whether a path is one of calls from outside, which are let in by their signature.
+pub(super) fn is_hook(path: &str) -> bool {
+    path.starts_with("/api/v1/hooks/")
+}
+
+#[derive(Serialize, ToSchema)]
+struct Called {
+    /// The run that was started.
+    run_id: String,
+}
+
+/// Starts a workflow by one of its webhook triggers. If the trigger has a secret, the call is signed as Standard
+/// Webhooks says, and needs no token; else the node's token is needed as everywhere. A call that comes again
+/// with the same `webhook-id` gets the same answer, and starts nothing.
+#[utoipa::path(post, path = "/hooks/{workflow}/{trigger}", tag = "hooks", request_body = Object,
+    params(("workflow" = String, Path, description = "Name or id of the workflow"),
+        ("trigger" = String, Path, description = "Id of the trigger")),
+    responses((status = 202, body = Called),
+        (status = 401, body = Problem, description = "Not signed with the secret, or no token"),
+        (status = 403, body = Problem), (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "The trigger is paused"),
+        (status = 421, body = Problem), (status = 422, body = Problem)))]
+async fn call(State(app): State<App>, request: Request) -> Answered {
+    let (mut parts, content) = request.into_parts();
+    let found = find(&app, &mut parts).await?;
+    let is_signed = matches!(&found, Some(hook) if hook.secret.is_some());
+    // Whoever may not ask does not learn which triggers there are.
+    if !is_signed && let Some(Uninvited(problem)) = parts.extensions.remove() {
+        return Err(problem);
+    }
+    let hook = found.ok_or_else(|| Problem::not_found("webhook trigger", parts.uri.path()))?;
+    let headers = parts.headers.clone();
+    let request = Request::from_parts(parts, content);
+    let body = <RawBody as FromRequest<()>>::from_request(request, &()).await?;
+    let id = match &hook.secret {
+        Some(secret) => Some(believed(&app, secret, &headers, &body)?),
+        None => Signed::from(&headers).id,
+    };
+    let idempotency = id.map(|id| once(&hook, id, &body)).or_else(|| body.idempotency.clone());
+    let payload = payload(&hook, &headers, &body)?;
+    let run = NewRun { id: app.new_run_id(), payload, by: BY_CALL.to_owned() };
+    let command = Command::CallTrigger { id: hook.workflow, trigger: hook.trigger, run };
+    let commanded = app.hub().command(command, idempotency).await?;
+    let Answer::Run(run_id) = commanded.answer else {
+        return Err(Problem::unavailable("The store answers something else."));
+    };
+    accepted(&Called { run_id }, commanded.replayed)
+}
+
+fn accepted(called: &Called, is_replayed: bool) -> Result<Response, Problem> {
+    let response = answer::json(StatusCode::ACCEPTED, called)?;
+    Ok(answer::replayed(response, is_replayed))
+}
+
+/// A trigger that calls start.
+struct Hook {
+    workflow: WorkflowId,
+    trigger: String,
+    /// The name of what calls are signed with.
+    secret: Option<String>,
+    /// What the run works on, to be filled in; the body, if nothing.
+    payload: Option<Value>,
+}
+
+async fn find(app: &App, parts: &mut axum::http::request::Parts) -> Result<Option<Hook>, Problem> {
+    let workflow = part(parts, app, "workflow").await?;
+    let trigger = part(parts, app, "trigger").await?;
+    Query::<()>::from_request_parts(parts, app).await?;
+    let Some(view) = app.store().workflow(&workflow, None).await? else { return Ok(None) };
+    let is_it = |known: &&Trigger| known.id == trigger;
+    let known = view.definition.triggers.iter().find(is_it);
+    Ok(match known.map(|known| &known.kind) {
+        Some(TriggerKind::Webhook { secret, payload }) => Some(Hook {
+            workflow: view.workflow.id,
+            trigger,
+            secret: secret.clone(),
+            payload: payload.clone(),
+        }),
+        _ => None,
+    })
+}
+
+/// The call's id, if it was signed with the secret. Several, with spaces between them, are for a change from one to
+/// the next.
+fn believed<'a>(
+    app: &App,
+    secret: &str,
+    headers: &'a HeaderMap,
+    body: &RawBody,
+) -> Result<&'a str, Problem> {
+    let unusable = |why: &str| {
+        tracing::error!(secret, why, "calls of a webhook trigger cannot be checked");
+        Problem::unavailable("Calls cannot be checked now. Try again later.")
+    };
+    let value = app.secrets().get(secret).ok_or_else(|| unusable("there is no such secret"))?;
+    let keys = value.split_whitespace().map(WebhookKey::from_str).collect::<Result<Vec<_>, _>>();
+    let keys = keys.map_err(|error| unusable(&error.to_string()))?;
+    let verified = verify(&keys, Signed::from(headers), body.text.as_bytes(), app.now());
+    verified.map_err(|why| {
+        let status = StatusCode::UNAUTHORIZED;
+        Problem::new(status, "unauthorized", "Unauthorized", why.to_string())
+    })
+}
+
+/// The same call does once. Keys that callers give themselves have no spaces, so they are never these.
+fn once(hook: &Hook, id: &str, body: &RawBody) -> Idempotency {
+    let key = format!("hook {} {} {id}", hook.workflow, hook.trigger);
+    Idempotency { key, fingerprint: Sha256::digest(&body.text).into() }
+}
+
+fn payload(
+    hook: &Hook,
+    headers: &HeaderMap,
+    body: &RawBody,
+) -> Result<Option<Box<RawValue>>, Problem> {
+    let kind = body.content_type.as_deref().unwrap_or_default();
+    let is_json = kind == "application/json" || kind.ends_with("+json");
+    let content: Box<RawValue> = match &*body.text {
+        "" => RawValue::NULL.to_owned(),
+        text if is_json => {
+            body.require_json()?;
+            read_json(text)?
+        }
+        text => written(&Value::from(text))?,
+    };
+    let Some(template) = &hook.payload else { return Ok(Some(content)) };
+    let input = json!({ "body": content, "headers": passed_on(headers) }).to_string();
+    let mut scope = Scope::default();
+    let filled = scope.input(&input).and_then(|()| expression::value(template, &scope));
+    let filled = filled.map_err(|error| {
+        Problem::invalid([Wrong::new("", "expression", format!("the trigger's payload: {error}"))])
+    })?;
+    written(&filled).map(Some)
+}
+
+fn written(value: &Value) -> Result<Box<RawValue>, Problem> {
+    to_raw_value(value).map_err(|_| Problem::bad_request("The body cannot be passed on."))
+}
+
+/// Headers for people and programs, without those that let somebody in.
+fn passed_on(headers: &HeaderMap) -> Map<String, Value> {
+    let is_plain =
+        |name: &&HeaderName| !SECRET_BEARING.iter().any(|part| name.as_str().contains(part));
+    let shown = headers.keys().filter(is_plain).map(|name| {
+        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        let value = values.collect::<Vec<_>>().join(", ");
+        (name.as_str().to_owned(), Value::String(value))
+    });
+    shown.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lets_somebody_in_is_not_passed_on() {
+        let mut headers = HeaderMap::new();
+        for name in [
+            "authorization",
+            "proxy-authorization",
+            "cookie",
+            "x-api-key",
+            "x-auth-token",
+            "webhook-signature",
+            "x-hub-signature-256",
+        ] {
+            headers.insert(HeaderName::from_static(name), "secret".parse().unwrap());
+        }
+        headers.insert("content-type", "text/plain".parse().unwrap());
+        headers.append("x-tag", "a".parse().unwrap());
+        headers.append("x-tag", "b".parse().unwrap());
+        let shown = Value::Object(passed_on(&headers));
+        assert_eq!(shown, json!({"content-type": "text/plain", "x-tag": "a, b"}));
+    }
+}
