@@ -1,4 +1,5 @@
-//! The crash tests of `crates/cli/tests/cli/crash.rs` in full size: 50 kills, 2,000 schedules, a minute.
+//! The crash tests of `crates/cli/tests/cli/crash.rs` and `crash_process.rs` in full size: 50 kills, 2,000
+//! schedules, a minute; a process of 200 steps, 30 kills.
 //!
 //! A clock that is set forward or back is not among them: the host's cannot be set from here, and under
 //! libfaketime the kernel's timer, on which a node sleeps, does not notice. The simulator sets its own.
@@ -15,7 +16,7 @@ pub(crate) fn run(root: &Path) -> Outcome {
         "punctual",
         "--test",
         "cli",
-        "crash::",
+        "crash",
         "--",
         "--nocapture",
     ];
