@@ -145,6 +145,8 @@ pub(crate) enum Measure {
     Fires,
     /// From due to begun, at a steady rate
     Lateness,
+    /// Steps of processes per second, and what a run costs that waits
+    Steps,
     /// From opening a store to the first attempt
     Restart,
     /// Listing, filtering, searching

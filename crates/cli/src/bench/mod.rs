@@ -11,6 +11,7 @@ mod report;
 mod restart;
 mod schedules;
 mod sizes;
+mod steps;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -126,6 +127,7 @@ impl Bench {
                 self.lateness(&node)?;
             }
             if level == self.sizes.most() {
+                self.steps(&node)?;
                 self.lists(&node)?;
                 self.idle()?;
             }
@@ -241,6 +243,29 @@ impl Bench {
                 ),
             );
         }
+        Ok(())
+    }
+
+    /// Chains of steps, and runs that wait.
+    fn steps(&mut self, node: &Node) -> Result<(), Failure> {
+        if !self.sizes.wants(Measure::Steps) {
+            return Ok(());
+        }
+        for runs in [1, self.sizes.chains] {
+            let fired = self.runtime.block_on(steps::chains(node, runs, self.due))?;
+            self.due += fired.used;
+            let rate = (runs * steps::LENGTH) as f64 / fired.took.as_secs_f64();
+            let name = format!("{runs} chains of {} steps side by side", steps::LENGTH);
+            let figure = Figure::new("steps", name, rate, "per s");
+            let commits = self.sync.map(|(_, each)| ("commits per s", 1_000.0 / each));
+            let figure = figure.beside(commits);
+            self.figures.push(if runs > 1 { figure.at_least(10_000.0) } else { figure });
+        }
+        let (runs, batch) = (self.sizes.waiting, self.sizes.batch);
+        let bytes = self.runtime.block_on(steps::waiting(node, runs, self.due, batch))?;
+        self.due += 2 * runs;
+        let name = format!("memory for each of {runs} runs that wait");
+        self.figures.push(Figure::new("steps", name, bytes, "bytes").at_most(300.0));
         Ok(())
     }
 

@@ -104,13 +104,18 @@ impl Node {
 
     /// A workflow with one step that does nothing.
     pub(super) async fn save_workflow(&self, name: &str) -> Result<WorkflowId, Failure> {
-        let source = format!("name: {name}\nsteps:\n  - {{id: nothing, type: noop}}\n");
+        self.save(&format!("name: {name}\nsteps:\n  - {{id: nothing, type: noop}}\n")).await
+    }
+
+    /// A workflow that is published.
+    pub(super) async fn save(&self, source: &str) -> Result<WorkflowId, Failure> {
         let rules = self.store.rules();
         let context =
             ReadContext { zones: rules.zones(), now: self.hub.now(), known_calendar: &|_| None };
         let definition =
-            read(&source, &context).map_err(|flaws| Failure::Environment(format!("{flaws:?}")))?;
+            read(source, &context).map_err(|flaws| Failure::Environment(format!("{flaws:?}")))?;
         let definition = Arc::new(definition);
+        let source = source.to_owned();
         let command = Command::SaveWorkflow { source, definition, publish: true };
         match self.hub.command(command, None).await?.answer {
             Answer::Workflow { id, .. } => Ok(id),

@@ -18,6 +18,10 @@ pub(super) struct Sizes {
     pub(super) kept_up: Duration,
     /// Due at one instant.
     pub(super) fires: u64,
+    /// Chains of steps side by side.
+    pub(super) chains: u64,
+    /// Runs that wait for a time.
+    pub(super) waiting: u64,
     /// Schedules in one transaction.
     pub(super) batch: u64,
     /// Queries of each kind.
@@ -49,6 +53,8 @@ impl Sizes {
             rates: or(&args.rate, &[500, 2_000, 5_000], &[200]),
             kept_up: seconds(10.0, 0.5),
             fires: if small { 500 } else { 50_000 },
+            chains: if small { 10 } else { 1_000 },
+            waiting: if small { 500 } else { 100_000 },
             batch: if small { 500 } else { 10_000 },
             queries: if small { 20 } else { 300 },
             watched: seconds(5.0, 0.3),
