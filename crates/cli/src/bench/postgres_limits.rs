@@ -137,10 +137,11 @@ const CLAIM_SCHEDULES: &str =
     run_count = p.run_count + 1, last_run_at = p.wake_at
   FROM due WHERE p.id = due.id RETURNING p.id, p.n, p.mark";
 const INSERT_RUNS: &str = "INSERT INTO open_runs (key, workflow, version, schedule, n, retry, triggered_by,
-    nominal, effective, status, created_at, started_at, timeout, step, attempt, token, since, owner,
+    nominal, effective, status, created_at, started_at, timeout, state, owners, lacks_place, overdue,
     input, wake_at)
   SELECT nextval('run_blocks'), u.id % 100, 1, u.id, u.n, 0, 0, u.due, u.due, 1, u.due, u.due, 3600000,
-    0, 1, 1, u.due, 1, '{\"payload\":null}', u.due + 3600000
+    '{\"s\":\"a\",\"t\":1,\"a\":[{\"s\":0,\"n\":1,\"at\":1,\"d\":{\"p\":{\"t\":1,\"s\":1,\"o\":1}}}]}',
+    '{1}', false, false, '{\"payload\":null}', u.due + 3600000
   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (id, n, due)";
 
 /// Without this, no scheduler with the same records and indexes has begun a run.

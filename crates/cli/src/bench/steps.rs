@@ -18,7 +18,7 @@ use crate::failure::Failure;
 /// Steps of a chain, one after the other.
 pub(super) const LENGTH: u64 = 100;
 /// More than are measured at a time.
-const CONCURRENCY: u64 = 100_000;
+const CONCURRENCY: u64 = 10_000;
 
 /// So many runs of a chain side by side, from due to succeeded.
 pub(super) async fn chains(node: &Node, runs: u64, from: u64) -> Result<Fired, Failure> {
