@@ -84,6 +84,8 @@ impl<F: Facts> Decider<'_, F> {
     fn silent(&mut self, at: usize, since: Timestamp) -> Result<(), F::Error> {
         let part = self.part(at);
         let limit = self.timeout_of(part);
+        // Whoever is to end anyway is not tried again.
+        let limit = limit.filter(|_| !self.is_stopping());
         let is_over = |limit| since.checked_add(limit).is_ok_and(|end| end <= self.now);
         if let Some(limit) = limit.filter(|limit| is_over(*limit)) {
             let took = calendar::format_duration(limit);

@@ -357,12 +357,18 @@ impl<B: Book> Turn<'_, B> {
         }
         let queueing = decision.queueing.into_iter().map(|queueing| (key, queueing));
         self.writes.queueing.extend(queueing);
-        let asked = decision.approvals.into_iter();
-        let asked = asked.map(|approval| ApprovalWrite::Ask(key, self.moment.now, approval));
-        self.writes.approvals.extend(asked);
         let withdrawn = decision.withdrawn.into_iter();
         let withdrawn = withdrawn.map(|step| ApprovalWrite::Withdraw(key, step));
         self.writes.approvals.extend(withdrawn);
+        // A step may have been given up and begun anew, or begun and given up: where it is now counts.
+        let position = self.runs.get(&key).map(|slot| &slot.run.position);
+        let is_asked = |approval: &run::Approval| {
+            let part = position.and_then(|position| position.part(approval.step, run::WHOLE));
+            part.is_some_and(|active| matches!(active.doing, run::Doing::Asked { .. }))
+        };
+        let asked = decision.approvals.into_iter().filter(is_asked);
+        let asked = asked.map(|approval| ApprovalWrite::Ask(key, self.moment.now, approval));
+        self.writes.approvals.extend(asked);
         if let Some(token) = decision.claimed {
             self.claimed.push((key, token));
         }

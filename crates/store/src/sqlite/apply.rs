@@ -268,10 +268,16 @@ fn ledger(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
 }
 
 fn workflow(connection: &Connection, workflow: &Workflow) -> Result<(), Failure> {
-    let sql = "INSERT OR REPLACE INTO workflows
+    // In place of the row with the same id: one with the same name alone is another workflow.
+    let sql = "INSERT INTO workflows
                (id, name, status, paused, newest, live, concurrency, active, by_hand, retention,
                 created_at, updated_at)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+               ON CONFLICT (id) DO UPDATE SET name = excluded.name, status = excluded.status,
+                paused = excluded.paused, newest = excluded.newest, live = excluded.live,
+                concurrency = excluded.concurrency, active = excluded.active,
+                by_hand = excluded.by_hand, retention = excluded.retention,
+                created_at = excluded.created_at, updated_at = excluded.updated_at";
     connection.prepare_cached(sql)?.execute(params![
         workflow.id.0,
         workflow.name,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
 
 mod calendars;
+mod chance;
 mod commands;
 mod deadlines;
 mod due;
@@ -101,6 +102,7 @@ macro_rules! suite {
             deadlines: a_step_that_is_late_is_flagged,
             deadlines: what_is_late_is_found_among_runs,
             deadlines: alerts_go_with_their_runs,
+            chance: whatever_happens_holds_together,
             schedule_views: pages_are_stable_under_insertions,
             schedule_views: deep_pages_begin_where_they_should,
             schedule_views: filters_and_their_counts_agree,
