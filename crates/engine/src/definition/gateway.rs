@@ -16,7 +16,7 @@ pub(super) fn read<'n>(
     fields: &mut Fields<'n>,
     targets: &mut Vec<Dependency<'n>>,
 ) -> Option<Gateway> {
-    let kind = match fields.take("gateway") {
+    let kind = match fields.take("kind") {
         Some(field) => kind(reading, &field),
         None => Some(GatewayKind::default()),
     };
@@ -38,7 +38,7 @@ pub(super) fn read<'n>(
         if let (Some(GatewayKind::Parallel), Some(condition)) = (kind, item.node.entry("condition"))
         {
             let flaw = Flaw::new("route", "a parallel gateway takes all of its routes")
-                .suggest("leave the condition out, or gateway: inclusive");
+                .suggest("leave the condition out, or kind: inclusive");
             reading.report(&item.path, condition.key_span, flaw);
         }
         routes.extend(route);

@@ -58,7 +58,7 @@ impl<'t> Reading<'t> {
 
     /// A flaw of a value.
     pub(super) fn refuse(&mut self, field: &Field<'_>, flaw: Flaw) {
-        if !holds_template(field.node) {
+        if !self.is_foreign_template(field.node) {
             self.report(&field.path, field.node.mark(), flaw);
         }
     }
@@ -70,7 +70,7 @@ impl<'t> Reading<'t> {
 
     /// A problem with a text: the caret stands under the part of the text that is wrong.
     pub(super) fn problem(&mut self, field: &Field<'_>, problem: Problem) {
-        if !holds_template(field.node) {
+        if !self.is_foreign_template(field.node) {
             let span = self.part(field.node, &problem);
             self.report(&field.path, span, problem.into());
         }
@@ -79,7 +79,7 @@ impl<'t> Reading<'t> {
     /// A mistake somewhere below a field.
     pub(super) fn mistake(&mut self, base: &Field<'_>, mistake: Mistake) {
         let found = follow(base.node, &mistake.path);
-        if found.complete && holds_template(found.node) {
+        if found.complete && self.is_foreign_template(found.node) {
             return;
         }
         let path = match mistake.path.as_str() {
@@ -93,6 +93,13 @@ impl<'t> Reading<'t> {
             _ => found.node.mark(),
         };
         self.report(&path, span, mistake.problem.into());
+    }
+
+    /// A template where none is filled in is refused as such, once, at the end, and not for what it is
+    /// without the template.
+    fn is_foreign_template(&self, node: &Node) -> bool {
+        matches!(&node.kind, Kind::Text(text) if text.contains("{{"))
+            && !self.templates.is_filled(node)
     }
 
     /// All flaws, in the order of the text.
@@ -129,11 +136,6 @@ impl<'t> Reading<'t> {
         let start = node.span.start + quote;
         Span::new(start + part.start, start + part.end)
     }
-}
-
-/// A text with a template is checked or refused as such, and not for what it is without the template.
-fn holds_template(node: &Node) -> bool {
-    matches!(&node.kind, Kind::Text(text) if text.contains("{{"))
 }
 
 /// Typed values. A value of another type is reported and gives `None`.

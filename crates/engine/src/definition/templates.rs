@@ -1,5 +1,7 @@
 //! Conditions and templates in a definition: which texts are filled in, and what they may name.
 
+use std::collections::HashSet;
+
 use crate::expression::{self, Fault, References, Root};
 
 use super::flaw::Flaw;
@@ -46,11 +48,16 @@ pub(super) struct Templates {
     pub(super) over_items: bool,
     mentions: Vec<Mention>,
     /// Where texts begin that are filled in.
-    filled: Vec<usize>,
+    filled: HashSet<usize>,
     count: usize,
 }
 
 impl Templates {
+    /// Whether a text was read as one that is filled in.
+    pub(super) fn is_filled(&self, node: &Node) -> bool {
+        self.filled.contains(&node.span.start)
+    }
+
     /// The steps that were named since they were last taken.
     pub(super) fn take(&mut self) -> Vec<Mention> {
         std::mem::take(&mut self.mentions)
@@ -64,7 +71,7 @@ impl Reading<'_> {
             return Some(value.to_string());
         }
         let text = self.text_such_as(field, "a text such as input.total > 100")?;
-        self.templates.filled.push(field.node.span.start);
+        self.templates.filled.insert(field.node.span.start);
         let checked = expression::check_condition(text);
         self.references(field, checked, Place::Decided)?;
         Some(text.to_owned())
@@ -112,7 +119,7 @@ impl Reading<'_> {
         if !text.contains("{{") {
             return Some(());
         }
-        self.templates.filled.push(field.node.span.start);
+        self.templates.filled.insert(field.node.span.start);
         self.references(field, expression::check_template(text), place)
     }
 
@@ -174,17 +181,14 @@ impl Reading<'_> {
     /// Reports every text with a template that nobody fills in: it must not be taken literally.
     pub(super) fn no_other_templates(&mut self, root: &Node) {
         if self.source().text().contains("{{") {
-            self.templates.filled.sort_unstable();
             self.search(&Field { path: String::new(), node: root });
         }
     }
 
     fn search(&mut self, field: &Field<'_>) {
         match &field.node.kind {
-            Kind::Text(text) if text.contains("{{") => {
-                if self.templates.filled.binary_search(&field.node.span.start).is_err() {
-                    self.report(&field.path, field.node.span, literal());
-                }
+            Kind::Text(text) if text.contains("{{") && !self.templates.is_filled(field.node) => {
+                self.report(&field.path, field.node.span, literal());
             }
             Kind::List(items) => {
                 for (at, node) in items.iter().enumerate() {

@@ -18,7 +18,11 @@ pub(super) fn read(
     match (fields.take("delay"), fields.take("until")) {
         (Some(field), None) => delay(reading, &field, defaults),
         (None, Some(field)) => until(reading, &field, defaults),
-        (Some(_), Some(field)) => {
+        (Some(first), Some(field)) => {
+            // Their templates are right where they are; it is one too many.
+            for field in [&first, &field].into_iter().filter(|field| is_template(field)) {
+                reading.template(field, Place::Decided);
+            }
             let flaw = Flaw::new("timer", "a timer has a delay or an end, not both");
             reading.refuse(&field, flaw.suggest("leave one out"));
             None

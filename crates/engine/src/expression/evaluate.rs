@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use minijinja::machinery::ast::{BinOp, BinOpKind, CallArg, CompareOpKind, Expr, UnaryOpKind};
+use minijinja::machinery::ast::{
+    self, BinOp, BinOpKind, CallArg, Compare, CompareOpKind, Expr, Filter, UnaryOpKind,
+};
 use serde_json::{Map, Value};
 
 use super::fault::Fault;
@@ -97,59 +99,68 @@ impl<'s> Working<'_, 's, '_> {
                 })
             }
             Expr::BinOp(op) => return self.binary(op, place).map(Ok),
-            Expr::Compare(compare) => {
-                let mut left = self.value(&compare.expr)?;
-                let mut holds = true;
-                for op in &compare.ops {
-                    let right = self.value(&op.expr)?;
-                    holds = holds && compared(op.op, &left, &right, place.clone())?;
-                    left = right;
-                }
-                Cow::Owned(Value::Bool(holds))
-            }
+            Expr::Compare(chain) => self.compare(chain, place)?,
             Expr::IfExpr(choice) => {
                 let chosen = match operators::is_true(&*self.value(&choice.test_expr)?) {
                     true => Some(&choice.true_expr),
                     false => choice.false_expr.as_ref(),
                 };
-                match chosen {
-                    Some(expr) => self.value(expr)?,
-                    None => Cow::Owned(Value::Null),
-                }
+                self.value(chosen.ok_or_else(|| unknown(place))?)?
             }
-            Expr::Filter(filter) => {
-                let args = self.arguments(&filter.args, &place)?;
-                let Some(inner) = &filter.expr else { return Err(unknown(place)) };
-                if filter.name == "default" {
-                    let value = self.look(inner)?.ok();
-                    filters::default(value, args, place)?
-                } else {
-                    let value = self.value(inner)?;
-                    let bytes = filters::cost(filter.name, &value, &args);
-                    self.evaluation.charge(bytes, place.clone())?;
-                    Cow::Owned(filters::apply(filter.name, &value, &args, place)?)
-                }
-            }
+            Expr::Filter(filter) => self.filter(filter, place)?,
             Expr::Test(test) => {
                 let value = self.look(&test.expr)?.ok();
-                let holds = operators::test(test.name, value.as_deref(), place)?;
-                Cow::Owned(Value::Bool(holds))
+                Cow::Owned(Value::Bool(operators::test(test.name, value.as_deref(), place)?))
             }
             Expr::List(list) => self.list(&list.items, place)?,
             Expr::Tuple(tuple) => self.list(&tuple.items, place)?,
-            Expr::Map(map) => {
-                let mut made = Map::new();
-                for (key, value) in map.keys.iter().zip(&map.values) {
-                    let (key, value) = (self.value(key)?, self.value(value)?);
-                    let bytes = print::weight(&key) + print::weight(&value);
-                    self.evaluation.charge(bytes, place.clone())?;
-                    made.insert(print::text(&key), value.into_owned());
-                }
-                Cow::Owned(Value::Object(made))
-            }
+            Expr::Map(map) => self.map(map, place)?,
             Expr::Call(_) | Expr::Slice(_) => return Err(unknown(place)),
         };
         Ok(Ok(value))
+    }
+
+    fn compare(
+        &mut self,
+        chain: &Compare<'_>,
+        place: Range<usize>,
+    ) -> Result<Cow<'s, Value>, Fault> {
+        let mut left = self.value(&chain.expr)?;
+        let mut holds = true;
+        for op in &chain.ops {
+            let right = self.value(&op.expr)?;
+            holds = holds && compared(op.op, &left, &right, place.clone())?;
+            left = right;
+        }
+        Ok(Cow::Owned(Value::Bool(holds)))
+    }
+
+    fn filter(
+        &mut self,
+        filter: &Filter<'_>,
+        place: Range<usize>,
+    ) -> Result<Cow<'s, Value>, Fault> {
+        let args = self.arguments(&filter.args, &place)?;
+        let Some(inner) = &filter.expr else { return Err(unknown(place)) };
+        if filter.name == "default" {
+            let value = self.look(inner)?.ok();
+            return filters::default(value, args, place);
+        }
+        let value = self.value(inner)?;
+        let bytes = filters::cost(filter.name, &value, &args);
+        self.evaluation.charge(bytes, place.clone())?;
+        filters::apply(filter.name, &value, &args, place).map(Cow::Owned)
+    }
+
+    fn map(&mut self, map: &ast::Map<'_>, place: Range<usize>) -> Result<Cow<'s, Value>, Fault> {
+        let mut made = Map::new();
+        for (key, value) in map.keys.iter().zip(&map.values) {
+            let (key, value) = (self.value(key)?, self.value(value)?);
+            let bytes = print::weight(&key) + print::weight(&value);
+            self.evaluation.charge(bytes, place.clone())?;
+            made.insert(print::text(&key), value.into_owned());
+        }
+        Ok(Cow::Owned(Value::Object(made)))
     }
 
     fn root(&self, name: &str, place: Range<usize>) -> Looked<'s> {

@@ -1,5 +1,6 @@
 //! The rules of the language, its edges and its limits.
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -275,5 +276,72 @@ fn secrets_are_not_told_in_errors() {
     for template in ["{{ secrets.key | int }}", "{{ secrets.key + 1 }}", "{{ secrets.key.x }}"] {
         let error = text(template, &scope).unwrap_err();
         assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+}
+
+/// Words and signs that mean something in an expression.
+const WORDS: [&str; 44] = [
+    "input",
+    "steps",
+    "check-result",
+    "sent",
+    "a",
+    "rows",
+    "output",
+    ".",
+    "[",
+    "]",
+    "(",
+    ")",
+    "{",
+    "}",
+    ",",
+    ":",
+    "'x'",
+    "\"",
+    "0",
+    "1",
+    "-1",
+    "2.5",
+    "1e308",
+    "99999999999999999999",
+    "+",
+    "-",
+    "*",
+    "/",
+    "//",
+    "%",
+    "**",
+    "~",
+    "==",
+    "<",
+    "in",
+    "not",
+    "and",
+    "or",
+    "is defined",
+    "is none",
+    "| default(1)",
+    "| int",
+    "| join(',')",
+    "if 1 else",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is written is refused with a place, or worked out, and what was checked is known.
+    #[test]
+    fn any_words_do_no_harm(words in prop::collection::vec((0..WORDS.len(), any::<bool>()), 1..14)) {
+        let word = |(word, space): &(usize, bool)| format!("{}{}", WORDS[*word], if *space { " " } else { "" });
+        let written: String = words.iter().map(word).collect();
+        let held = holds(&written, &scope());
+        match check_condition(&written) {
+            Ok(_) => if let Err(error) = held {
+                let codes = ["undefined", "type", "number", "limit"];
+                prop_assert!(codes.contains(&error.code), "{}: {:?}", written, error);
+            },
+            Err(fault) => prop_assert!(written.get(fault.span.clone()).is_some(), "{written}: {fault:?}"),
+        }
     }
 }

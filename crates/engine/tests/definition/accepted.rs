@@ -228,3 +228,42 @@ fn warnings_have_a_place() {
              ^^
     "#);
 }
+
+#[test]
+fn warnings_about_steps() {
+    let text = "name: t\ntimeout: 1h\ndeadline: {within: 2h}\ntriggers: [{id: h, type: webhook}]\nsteps:\n  - {id: last, type: timer, delay: 2h, depends_on: first}\n  - {id: first, type: timer, until: 2025-01-01T09:00}\n  - {id: again, type: sub_process, workflow: t}\n  - {id: fine, type: timer, delay: 59m}\n  - {id: fine-too, type: timer, until: \"17:00\"}\n";
+    let read = accept(text);
+    let found = with_context(|context| locate(warnings(&read, context), text));
+    let printed: Vec<String> = found.iter().map(place).collect();
+    insta::assert_snapshot!(printed.join("\n"), @r#"
+    4:26 triggers[0].type: calls are not signed: anyone who knows the address may start it
+      triggers: [{id: h, type: webhook}]
+                               ^^^^^^^
+      try: secret: hook-key
+    3:20 deadline.within: a run ends by its timeout of 1h before this deadline
+      deadline: {within: 2h}
+                         ^^
+    7:37 steps[1].until: this time is over: the timer does not wait
+        - {id: first, type: timer, until: 2025-01-01T09:00}
+                                          ^^^^^^^^^^^^^^^^
+    6:36 steps[0].delay: a run ends by its timeout of 1h before this timer
+        - {id: last, type: timer, delay: 2h, depends_on: first}
+                                         ^^
+    8:46 steps[2].workflow: the workflow starts itself, again and again unless a condition ends it
+        - {id: again, type: sub_process, workflow: t}
+                                                   ^
+    "#);
+}
+
+/// Wherever a command hides.
+#[test]
+fn commands_have_places() {
+    let text = "name: t\nsteps:\n- {id: z, type: exec, command: [a], depends_on: b}\n- {id: b, type: noop, compensation: {type: exec, command: [a]}}\n- {id: c, type: for_each, items: [1], step: {type: exec, command: [a]}}\n- {id: d, type: noop}\n";
+    let found = engine::definition::commands(&accept(text), text);
+    let mut places: Vec<(&str, u32)> =
+        found.iter().map(|flaw| (flaw.path.as_str(), flaw.line)).collect();
+    places.sort_unstable();
+    let expected =
+        [("steps[0].type", 3), ("steps[1].compensation.type", 4), ("steps[2].step.type", 5)];
+    assert_eq!(places, expected);
+}

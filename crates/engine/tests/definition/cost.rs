@@ -83,3 +83,60 @@ fn bombs() {
         "rrule-range",
     );
 }
+
+/// Templates and conditions: many, long, deep.
+#[test]
+fn expressions() {
+    let step = |keys: String| format!("name: t\nsteps: [{{id: a, type: noop, {keys}}}]");
+    check(&step(format!("condition: '{}1{}'", "(".repeat(9_000), ")".repeat(9_000))), "limit");
+    check(&step(format!("condition: '{}true'", "not ".repeat(15_000))), "limit");
+    check(&step(format!("condition: '{}1'", "-".repeat(60_000))), "limit");
+    check(&step(format!("condition: '{}'", "1+".repeat(1_500) + "1")), "limit");
+    check(&step(format!("condition: '{}'", "[".repeat(60_000))), "limit");
+    check(&step(format!("condition: 'input.{}'", "a".repeat(60_000))), "limit");
+    let body = |text: &str| {
+        format!("name: t\nsteps: [{{id: a, type: http, url: http://x, body: [{text}]}}]")
+    };
+    check(&body(&format!("'{}'", "{{".repeat(30_000))), "template");
+    check(&body(&format!("'{}'", "{{1}}".repeat(12_000))), "limit");
+    check(&body(&"'{{ input.a }}',".repeat(20_001)), "limit");
+    check(&body(&"'{{ imput.a }}',".repeat(15_000)), "more");
+    check(&body(&"'{{ \"',".repeat(50_000)), "more");
+}
+
+/// A thousand steps that lead, jump and refer to each other.
+#[test]
+fn ways() {
+    let steps = |entry: &dyn Fn(usize) -> String| -> String {
+        format!("name: t\nsteps: [{}]", (0..1_000).map(entry).collect::<String>())
+    };
+    let before = |at: usize| (at + 999) % 1_000;
+    check(
+        &steps(&|at| {
+            format!("{{id: s{at}, type: gateway, routes: [{{target: s{}}}]}},\n", before(at))
+        }),
+        "cycle",
+    );
+    check(
+        &steps(&|at| {
+            let (jump, late) = (before(at), 999);
+            format!(
+                "{{id: s{at}, type: noop, on_error: 'goto_step: s{jump}', condition: steps.s{late}.error == 1}},\n"
+            )
+        }),
+        "unreachable",
+    );
+    let all: String = (1..1_000).map(|at| format!("{{target: s{at}}},")).collect();
+    accept(&steps(&|at| match at {
+        0 => format!("{{id: s0, type: gateway, kind: parallel, routes: [{all}]}},\n"),
+        at => format!("{{id: s{at}, type: noop, condition: steps.s0.status == 'completed'}},\n"),
+    }));
+    let chain = |at: usize| match at {
+        0 => "{id: s0, type: noop},\n".to_owned(),
+        at => format!(
+            "{{id: s{at}, type: worker, queue: q, depends_on: s{}, input: '{{{{ steps.s0.output }}}}'}},\n",
+            at - 1
+        ),
+    };
+    assert_eq!(accept(&steps(&chain)).graph().references(999), [0]);
+}

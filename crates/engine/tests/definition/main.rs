@@ -6,6 +6,8 @@ mod hostile;
 mod printed;
 mod processes;
 mod refused;
+mod schema;
+mod seeds;
 
 use calendar::{Calendar, Zones};
 use engine::definition::{Definition, Flaw, ReadContext, read, read_bytes};

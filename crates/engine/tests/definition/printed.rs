@@ -189,11 +189,11 @@ fn expressions() {
 
 #[test]
 fn gateways_and_jumps() {
-    let text = "name: report\nsteps:\n  - id: choose\n    type: gateway\n    gateway: exclusiv\n    routes:\n      - { condition: input.a > 1, target: a }\n      - { target: nobody }\n    depends_on: a\n  - { id: a, type: noop }\n  - { id: h, type: noop, on_error: skip }\n  - { id: x, type: noop, depends_on: y, on_error: 'goto_step: y' }\n  - { id: y, type: noop, on_error: { goto_step: y } }\n";
+    let text = "name: report\nsteps:\n  - id: choose\n    type: gateway\n    kind: exclusiv\n    routes:\n      - { condition: input.a > 1, target: a }\n      - { target: nobody }\n    depends_on: a\n  - { id: a, type: noop }\n  - { id: h, type: noop, on_error: skip }\n  - { id: x, type: noop, depends_on: y, on_error: 'goto_step: y' }\n  - { id: y, type: noop, on_error: { goto_step: y } }\n";
     insta::assert_snapshot!(printed(text), @r#"
-    5:14 steps[0].gateway: exclusiv is not known here
-          gateway: exclusiv
-                   ^^^^^^^^
+    5:11 steps[0].kind: exclusiv is not known here
+          kind: exclusiv
+                ^^^^^^^^
       allowed: exclusive, parallel, inclusive
       try: exclusive
     8:19 steps[0].routes[1].target: there is no step nobody

@@ -89,7 +89,7 @@ outputs:
 "#;
 
 fn step<'d>(definition: &'d Definition, id: &str) -> &'d engine::definition::Step {
-    definition.steps.iter().find(|step| step.id == id).unwrap()
+    definition.steps.iter().find(|step| step.id == id).expect("a step")
 }
 
 #[test]
@@ -239,9 +239,9 @@ fn types_with_flaws() {
             "type: gateway, routes: [{target: a, conditon: x}]",
             &["steps[1].routes[0].conditon unknown-key"],
         ),
-        ("type: gateway, gateway: some, routes: [{target: a}]", &["steps[1].gateway choice"]),
+        ("type: gateway, kind: some, routes: [{target: a}]", &["steps[1].kind choice"]),
         (
-            "type: gateway, gateway: parallel, routes: [{target: a, condition: 'true'}]",
+            "type: gateway, kind: parallel, routes: [{target: a, condition: 'true'}]",
             &["steps[1].routes[0] route"],
         ),
         (
@@ -329,6 +329,16 @@ fn common_keys_with_flaws() {
             "type: exec, command: [a], stdin: '{% if input.a %}{{ input.a }}'",
             &["steps[1].stdin template"],
         ),
+        // A template does not hide what else is wrong.
+        (
+            "type: http, url: http://x, headers: {A: ' {{ input.a }}'}",
+            &["steps[1].headers.A header"],
+        ),
+        ("type: exec, command: [a, \"{{ input.a }}\\0\"]", &["steps[1].command[1] command"]),
+        ("type: human_approval, title: \"{{ input.a }}\\n\"", &["steps[1].title title"]),
+        ("type: worker, queue: '{{ input.a }}'", &["steps[1].queue template"]),
+        ("type: sub_process, workflow: '{{ input.a }}'", &["steps[1].workflow template"]),
+        ("type: timer, delay: '{{ input.a }}', until: '{{ input.a }}'", &["steps[1].until timer"]),
         ("type: noop, name: '{{ input.a }}'", &["steps[1].name template"]),
     ] {
         check_step(keys, expected);

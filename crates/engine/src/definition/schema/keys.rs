@@ -1,0 +1,146 @@
+//! The keys of mappings that are not steps or triggers.
+
+use super::super::limits;
+
+/// A key of a mapping.
+#[derive(Clone, Copy)]
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    pub(super) shape: Shape,
+    pub(super) required: bool,
+    pub(super) description: &'static str,
+}
+
+/// What may stand after a key.
+#[derive(Clone, Copy)]
+pub(super) enum Shape {
+    Any,
+    Text,
+    /// A line for people.
+    Line,
+    Const(&'static str),
+    Bool,
+    Mapping,
+    /// Names to texts.
+    Texts,
+    Whole(u64, u64),
+    Number(f64, f64),
+    /// A title and its words.
+    Choice(&'static str, &'static [&'static str]),
+    /// Something that is defined once.
+    Is(&'static str),
+    Either(&'static [Shape]),
+    List(&'static Shape),
+    OneOrMany(&'static Shape),
+}
+
+/// A key that may be left out.
+pub(super) const fn may(name: &'static str, shape: Shape, description: &'static str) -> Key {
+    Key { name, shape, required: false, description }
+}
+
+/// A key that has to be there.
+pub(super) const fn must(name: &'static str, shape: Shape, description: &'static str) -> Key {
+    Key { name, shape, required: true, description }
+}
+
+pub(super) const ID: Shape = Shape::Is("id");
+pub(super) const NAME: Shape = Shape::Is("name");
+pub(super) const DURATION: Shape = Shape::Is("duration");
+pub(super) const STRETCH: Shape = Shape::Is("stretch");
+pub(super) const TEMPLATE: Shape = Shape::Is("template");
+pub(super) const CONDITION: Shape = Shape::Is("condition");
+const CHANNELS: Shape = Shape::OneOrMany(&Shape::Is("channel"));
+
+/// The top level.
+pub(super) const DEFINITION: &[Key] = &[
+    must("name", NAME, "The workflow's name: a-z, 0-9 and -, at most 64 characters"),
+    may(
+        "version",
+        Shape::Either(&[Shape::Whole(0, u32::MAX as u64), Shape::Number(0.0, 1e9), Shape::Text]),
+        "As its author counts: a whole number, or \"X.Y\"",
+    ),
+    may("description", Shape::Text, "What it is for"),
+    may("timezone", Shape::Text, "The zone of triggers, timers and deadlines; UTC if left out"),
+    may("calendar", Shape::Text, "The calendar of triggers, timers and deadlines"),
+    may("concurrency", Shape::Whole(1, limits::CONCURRENCY), "How many runs may be active at once"),
+    may("timeout", DURATION, "How long a run may take"),
+    may("retention", DURATION, "How long ended runs are kept"),
+    may(
+        "max_concurrent_steps",
+        Shape::Whole(1, limits::STEPS as u64),
+        "How many steps of a run may be performed at once",
+    ),
+    may("deadline", Shape::Is("deadline"), "When a run is to be done"),
+    may("calendars", Shape::List(&Shape::Is("calendar")), "Calendars of its own"),
+    may("triggers", Shape::List(&Shape::Is("trigger")), "What starts it"),
+    must("steps", Shape::List(&Shape::Is("step")), "What it does"),
+    may("outputs", Shape::List(&Shape::Is("output")), "What a run gives"),
+];
+
+pub(super) const OUTPUT: &[Key] = &[
+    must("name", ID, "Its key"),
+    must("source", Shape::Any, "Its value; texts in it may hold templates"),
+];
+
+pub(super) const RETRY: &[Key] = &[
+    may("max", Shape::Whole(1, limits::ATTEMPTS), "Attempts, the first included; 3 if left out"),
+    may("delay", DURATION, "The wait after the first attempt; 5s if left out"),
+    may("factor", Shape::Number(1.0, 100.0), "What each further wait is multiplied by; 2"),
+    may("max_delay", DURATION, "The longest wait; ten times delay if left out"),
+];
+
+pub(super) const JUMP: &[Key] = &[must("goto_step", ID, "The step that the run goes on with")];
+
+pub(super) const ROUTE: &[Key] = &[
+    may("condition", CONDITION, "Whether it is taken; always, without one"),
+    must("target", ID, "The step it leads to, which then depends on the gateway"),
+];
+
+pub(super) const CHANNEL: &[Key] = &[
+    may("email", TEMPLATE, "A message to this address"),
+    may("webhook", TEMPLATE, "A signed POST to this URL"),
+    may("slack", TEMPLATE, "A text to this URL, in the shape that Slack takes"),
+];
+
+pub(super) const DEADLINE: &[Key] = &[
+    may("within", STRETCH, "How long it may take"),
+    may("at", Shape::Text, "Until the clock shows this, such as \"17:00\""),
+    may("calendar", Shape::Text, "What working time means; the workflow's if left out"),
+    may(
+        "from",
+        Shape::Choice("From when a deadline counts", &["enabled", "started"]),
+        "Since it could begin (enabled, the default), or since it began",
+    ),
+    may("pausable", Shape::Bool, "Whether the clock stands while the run is suspended"),
+    may("actions", Shape::List(&Shape::Is("deadline_action")), "What happens when"),
+];
+
+pub(super) const DEADLINE_ACTION: &[Key] = &[
+    may("at", Shape::Text, "A share of the time allowed, such as 80%, or deadline"),
+    may("before", STRETCH, "So long before the deadline"),
+    may("after", STRETCH, "So long after the deadline"),
+    may("notify", CHANNELS, "Who is told"),
+    may("start", NAME, "A workflow that is started, with the run as its input"),
+    may("fail", Shape::Bool, "It has failed"),
+    may("cancel", Shape::Bool, "The run is cancelled"),
+    may("complete", Shape::Bool, "It counts as done"),
+    may("skip", Shape::Bool, "It is passed over"),
+];
+
+pub(super) const CALENDAR: &[Key] = &[
+    must("id", ID, "Unique in the workflow"),
+    may("timezone", Shape::Text, "Its zone; the workflow's if left out"),
+    may("tz", Shape::Text, "The same, shorter"),
+    may("hours", Shape::Any, "Working hours by day, such as { mon-fri: [\"09:00-17:00\"] }"),
+    may("holidays", Shape::Any, "Days off: countries, dates, periods"),
+    may("exceptions", Shape::Any, "Single dates that differ"),
+    may("hours_per_day", Shape::Any, "How long a working day is; its longest one if left out"),
+    may("union", Shape::List(&Shape::Text), "Open where any of these is"),
+    may("intersection", Shape::List(&Shape::Text), "Open where all of these are"),
+    may("base", Shape::Text, "The calendar it is taken from"),
+    may("all_but", Shape::Any, "Open where base is and these are not"),
+];
+
+/// Whom a notification goes to.
+pub(super) const TO: Shape = CHANNELS;
