@@ -10,6 +10,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::App;
+use super::answer::{self, Answered};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(info(
@@ -27,13 +28,19 @@ pub(super) fn head() -> OpenApi {
 }
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(document))
+    OpenApiRouter::new().routes(routes!(document)).routes(routes!(schema))
 }
 
 /// This document.
 #[utoipa::path(get, path = "/openapi.json", tag = "node", responses((status = 200, body = Object)))]
 async fn document(State(app): State<App>) -> axum::response::Response {
     ([(CONTENT_TYPE, "application/json")], app.document().to_owned()).into_response()
+}
+
+/// The JSON Schema of definitions, for editors and programs.
+#[utoipa::path(get, path = "/schema.json", tag = "node", responses((status = 200, body = Object)))]
+async fn schema() -> Answered {
+    answer::ok(&engine::definition::schema())
 }
 
 /// The document as it is served.

@@ -56,3 +56,12 @@ async fn a_run_leads_to_those_it_has_started() {
     let child = &children["items"][0];
     assert_eq!((&child["workflow"], &child["parent"]), (&json!("child"), &run["id"]));
 }
+
+#[tokio::test]
+async fn the_schema_of_definitions_is_for_everyone() {
+    let node = Node::start_with(|options| options.token = Some("sesame".to_owned())).await;
+    let anyone = node.client.get(node.url("/schema.json"));
+    let schema = crate::harness::send(anyone).await.expect(200);
+    assert!(schema["$schema"].as_str().unwrap().contains("2020-12"), "{schema}");
+    assert!(schema["$defs"]["worker_step"].is_object(), "{schema}");
+}

@@ -14,8 +14,8 @@ const QUICK: &str = "name: quick\nversion: 7\nsteps: [{id: a, type: noop}, {id: 
 const BAD: &str = "name: bad
 steps:
   - {id: a, type: noop}
-  - {id: b, type: exec, command: ['false'], retry: {max: 1}}
-  - {id: c, type: noop}
+  - {id: b, type: exec, command: ['false'], retry: {max: 1}, depends_on: a}
+  - {id: c, type: noop, depends_on: b}
 ";
 
 #[tokio::test]
@@ -66,20 +66,21 @@ async fn a_failed_run_says_where_and_is_tried_again() {
         let steps = run["steps"].as_array().unwrap().iter();
         steps.map(|step| step["status"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(statuses(&run), ["completed", "failed", "pending"]);
+    assert_eq!(statuses(&run), ["completed", "failed", "cancelled"]);
     assert!(run["steps"][1]["reason"].as_str().is_some());
 
-    for (body, expected) in [
-        (Value::Null, ["skipped", "failed", "pending"]),
-        (json!({"from": "failed"}), ["skipped", "failed", "pending"]),
-        (json!({"from": "start"}), ["completed", "failed", "pending"]),
-    ] {
+    for (body, is_kept) in
+        [(Value::Null, true), (json!({"from": "failed"}), true), (json!({"from": "start"}), false)]
+    {
         let reply = node.post(&format!("/api/v1/runs/{id}/retry"), body).await;
         let again = reply.expect(201);
         let new = again["id"].as_str().unwrap();
         assert_eq!(reply.header("location"), Some(&*format!("/api/v1/runs/{new}")));
         assert_eq!((&again["retry_of"], &again["triggered_by"]), (&json!(id), &json!("retry")));
-        assert_eq!(statuses(&node.ended(new).await), expected);
+        let again = node.ended(new).await;
+        assert_eq!(statuses(&again), ["completed", "failed", "cancelled"]);
+        let started = |run: &Value| run["steps"][0]["started_at"].clone();
+        assert_eq!(started(&again) == started(&run), is_kept, "what was done is done once");
     }
 }
 
@@ -178,7 +179,8 @@ async fn wrong_states_and_unknown_runs() {
 
 /// Leaves a run behind whose node is gone in the middle of a step that must not be repeated.
 async fn abandoned(ground: &Ground) -> String {
-    let text = "name: once\nsteps: [{id: a, type: noop, idempotent: false}, {id: b, type: noop}]\n";
+    let text = "name: once\nsteps:\n  - {id: a, type: noop, idempotent: false}\n  \
+        - {id: b, type: noop, depends_on: a}\n";
     let store = ground.open_with(|options| options.lease = SignedDuration::from_secs(1)).await;
     let now = server::Clock::now(&server::SystemClock);
     let moment = Moment::new(now, now);
@@ -213,7 +215,7 @@ async fn a_person_says_what_became_of_an_unknown_end() {
         let id = abandoned(&ground).await;
         let node = Node::start_on(ground, |_| {}).await;
         let run = node.run_until(&id, |status| status == engine::run::RunStatus::Suspended).await;
-        assert_eq!(run["steps"][0]["status"], "suspended");
+        assert_eq!(run["steps"][0]["status"], "waiting");
         assert!(run["steps"][0]["reason"].as_str().unwrap().contains("must not be repeated"));
         let body = json!({"resolution": resolution});
         node.post(&format!("/api/v1/runs/{id}/resolve"), body).await.expect(200);
