@@ -113,7 +113,7 @@ impl Play {
         for effect in effects {
             match effect {
                 Effect::Perform(perform) => self.performed.push((**perform).clone()),
-                Effect::Claimed(perform) => self.claimed.push((**perform).clone()),
+                Effect::Claimed { perform, .. } => self.claimed.push((**perform).clone()),
                 Effect::Cancel { .. } => {}
             }
         }
@@ -181,7 +181,7 @@ impl Play {
     }
 
     async fn decide(&mut self, at: i64) {
-        let query = ApprovalQuery { limit: 10, after: None };
+        let query = ApprovalQuery { limit: 10, ..ApprovalQuery::default() };
         let asked = self.world.store().approvals(query).await.unwrap().items;
         if !asked.is_empty() {
             let one = self.chance.of(&asked);
@@ -215,7 +215,7 @@ impl Play {
         }
         assert_eq!(self.open_runs().await, []);
         assert_eq!(self.world.queues().await, []);
-        let query = ApprovalQuery { limit: 10, after: None };
+        let query = ApprovalQuery { limit: 10, ..ApprovalQuery::default() };
         assert_eq!(self.world.store().approvals(query).await.unwrap().items, []);
         self.world.holds_together().await;
     }
