@@ -116,7 +116,7 @@ impl Graph {
         let references = steps.iter().map(|step| found(mentions::of_step(step))).collect();
         let undo_references =
             steps.iter().map(|step| found(mentions::of_compensation(step))).collect();
-        let mentioned = outputs.iter().map(|output| mentions::of_output(output));
+        let mentioned = outputs.iter().map(mentions::of_output);
         let output_references = found(mentioned.flatten().collect());
         let has_templates = steps.iter().map(|step| mentions::has_template(&step.action)).collect();
         let undoing = steps.iter().map(|step| step.compensation.as_ref());
