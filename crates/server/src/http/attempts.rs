@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use engine::RunId;
+use engine::definition::limits::QUEUE_LENGTH;
 use engine::run::AttemptEnd;
 use engine::turn::{Answer, Command, Effect};
 use jiff::{SignedDuration, Timestamp};
@@ -22,7 +23,6 @@ use super::problem::{Problem, Wrong};
 use super::query::Query;
 use crate::dispatch::not_filled;
 use crate::payload::payload;
-use engine::definition::limits::QUEUE_LENGTH;
 
 /// Attempts in one claim at most.
 const MOST_ATTEMPTS: u64 = 1_000;
