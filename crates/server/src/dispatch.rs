@@ -1,7 +1,7 @@
 //! From effects to runners, and back as reports.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use engine::RunKey;
@@ -44,13 +44,28 @@ pub enum Commands {
     Any,
     /// Those of the node's own definitions. One that was changed since, even under the same name, is
     /// another.
-    Of(Vec<Arc<Definition>>),
+    Of(Trusted),
+}
+
+/// The node's own definitions, the earlier versions of those that have changed included: runs end on theirs.
+#[derive(Clone, Debug, Default)]
+pub struct Trusted(Arc<RwLock<Vec<Arc<Definition>>>>);
+
+impl Trusted {
+    /// These too.
+    pub fn add(&self, definitions: impl IntoIterator<Item = Arc<Definition>>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).extend(definitions);
+    }
+
+    fn has(&self, definition: &Arc<Definition>) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).contains(definition)
+    }
 }
 
 impl Commands {
     fn admit(&self, perform: &Perform) -> bool {
         match (self, perform.action()) {
-            (Commands::Of(own), Action::Exec(_)) => own.contains(&perform.definition),
+            (Commands::Of(own), Action::Exec(_)) => own.has(&perform.definition),
             _ => true,
         }
     }

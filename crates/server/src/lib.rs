@@ -18,7 +18,7 @@ mod waiting;
 pub mod webhooks;
 
 pub use clock::{Clock, Stopwatch, SystemClock};
-pub use dispatch::{Commands, Dispatch, RunnerDispatch, SharedDispatch};
+pub use dispatch::{Commands, Dispatch, RunnerDispatch, SharedDispatch, Trusted};
 pub use driver::{CLAIMED, Driver, Taken};
 pub use hub::{Hub, Nudge};
 pub use lease::Renewals;

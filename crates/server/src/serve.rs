@@ -4,7 +4,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::definition::Definition;
 use runners::{MailServer, Notifier, Policy, Runners, SetupError, WebhookKeys};
 use store::{Failure, Report, Store};
 use tokio::net::TcpListener;
@@ -13,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, SystemClock};
-use crate::dispatch::{Commands, RunnerDispatch, SharedDispatch};
+use crate::dispatch::{Commands, RunnerDispatch, SharedDispatch, Trusted};
 use crate::driver::Driver;
 use crate::http::{self, App, Token};
 use crate::hub::Hub;
@@ -38,7 +37,7 @@ pub struct ServerOptions {
     /// What runners may do.
     pub runners: Policy,
     /// The node's own definitions: they may run commands where others may not.
-    pub trusted: Vec<Arc<Definition>>,
+    pub trusted: Trusted,
     /// What the node is called.
     pub node: String,
     /// Attempts at a time.
@@ -70,7 +69,7 @@ impl ServerOptions {
             listen: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
             token: None,
             runners: Policy::default(),
-            trusted: Vec::new(),
+            trusted: Trusted::default(),
             node: "node".to_owned(),
             capacity: DEFAULT_CAPACITY,
             retention: Retention::default(),
@@ -202,7 +201,7 @@ fn check_token(token: Option<&str>, listen: SocketAddr) -> Result<Option<Token>,
 fn dispatch(
     policy: Policy,
     notifier: Notifier,
-    trusted: Vec<Arc<Definition>>,
+    trusted: Trusted,
     report: UnboundedSender<Report>,
 ) -> Result<RunnerDispatch, SetupError> {
     let commands = if policy.allow_exec { Commands::Any } else { Commands::Of(trusted) };

@@ -36,6 +36,9 @@ taken over at the next start. A second signal stops it at once.")]
 pub(crate) struct ServeArgs {
     /// A folder with definitions (*.yaml, *.yml, *.json): checked, then published at the start; they may run commands
     pub(crate) dir: Option<PathBuf>,
+    /// Definitions that change in the folder are checked and published
+    #[arg(long, requires = "dir")]
+    pub(crate) watch: bool,
     /// Which store
     #[command(flatten)]
     pub(crate) db: DbArgs,

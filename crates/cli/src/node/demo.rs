@@ -12,7 +12,7 @@ use store::Store;
 
 use super::feed::Feed;
 use super::signals::Signals;
-use super::{examples, logging, publish, runtime};
+use super::{examples, logging, publish, runtime, trusting};
 use crate::args::node::{DemoArgs, LogForm};
 use crate::clock;
 use crate::failure::Failure;
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &DemoArgs, zones: Zones, out: &mut dyn Write) -> Result<
     let options = ServerOptions {
         listen: ([127, 0, 0, 1], 0).into(),
         runners: Policy { groups_dir: Some(groups_dir(&db)), ..Policy::default() },
-        trusted: definitions.iter().map(|checked| checked.definition.clone()).collect(),
+        trusted: trusting(&definitions),
         node: "demo".to_owned(),
         ..ServerOptions::new(store.clone())
     };

@@ -7,6 +7,7 @@ mod folder;
 pub(crate) mod logging;
 mod serve;
 pub(crate) mod signals;
+mod watch;
 
 pub(crate) use demo::run as demo;
 pub(crate) use serve::{own_name, run as serve};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 use engine::definition::Definition;
 use engine::turn::{Answer, Command};
-use server::{Hub, declare_calendars};
+use server::{Hub, Trusted, declare_calendars};
 use tokio::runtime::Runtime;
 
 use crate::failure::Failure;
@@ -45,6 +46,13 @@ async fn publish(hub: &Hub, definitions: Vec<Checked>) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// These may run commands.
+fn trusting(definitions: &[Checked]) -> Trusted {
+    let trusted = Trusted::default();
+    trusted.add(definitions.iter().map(|checked| checked.definition.clone()));
+    trusted
 }
 
 pub(crate) fn runtime() -> Result<Runtime, Failure> {

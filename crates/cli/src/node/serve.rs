@@ -11,7 +11,8 @@ use server::Secrets;
 use server::serve::{Server, ServerOptions, StartError, Telling};
 
 use super::signals::Signals;
-use super::{folder, logging, publish, runtime};
+use super::watch::Watch;
+use super::{folder, logging, publish, runtime, trusting};
 use crate::args::node::ServeArgs;
 use crate::failure::Failure;
 use crate::place::{Place, lease};
@@ -41,6 +42,7 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         Some(dir) => folder::definitions(dir, &store.rules())?,
         None => Vec::new(),
     };
+    let trusted = trusting(&definitions);
     let groups_dir = place.groups_dir();
     end_orphans(&groups_dir)?;
     let options = ServerOptions {
@@ -52,7 +54,7 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
             groups_dir: Some(groups_dir),
             ..Policy::default()
         },
-        trusted: definitions.iter().map(|checked| checked.definition.clone()).collect(),
+        trusted: trusted.clone(),
         node: args.node.clone().unwrap_or_else(own_name),
         capacity: args.capacity as usize,
         secrets: Arc::new(secrets),
@@ -63,12 +65,29 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
     runtime.block_on(async {
         let mut signals = Signals::new()?;
         let server = Server::start(options).await.map_err(not_started)?;
+        let mut watch = match &args.dir {
+            Some(dir) if args.watch => Some(Watch::new(dir, &definitions)?),
+            _ => None,
+        };
         publish(server.hub(), definitions).await?;
         if without_token {
             tracing::info!("no token: only this machine is listened to (PUNCTUAL_TOKEN sets one)");
         }
         tracing::info!(url = %format!("http://{}", server.address()), db = %place, "ready");
-        let signal = signals.next().await;
+        let signal = loop {
+            let Some(watching) = &mut watch else { break signals.next().await };
+            let changed = tokio::select! {
+                signal = signals.next() => break signal,
+                changed = watching.changed() => changed,
+            };
+            match changed {
+                Some(()) => watching.publish(server.hub(), &trusted).await,
+                None => {
+                    tracing::error!("the folder is not watched any more");
+                    watch = None;
+                }
+            }
+        };
         tracing::info!("{signal}: stopping; again to stop at once");
         signals.force();
         server.stop().await.map_err(|failure| Failure::Environment(failure.to_string()))?;

@@ -237,3 +237,33 @@ fn the_demo_shows_something() {
         get(url, "/healthz").is_err()
     });
 }
+
+/// A definition that is written while the node runs goes live, with its commands; one that is wrong changes
+/// nothing and is told.
+#[test]
+fn a_folder_that_is_watched() {
+    let home = Home::new().with("a.yaml", "name: a\nsteps: [{ id: x, type: noop }]\n");
+    let mut command = punctual();
+    command.args(home.serve_args()).arg("--watch");
+    let mut node = Node::start(command);
+    let published = |name: &str| {
+        let (_, text) = node.get(&format!("/api/v1/workflows/{name}"));
+        serde_json::from_str::<serde_json::Value>(&text).expect("JSON")["revision"].clone()
+    };
+    assert_eq!(published("a"), 1);
+    let write = |name: &str, text: &str| {
+        std::fs::write(home.definitions().join(name), text).expect("it is written");
+    };
+    write("a.yaml", "name: a\nsteps: [{ id: x, type: exec, command: [echo, hello] }]\n");
+    write("b.yaml", "name: b\nsteps: [{ id: x, type: noop }]\n");
+    until("both are published", || published("a") == 2 && published("b") == 1);
+    let (status, answer) = node.post("/api/v1/workflows/a/runs", &serde_json::json!({}));
+    assert_eq!(status, 201, "{answer}");
+    node.wait_for(&["run", "list"], |page| page["items"][0]["status"] == "succeeded");
+    write("b.yaml", "name: b\nsteps: [{ id: x, type: nop }]\n");
+    let line = node.logged("nothing is published");
+    assert!(line["message"].as_str().is_some_and(|text| text.contains("unknown step type nop")));
+    let (_, text) = node.get("/api/v1/workflows/b");
+    assert!(text.contains("\"revision\":1"), "{text}");
+    assert!(node.stop().success());
+}

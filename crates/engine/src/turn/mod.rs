@@ -11,6 +11,7 @@ mod places;
 mod publish;
 mod runs;
 mod schedules;
+mod starting;
 mod writes;
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,0 +1,144 @@
+//! Runs that somebody asks for: by hand, again, or by the address of a trigger.
+
+use super::command::{Answer, Asked, NewRun, Refused, unknown_run, unknown_workflow};
+use super::runs::Origin;
+use super::{Book, Turn, WorkflowStatus};
+use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
+use crate::run::{self, Position, StepRecord, TriggeredBy};
+use crate::schedule::Input;
+
+impl<B: Book> Turn<'_, B> {
+    pub(super) fn start_schedule(&mut self, id: ScheduleId, new: &NewRun) -> Asked<B::Error> {
+        if !self.load_schedule(id)? {
+            return Ok(Err(Refused::unknown_schedule(id)));
+        }
+        if let Some(workflow) = self.schedules.get(&id).map(|slot| slot.schedule.workflow)
+            && let Some(refused) = self.at_its_limit(workflow)?
+        {
+            return Ok(Err(refused));
+        }
+        let started = self.decide_schedule(id, Input::Start, Some(new))?;
+        Ok(started.map(|()| Answer::Run(RunId::Other(new.id).to_string())))
+    }
+
+    /// Whoever starts something by hand is not put into a queue, but told who is in the way. Runs that
+    /// have not begun yet have their places all the same.
+    fn at_its_limit(&mut self, id: WorkflowId) -> Result<Option<Refused>, B::Error> {
+        let Some(slot) = self.load_workflow(id)? else { return Ok(Some(unknown_workflow(id))) };
+        let workflow = &slot.workflow;
+        let Some(limit) = workflow.concurrency else { return Ok(None) };
+        let active = workflow.active;
+        let what = format!("Workflow {} runs at most {limit} at a time", workflow.name);
+        let room = limit.saturating_sub(active) as usize;
+        let waiting = self.book.pending_after(id, RunKey(i64::MIN), room.max(1))?;
+        if waiting.len() < room {
+            return Ok(None);
+        }
+        let in_the_way = match active {
+            0 => waiting.first().copied(),
+            _ => self.book.active_runs(id, 1)?.first().copied(),
+        };
+        let run = self.run_id(in_the_way)?;
+        Ok(Some(Refused::busy(what, run)))
+    }
+
+    pub(super) fn start_workflow(&mut self, id: WorkflowId, new: &NewRun) -> Asked<B::Error> {
+        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let workflow = slot.workflow.clone();
+        let Some(live) = workflow.live.filter(|_| workflow.status == WorkflowStatus::Published)
+        else {
+            let message = format!("Workflow {} has no published version.", workflow.name);
+            return Ok(Err(Refused::Conflict(message)));
+        };
+        if let Some(refused) = self.at_its_limit(id)? {
+            return Ok(Err(refused));
+        }
+        if let Some(by_hand) = workflow.by_hand.filter(|_| workflow.concurrency.is_none()) {
+            let what = format!("Workflow {} runs one at a time by hand", workflow.name);
+            let what = format!("{what} unless its definition says `concurrency`");
+            let run = self.run_id(Some(by_hand))?;
+            return Ok(Err(Refused::busy(what, run)));
+        }
+        let key = self.create_run(new, id, live, Origin::of(TriggeredBy::Manual))?;
+        let has_ended = self.runs.get(&key).is_some_and(|slot| slot.run.status.has_ended());
+        if workflow.concurrency.is_none()
+            && !has_ended
+            && let Some(slot) = self.workflows.get_mut(&id)
+        {
+            slot.workflow.by_hand = Some(key);
+            slot.is_changed = true;
+        }
+        Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
+    }
+
+    pub(super) fn retry_run(
+        &mut self,
+        id: &RunId,
+        from_start: bool,
+        new: &NewRun,
+    ) -> Asked<B::Error> {
+        let Some(key) = self.book.run_key(id)? else { return Ok(Err(unknown_run(id))) };
+        self.load_run(key)?;
+        let Some(slot) = self.runs.get(&key) else { return Ok(Err(unknown_run(id))) };
+        let run = slot.run.clone();
+        if !run.status.has_ended() || (!from_start && run.status == run::RunStatus::Succeeded) {
+            let refusal = run::Refusal::WrongStatus { verb: "retry", status: run.status };
+            return Ok(Err(Refused::Run(refusal)));
+        }
+        let records = match from_start {
+            true => Vec::new(),
+            false => self.book.step_records(key)?,
+        };
+        let origin = Origin {
+            retry_of: Some(id.clone()),
+            schedule: run.schedule,
+            input: Some(run.input),
+            position: match from_start {
+                true => Position::default(),
+                false => run.position.where_it_failed(),
+            },
+            ..Origin::of(TriggeredBy::Retry)
+        };
+        let new_key = self.create_run(new, run.workflow, run.version, origin)?;
+        self.take_over_records(new_key, records);
+        Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
+    }
+
+    /// What was done in an earlier run is done in this one.
+    fn take_over_records(&mut self, key: RunKey, records: Vec<StepRecord>) {
+        let Some(slot) = self.runs.get_mut(&key) else { return };
+        let states = &slot.run.position.states;
+        let is_done =
+            |record: &StepRecord| states.of(record.step).has_ended() && record.item != run::UNDOING;
+        slot.records = records.into_iter().filter(is_done).collect();
+    }
+
+    /// A run of the version that is live, if the trigger is in use.
+    pub(super) fn call_trigger(
+        &mut self,
+        id: WorkflowId,
+        trigger: &str,
+        new: &NewRun,
+    ) -> Asked<B::Error> {
+        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let (name, paused) = (slot.workflow.name.clone(), slot.workflow.paused);
+        let live = slot.workflow.live.filter(|_| slot.workflow.status == WorkflowStatus::Published);
+        let definition = match live {
+            Some(live) => self.definition(id, live)?,
+            None => None,
+        };
+        let known = definition.as_ref().and_then(|definition| {
+            definition.triggers.iter().find(|known| known.id == trigger).cloned()
+        });
+        let (Some(live), Some(known)) = (live, known) else {
+            return Ok(Err(Refused::NotFound { what: "trigger", id: trigger.to_owned() }));
+        };
+        if paused || !known.enabled {
+            let what =
+                if paused { format!("Workflow {name}") } else { format!("Trigger {trigger}") };
+            return Ok(Err(Refused::Conflict(format!("{what} is paused: nothing was started."))));
+        }
+        self.create_run(new, id, live, Origin::of(TriggeredBy::Webhook))?;
+        Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
+    }
+}
