@@ -157,7 +157,6 @@ impl<F: Facts> Decider<'_, F> {
         let is_suspended = self.run.status == RunStatus::Suspended;
         if !self.is_ending() && !is_suspended && self.is_over_time() {
             self.time_out();
-            return Ok(());
         }
         if !self.is_ending() {
             self.look_at_watches()?;
