@@ -65,7 +65,13 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         name: &str,
     ) -> Result<Result<(WorkflowId, u32), String>, B::Error> {
-        let Some(id) = self.book.workflow_named(name)? else {
+        // One that was saved in this very turn is not in the book yet.
+        let saved = self.workflows.iter().find(|(_, slot)| slot.workflow.name == name);
+        let id = match saved.map(|(id, _)| *id) {
+            Some(id) => Some(id),
+            None => self.book.workflow_named(name)?,
+        };
+        let Some(id) = id else {
             return Ok(Err(format!("there is no workflow {name}")));
         };
         let Some(slot) = self.load_workflow(id)? else {
