@@ -12,8 +12,15 @@ use serde_json::value::RawValue;
 
 use crate::clock::instant;
 use crate::model::{Kept, Model};
+use crate::process::generate::{self, PREFIX};
 use crate::random::Random;
+use crate::watch::WorkflowRow;
 use crate::world::{self, Rhythm};
+
+/// Workflows that people have declared.
+fn known(model: &Model) -> impl Iterator<Item = &WorkflowRow> {
+    model.workflows.values().filter(|row| row.name != engine::notices::NAME)
+}
 
 /// Someone who asks for things.
 pub(crate) struct People {
@@ -31,7 +38,11 @@ impl People {
 
     /// A workflow, new or in a new version.
     pub(crate) fn save(&mut self, model: &Model, name: &str, now: i64) -> Option<Command> {
-        let source = world::definition(&mut self.random, name, self.rhythm, now);
+        let place = name.strip_prefix(PREFIX).and_then(|place| place.parse().ok());
+        let source = match place {
+            Some(place) => generate::definition(&mut self.random, place),
+            None => world::definition(&mut self.random, name, self.rhythm, now),
+        };
         let rules = &model.rules;
         let zones = rules.zones();
         let known = |id: &str| rules.calendar(id).cloned();
@@ -45,7 +56,7 @@ impl People {
 
     pub(crate) fn create(&mut self, model: &Model, now: i64) -> Option<Command> {
         let live: Vec<i64> =
-            model.workflows.values().filter(|row| row.live.is_some()).map(|row| row.id).collect();
+            known(model).filter(|row| row.live.is_some()).map(|row| row.id).collect();
         if live.is_empty() || model.schedules.len() >= self.most {
             return None;
         }
@@ -74,16 +85,15 @@ impl People {
             14 | 15 => Some(self.backfill(id, now)),
             16..=18 => self.about_a_run(model),
             19 => {
-                let name =
-                    model.workflows.values().nth(self.random.below(model.workflows.len()))?;
+                let name = known(model).nth(self.random.below(known(model).count()))?;
                 self.save(model, &name.name.clone(), now)
             }
             20 => {
-                let row = model.workflows.values().nth(self.random.below(model.workflows.len()))?;
+                let row = known(model).nth(self.random.below(known(model).count()))?;
                 Some(Command::PublishWorkflow(WorkflowId(row.id)))
             }
             21 => {
-                let row = model.workflows.values().nth(self.random.below(model.workflows.len()))?;
+                let row = known(model).nth(self.random.below(known(model).count()))?;
                 Some(Command::PauseWorkflow { id: WorkflowId(row.id), paused: !row.paused })
             }
             22 => Some(Command::Recompute(vec![ScheduleId(id)])),
@@ -98,7 +108,8 @@ impl People {
     fn new_run(&mut self) -> NewRun {
         self.asked += 1;
         let id = u128::from(self.asked) << 64 | u128::from(self.random.next());
-        NewRun { id, payload: None, by: "someone".to_owned() }
+        let payload = serde_json::value::to_raw_value(&generate::payload(&mut self.random)).ok();
+        NewRun { id, payload, by: "someone".to_owned() }
     }
 
     /// Mostly what the status allows, sometimes not.
@@ -116,7 +127,7 @@ impl People {
     }
 
     fn start_workflow(&mut self, model: &Model) -> Option<Command> {
-        let row = model.workflows.values().nth(self.random.below(model.workflows.len()))?;
+        let row = known(model).nth(self.random.below(known(model).count()))?;
         Some(Command::StartWorkflow { id: WorkflowId(row.id), run: self.new_run() })
     }
 

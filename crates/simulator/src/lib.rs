@@ -10,6 +10,7 @@
 //! | duties in the background | `upkeep` |
 //! | work that hangs, fails, and answers twice | `work` |
 //! | commits that fail, crashes, clocks that jump | `faults`, `trouble` |
+//! | random processes, and what must have become of them | `process` |
 //! | what must be | `model` |
 //! | planted bugs, to see that they are found | `sabotage` |
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ mod faults;
 mod model;
 mod node;
 mod observe;
+mod process;
 mod random;
 mod sabotage;
 mod simulation;

@@ -43,6 +43,7 @@ pub(crate) struct Node {
     pub(crate) driver: Driver,
     pub(crate) hub: Arc<Hub>,
     nudges: UnboundedReceiver<Nudge>,
+    is_nudged: bool,
 }
 
 impl Machine {
@@ -85,7 +86,7 @@ impl Machine {
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), sender));
         let joined = Driver::join(store, clock, dispatch, hub.clone(), "simulated", CAPACITY);
         let driver = joined.now_or_never().unwrap_or_else(|| Err(not_at_once()))?;
-        Ok(Node { driver, hub, nudges })
+        Ok(Node { driver, hub, nudges, is_nudged: false })
     }
 
     /// The node goes in good order.
@@ -123,13 +124,17 @@ impl Node {
     }
 
     /// Hands the driver what the hub has told it meanwhile.
-    pub(crate) fn take_nudges(&mut self) -> bool {
-        let mut any = false;
+    pub(crate) fn take_nudges(&mut self) {
         while let Ok(nudge) = self.nudges.try_recv() {
             self.driver.take_nudge(nudge);
-            any = true;
+            self.is_nudged = true;
         }
-        any
+    }
+
+    /// Whether it was told anything since the last time.
+    pub(crate) fn was_nudged(&mut self) -> bool {
+        self.take_nudges();
+        std::mem::take(&mut self.is_nudged)
     }
 }
 

@@ -68,8 +68,8 @@ impl Simulation {
         if let Some(finding) = findings.first() {
             return broken("store", format!("{}: {}", finding.code, finding.message));
         }
-        match self.machine.desk.look(|watch| watch.leftover_steps()).map_err(unexpected)? {
-            Some(run) => broken("expiry", format!("run {run} is gone, and steps of it are left")),
+        match self.machine.desk.look(|watch| watch.leftovers()).map_err(unexpected)? {
+            Some(run) => broken("expiry", format!("run {run} is gone, and not all of it")),
             None => Ok(()),
         }
     }

@@ -11,6 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use store::{CommandRequest, Failure, TurnRequest, Turned};
 
+use crate::process::planted;
+
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
@@ -72,11 +74,35 @@ pub enum Sabotage {
     ExpireOpenRun,
     /// A ledger row goes whose occurrence is not over.
     ExpireOpenRow,
+    /// A step begins before what it depends on has ended.
+    BeginTooEarly,
+    /// What was done first is undone first.
+    UndoInWrongOrder,
+    /// What was done stays done.
+    ForgetToUndo,
+    /// A timer is done at once.
+    EndTimerEarly,
+    /// A worker whose attempt was lost is taken for the one that has it now.
+    AcceptOldClaims,
+    /// An action of a deadline happens again.
+    AlertAgain,
+    /// A deadline is not watched any more.
+    ForgetDeadline,
+    /// An item counts as begun, and is not.
+    LoseItem,
+    /// A run does not tell the one that waits for it.
+    LeaveParentWaiting,
+    /// A step that is to be done again stays done.
+    StayDone,
+    /// What waits for workers is lost.
+    LoseQueued,
+    /// What people are asked is lost.
+    ForgetToAsk,
 }
 
 impl Sabotage {
     /// Every bug.
-    pub const ALL: [Sabotage; 29] = [
+    pub const ALL: [Sabotage; 41] = [
         Sabotage::DropReport,
         Sabotage::TurnTwice,
         Sabotage::LoseEffects,
@@ -106,6 +132,18 @@ impl Sabotage {
         Sabotage::ExpireLate,
         Sabotage::ExpireOpenRun,
         Sabotage::ExpireOpenRow,
+        Sabotage::BeginTooEarly,
+        Sabotage::UndoInWrongOrder,
+        Sabotage::ForgetToUndo,
+        Sabotage::EndTimerEarly,
+        Sabotage::AcceptOldClaims,
+        Sabotage::AlertAgain,
+        Sabotage::ForgetDeadline,
+        Sabotage::LoseItem,
+        Sabotage::LeaveParentWaiting,
+        Sabotage::StayDone,
+        Sabotage::LoseQueued,
+        Sabotage::ForgetToAsk,
     ];
 
     /// The checkers of which one has to notice.
@@ -136,6 +174,18 @@ impl Sabotage {
             | Sabotage::ExpireLate
             | Sabotage::ExpireOpenRun
             | Sabotage::ExpireOpenRow => &["expiry"],
+            Sabotage::BeginTooEarly => &["order", "shape"],
+            Sabotage::UndoInWrongOrder => &["undoing"],
+            Sabotage::ForgetToUndo => &["undoing"],
+            Sabotage::EndTimerEarly => &["timer"],
+            Sabotage::AcceptOldClaims => &["tokens"],
+            Sabotage::AlertAgain => &["deadline"],
+            Sabotage::ForgetDeadline => &["deadline", "late", "alarm"],
+            Sabotage::LoseItem => &["items"],
+            Sabotage::LeaveParentWaiting => &["family"],
+            Sabotage::StayDone => &["again", "shape", "order"],
+            Sabotage::LoseQueued => &["waiting", "store"],
+            Sabotage::ForgetToAsk => &["waiting", "store"],
         }
     }
 
@@ -195,8 +245,13 @@ impl Sabotage {
             Sabotage::RunAgain => {
                 "UPDATE runs SET status = 1 WHERE key = (SELECT max(key) FROM runs WHERE status > 3)"
             }
-            _ => return None,
+            other => return planted::sql(other),
         })
+    }
+
+    /// Whether it is about processes.
+    pub fn is_of_processes(self) -> bool {
+        self == Sabotage::AcceptOldClaims || planted::sql(self).is_some()
     }
 
     /// Strikes, if there is something to strike; whether it has.
@@ -224,6 +279,8 @@ pub(crate) struct Tampering {
     turns: AtomicU64,
     /// Current tokens, for those who take old ones for them.
     pub(crate) tokens: Mutex<BTreeMap<i64, Vec<u32>>>,
+    /// Tokens of what workers have, by the run's id.
+    pub(crate) claims: Mutex<BTreeMap<String, Vec<u32>>>,
 }
 
 impl Tampering {
@@ -270,6 +327,14 @@ impl Tampering {
             && let Command::Recompute(ids) = &mut request.command
         {
             ids.pop();
+        }
+        if self.is(Sabotage::AcceptOldClaims)
+            && let Command::EndAttempt { id, token, .. } = &mut request.command
+            && let Ok(claims) = self.claims.lock()
+            && let Some(current) = claims.get(&id.to_string())
+            && !current.contains(token)
+        {
+            *token = current.first().copied().unwrap_or(*token);
         }
         request
     }

@@ -13,6 +13,8 @@ use crate::commands::People;
 use crate::faults::Rates;
 use crate::model::{Awake, Checked, Model, Violation, broken};
 use crate::node::{CAPACITY, Machine, Node};
+use crate::process::Outside;
+use crate::process::generate::{MOST, PREFIX};
 use crate::random::Random;
 use crate::sabotage::{Sabotage, Tampering};
 use crate::trace::Trace;
@@ -42,6 +44,8 @@ pub struct Options {
     pub days: i64,
     /// How many schedules it begins with at most.
     pub schedules: usize,
+    /// How many of its workflows are processes.
+    pub processes: usize,
     /// How often they are due.
     pub rhythm: Rhythm,
     /// Steps between two looks of the store at itself.
@@ -57,6 +61,7 @@ impl Options {
         Options {
             days: random.pick(&[1, 1, 1, 2, 4]),
             schedules: random.between(2, 8) as usize,
+            processes: random.pick(&[0, 0, 1, 2, MOST]),
             rhythm: Rhythm::Quick,
             check_every: 100,
             sabotage: None,
@@ -68,6 +73,7 @@ impl Options {
         Options {
             days: 365,
             schedules: 100,
+            processes: 2,
             rhythm: Rhythm::Slow,
             check_every: 20_000,
             sabotage: None,
@@ -111,6 +117,7 @@ pub(crate) struct Simulation {
     pub(crate) people: People,
     pub(crate) model: Model,
     pub(crate) calendars: Calendars,
+    pub(crate) outside: Outside,
     /// How long history is kept where nothing is said.
     pub(crate) keep: i64,
     pub(crate) trace: Trace,
@@ -176,6 +183,7 @@ impl Simulation {
             node: None,
             model: Model::new(rules, beginning),
             calendars: Calendars::new(random.fork()),
+            outside: Outside::new(random.fork(), options.processes > 0, beginning),
             keep: random.pick(&[2 * HOUR, 12 * HOUR, 30 * DAY]),
             trace: Trace::default(),
             step: 0,
@@ -233,6 +241,11 @@ impl Simulation {
             let command = self.people.save(&self.model, &format!("workflow-{place}"), now);
             self.command(command)?;
         }
+        for place in (0..self.options.processes).rev() {
+            let now = self.now();
+            let command = self.people.save(&self.model, &format!("{PREFIX}{place}"), now);
+            self.command(command)?;
+        }
         for _ in 0..self.options.schedules {
             let now = self.now();
             let command = self.people.create(&self.model, now);
@@ -254,7 +267,8 @@ impl Simulation {
             self.command(command)?;
             self.step(end)?;
         }
-        if let Some(key) = oldest.into_iter().find(|key| self.model.runs.contains_key(key)) {
+        let now = self.now();
+        if let Some(key) = oldest.into_iter().find(|key| self.model.is_stuck(*key, now)) {
             return broken("drained", format!("run {key} never ends"));
         }
         self.check_store()
@@ -268,7 +282,7 @@ impl Simulation {
         }
         self.strike()?;
         let Some(node) = &mut self.node else { return self.join() };
-        let is_nudged = node.take_nudges();
+        let is_nudged = node.was_nudged();
         self.model.check_begun(&self.machine.work.begun())?;
         if !node.driver.has_more() {
             let alarm = node.driver.next_wakeup().map(|at| at.as_millisecond());
@@ -289,7 +303,7 @@ impl Simulation {
         let time = &self.machine.time;
         let alarm = alarm.map(|at| at - time.offset());
         let mut next = end.min(alarm.unwrap_or(end)).min(self.next_upkeep);
-        next = next.min(self.machine.work.next_answer().unwrap_or(end));
+        next = next.min(self.machine.work.next_answer().unwrap_or(end)).min(self.outside.next());
         if !self.is_calm {
             next = next.min(self.next_command).min(self.next_trouble);
         }
@@ -301,6 +315,9 @@ impl Simulation {
         let elapsed = self.machine.time.elapsed();
         if self.next_upkeep <= elapsed {
             self.upkeep()?;
+        }
+        if self.outside.next() <= elapsed {
+            self.outside()?;
         }
         if self.is_calm {
             return Ok(());
@@ -341,7 +358,7 @@ impl Simulation {
         let answers = self.machine.work.answers();
         self.show_tokens();
         let Some(node) = &mut self.node else { return Ok(()) };
-        node.take_nudges();
+        node.was_nudged();
         self.model.check_begun(&self.machine.work.begun())?;
         for report in answers {
             node.driver.take_report(report);
@@ -396,11 +413,28 @@ impl Simulation {
             }
             answered = node.command(command.clone(), &key);
         }
+        self.command_done()
+    }
+
+    /// A command that is not given twice, whatever becomes of it; whether an answer has come.
+    pub(crate) fn command_once(&mut self, command: Command) -> Result<bool, Violation> {
+        self.summary.steps += 1;
+        let key = format!("command {} {}", self.step, self.summary.steps);
+        let Some(node) = &mut self.node else { return Ok(false) };
+        let answered = node.command(command, &key);
+        self.command_done()?;
+        Ok(answered.is_ok())
+    }
+
+    fn command_done(&mut self) -> Checked {
         self.observe()?;
         if self.machine.desk.take_crash() {
             return self.crash();
         }
-        Ok(())
+        if let Some(node) = &mut self.node {
+            node.take_nudges();
+        }
+        self.model.check_begun(&self.machine.work.begun())
     }
 
     fn check_quiet(&mut self, alarm: Option<i64>) -> Checked {
@@ -448,6 +482,16 @@ impl Simulation {
             }
         }
         Ok(())
+    }
+
+    /// Those who plant bugs in what is said of attempts know which are current.
+    pub(crate) fn show_claims(&self) {
+        if self.options.sabotage == Some(Sabotage::AcceptOldClaims)
+            && let Ok(mut claims) = self.machine.desk.tampering.claims.lock()
+        {
+            let runs = self.model.runs.values();
+            *claims = runs.map(|run| (run.id().to_string(), run.claimed())).collect();
+        }
     }
 
     fn show_tokens(&self) {

@@ -7,6 +7,9 @@ use engine::run::{Position, RunStatus, TriggeredBy};
 use engine::schedule::{OverrideAction, Status};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use crate::process::Detail;
+use crate::process::rows::Definitions;
+
 type Read<T> = rusqlite::Result<T>;
 
 /// More notes than this are cleared away.
@@ -28,6 +31,7 @@ pub(crate) struct Watch {
     seen: i64,
     /// Notes up to this one are gone.
     cleared: i64,
+    definitions: Definitions,
 }
 
 /// What one commit has changed.
@@ -85,6 +89,7 @@ pub(crate) struct ScheduleRow {
 pub(crate) struct RunRow {
     pub(crate) key: i64,
     pub(crate) workflow: i64,
+    pub(crate) version: u32,
     pub(crate) schedule: Option<i64>,
     pub(crate) n: Option<u64>,
     pub(crate) retry: u32,
@@ -99,6 +104,10 @@ pub(crate) struct RunRow {
     pub(crate) position: Position,
     /// Whether something of it could begin if there were a place.
     pub(crate) lacks_place: bool,
+    /// The run that has started it, and the attempt that waits for it.
+    pub(crate) parent: Option<(i64, Option<u32>)>,
+    /// What else is stored of it, if it is a process.
+    pub(crate) detail: Option<Box<Detail>>,
     pub(crate) error: Option<String>,
     pub(crate) uuid: Option<[u8; 16]>,
 }
@@ -146,7 +155,7 @@ impl Watch {
                 ))?;
             }
         }
-        Ok(Watch { connection, seen: 0, cleared: 0 })
+        Ok(Watch { connection, seen: 0, cleared: 0, definitions: Definitions::default() })
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -161,7 +170,7 @@ impl Watch {
             match kind {
                 0 => changes.workflows.extend(self.workflow(a)?),
                 1 => changes.schedules.push((a, self.schedule(a)?)),
-                2 => match self.run(a)? {
+                2 => match self.run_with_detail(a)? {
                     Some(run) => changes.runs.push(run),
                     None => changes.runs_gone.push(a),
                 },
@@ -172,9 +181,11 @@ impl Watch {
         Ok(changes)
     }
 
-    /// A run that is no more, of which steps are left.
-    pub(crate) fn leftover_steps(&self) -> Read<Option<i64>> {
-        let sql = "SELECT run FROM steps WHERE run NOT IN (SELECT key FROM runs) LIMIT 1";
+    /// A run that is no more, of which something is left.
+    pub(crate) fn leftovers(&self) -> Read<Option<i64>> {
+        let sql = "SELECT run FROM (SELECT run FROM steps UNION SELECT run FROM queue
+                    UNION SELECT run FROM approvals UNION SELECT run FROM alerts)
+                   WHERE run NOT IN (SELECT key FROM runs) LIMIT 1";
         self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()
     }
 
@@ -242,10 +253,17 @@ impl Watch {
         })
     }
 
+    fn run_with_detail(&mut self, key: i64) -> Read<Option<RunRow>> {
+        let Some(mut run) = self.run(key)? else { return Ok(None) };
+        let of = (run.workflow, run.version);
+        run.detail = self.definitions.detail(&self.connection, key, of)?;
+        Ok(Some(run))
+    }
+
     fn run(&self, key: i64) -> Read<Option<RunRow>> {
         let sql = "SELECT key, workflow, schedule, n, retry, triggered_by, status,
                     created_at, started_at, timeout, state, error, uuid, effective, ended_at,
-                    lacks_place
+                    lacks_place, version, parent, parent_token
                    FROM runs WHERE key = ?1";
         self.one(sql, key, |row| {
             Ok(RunRow {
@@ -265,6 +283,9 @@ impl Watch {
                 effective: row.get(13)?,
                 ended_at: row.get(14)?,
                 lacks_place: row.get(15)?,
+                version: row.get(16)?,
+                parent: row.get::<_, Option<i64>>(17)?.zip(Some(row.get(18)?)),
+                detail: None,
             })
         })
     }

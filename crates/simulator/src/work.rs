@@ -11,6 +11,7 @@ use server::Dispatch;
 use store::Report;
 
 use crate::clock::Time;
+use crate::process::generate::PREFIX;
 use crate::random::Random;
 
 /// How the work of one world goes, in a thousand.
@@ -151,7 +152,7 @@ impl State {
         if self.random.chance(fails) {
             return failed("trouble", true);
         }
-        AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() }
+        succeeded(self.random.between(0, 9))
     }
 
     /// Answers that nobody should listen to any more.
@@ -160,7 +161,8 @@ impl State {
             let at = now + self.random.spread(1, 60_000);
             self.answer_at(at, report.clone());
         }
-        if report.token > 1 && self.random.chance(self.manners.answers_late) {
+        let is_own = self.performed.contains(&(report.run.0, report.token.saturating_sub(1)));
+        if is_own && self.random.chance(self.manners.answers_late) {
             let at = now + self.random.spread(1, 60_000);
             let end = AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() };
             self.answer_at(at, Report { run: report.run, token: report.token - 1, end });
@@ -168,7 +170,12 @@ impl State {
     }
 }
 
-fn failed(code: &str, retryable: bool) -> AttemptEnd {
+pub(crate) fn succeeded(v: i64) -> AttemptEnd {
+    let output = RawValue::from_string(format!("{{\"v\":{v}}}"));
+    AttemptEnd::Succeeded { output: output.unwrap_or_else(|_| RawValue::NULL.to_owned()) }
+}
+
+pub(crate) fn failed(code: &str, retryable: bool) -> AttemptEnd {
     let (code, message) = (code.to_owned(), "simulated".to_owned());
     AttemptEnd::Failed { code, message, retryable, output: None }
 }
@@ -187,6 +194,12 @@ impl Dispatch for Work {
         state.nuisances(now, &report);
         if state.random.chance(hangs) {
             state.going_on.insert((run.0, token));
+            // The runner ends what takes too long; runs of other workflows have a timeout of their own.
+            let is_process = perform.definition.name.starts_with(PREFIX);
+            if let Some(limit) = perform.timeout().filter(|_| is_process) {
+                let at = now + i64::try_from(limit.as_millis()).unwrap_or(0);
+                state.answer_at(at, Report { end: failed("timeout", true), ..report });
+            }
             return None;
         }
         if state.random.chance(at_once) {

@@ -4,6 +4,7 @@ use engine::schedule::{Declared, read_written};
 
 use crate::calendars;
 use crate::clock::instant;
+use crate::process::generate;
 use crate::random::Random;
 
 const ZONES: [&str; 6] = [
@@ -101,6 +102,9 @@ fn options(random: &mut Random, rhythm: Rhythm, now: i64) -> String {
     }
     if random.chance(200) {
         text.push_str(", \"pause_on_failure\": true");
+    }
+    if random.chance(500) {
+        text.push_str(&format!(", \"payload\": {}", generate::payload(random)));
     }
     if random.chance(150) {
         let hours = random.pick(&[1, 5, 30]);

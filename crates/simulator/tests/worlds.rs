@@ -4,6 +4,8 @@ use simulator::{Failed, Options, Sabotage, simulate};
 
 /// Enough to see most of what can happen; more are a command of their own.
 const SEEDS: std::ops::Range<u64> = 1..301;
+/// Processes in worlds in which a bug of theirs is planted.
+const PROCESSES: usize = 4;
 /// Worlds in which a planted bug has to be found.
 const CHANCES: std::ops::Range<u64> = 1..31;
 
@@ -36,7 +38,10 @@ fn every_planted_bug_is_found_by_its_checker() {
     let mut unnoticed = Vec::new();
     for sabotage in Sabotage::ALL {
         let found = CHANCES.into_iter().find_map(|seed| {
-            let options = Options { sabotage: Some(sabotage), ..Options::small(seed) };
+            let mut options = Options { sabotage: Some(sabotage), ..Options::small(seed) };
+            if sabotage.is_of_processes() {
+                options.processes = PROCESSES;
+            }
             simulate(seed, options).err()
         });
         match found.map(|failed| failed.violation) {

@@ -68,8 +68,8 @@ const RULES: [(&str, &str); 9] = [
     (
         // Each attempt has a token of its own; one that was lost with its node is not counted, and has one.
         "a run whose step had more attempts than tokens were given",
-        "SELECT r.key, r.token, s.attempts FROM ended_runs r JOIN steps s ON s.run = r.key
-         WHERE r.token < s.attempts",
+        "SELECT r.key, r.state, s.attempts FROM ended_runs r JOIN steps s ON s.run = r.key
+         WHERE (r.state::json->>'t')::integer < s.attempts",
     ),
 ];
 

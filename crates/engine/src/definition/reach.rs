@@ -30,7 +30,7 @@ impl<'w> Ways<'w> {
         for (at, step) in steps.iter().enumerate().filter(|(at, _)| !reached[*at]) {
             let message = match self.jumped_from[at].is_empty() {
                 true => "never reached: it waits for a step that is never reached",
-                false => "never reached: it begins by a jump from a step that waits for it",
+                false => "never reached: it begins by a jump from a step that is never reached",
             };
             reading.refuse(&step.place, Flaw::new("unreachable", message));
         }
@@ -59,7 +59,7 @@ impl<'w> Ways<'w> {
     }
 
     /// A step is reached if all that it waits for is, or one that jumps to it; what only a jump
-    /// begins, by that alone.
+    /// begins, by that alone. One that a run goes back to begins like any other.
     fn reached(&self) -> Vec<bool> {
         let count = self.waits_for.len();
         let mut followers = vec![Vec::new(); count];
@@ -67,7 +67,10 @@ impl<'w> Ways<'w> {
             dependencies.iter().for_each(|dependency| followers[*dependency].push(at));
         }
         let mut open: Vec<usize> = self.waits_for.iter().map(Vec::len).collect();
-        let begins = |at: &usize| open[*at] == 0 && self.jumped_from[*at].is_empty();
+        let begins = |at: &usize| {
+            let jumps = &self.jumped_from[*at];
+            open[*at] == 0 && (jumps.is_empty() || leads_to_one(&followers, *at, jumps))
+        };
         let mut next: Vec<usize> = (0..count).filter(begins).collect();
         let mut reached = vec![false; count];
         while let Some(at) = next.pop() {
@@ -98,6 +101,20 @@ impl<'w> Ways<'w> {
         }
         before
     }
+}
+
+/// Whether one of `ends` waits for `from`, directly or not.
+fn leads_to_one(followers: &[Vec<usize>], from: usize, ends: &[usize]) -> bool {
+    let mut seen = vec![false; followers.len()];
+    let mut next = vec![from];
+    while let Some(at) = next.pop() {
+        for follower in &followers[at] {
+            if !std::mem::replace(&mut seen[*follower], true) {
+                next.push(*follower);
+            }
+        }
+    }
+    ends.iter().any(|end| seen[*end])
 }
 
 /// Reports a mention of a step that is not there or cannot have run. With a message for it a step

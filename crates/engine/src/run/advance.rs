@@ -49,7 +49,9 @@ impl<F: Facts> Decider<'_, F> {
         if self.state(step) != StepState::Pending || self.is_ending() {
             return Ok(());
         }
-        let is_jumped_to = self.run.position.jumped_to == Some(step);
+        let jumped_to = &mut self.run.position.jumped_to;
+        let is_jumped_to = jumped_to.contains(&step);
+        jumped_to.retain(|target| *target != step);
         if !is_jumped_to {
             if self.graph.is_handler(step) {
                 return Ok(());
@@ -62,8 +64,6 @@ impl<F: Facts> Decider<'_, F> {
                 self.pass_over(step, StepState::Bypassed, self.why_bypassed(step));
                 return Ok(());
             }
-        } else {
-            self.run.position.jumped_to = None;
         }
         match self.condition_holds(step)? {
             Ok(true) => self.enable(step),

@@ -4,7 +4,7 @@
 use serde_json::value::RawValue;
 
 use super::decide::Decider;
-use super::input::{AttemptEnd, Facts};
+use super::input::{AttemptEnd, Facts, Part};
 use super::position::{Active, Doing, StepState, UNDOING, WHOLE};
 use super::{BeingEnded, CANCEL_LIMIT, Ending, RunError, StepStatus};
 use crate::ids::NodeId;
@@ -124,6 +124,10 @@ impl<F: Facts> Decider<'_, F> {
 
     /// Nothing goes on in a run that is ending: the step that was done last is undone next, and then it ends.
     pub(super) fn nothing_goes_on(&mut self) -> Result<(), F::Error> {
+        let ending = self.run.position.ending.as_ref().map(|ending| ending.ending);
+        if ending == Some(Ending::Succeeded) {
+            self.run.position.to_undo.clear();
+        }
         loop {
             if let Some(ending) = &mut self.run.position.ending {
                 ending.until = None;
@@ -176,6 +180,11 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
+    /// Whether it does no harm to perform it again when nobody knows what became of it.
+    pub(super) fn may_be_repeated(&self, part: Part) -> bool {
+        part.item == UNDOING || self.step(part.step).is_none_or(|step| step.idempotent)
+    }
+
     /// Whoever performed it is gone.
     pub(super) fn lost(&mut self, at: usize, how: &str) {
         if self.is_stopping() {
@@ -184,7 +193,7 @@ impl<F: Facts> Decider<'_, F> {
         }
         let active = &self.run.position.active[at];
         let step = active.step;
-        if active.item == UNDOING || self.step(step).is_none_or(|step| step.idempotent) {
+        if self.may_be_repeated(active.part()) {
             let active = &mut self.run.position.active[at];
             // The lost attempt is no failure of the step.
             active.attempt = active.attempt.saturating_sub(1);

@@ -146,7 +146,7 @@ pub struct Decision {
     pub queueing: Vec<Queueing>,
     /// What people are asked from now on.
     pub approvals: Vec<Approval>,
-    /// What they are not asked any more.
+    /// What they are not asked any more; what they are asked anew comes after it.
     pub withdrawn: Vec<u32>,
     /// Runs to create.
     pub children: Vec<NewChild>,

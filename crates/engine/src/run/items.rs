@@ -114,14 +114,19 @@ impl<F: Facts> Decider<'_, F> {
     }
 
     /// One of them has failed for good, and with it the step. The others are given up.
-    pub(super) fn items_failed(&mut self, step: u32, error: RunError) -> Result<(), F::Error> {
+    pub(super) fn items_failed(
+        &mut self,
+        step: u32,
+        error: RunError,
+        retryable: bool,
+    ) -> Result<(), F::Error> {
         let is_item = |active: &Active| active.step == step && active.item > WHOLE;
         while let Some(at) = self.run.position.active.iter().position(is_item) {
             self.abandon(at, StepStatus::Cancelled, None);
         }
         let Some(at) = self.place_of_part(step, WHOLE) else { return Ok(()) };
         let active = self.remove(at);
-        self.step_failed(&active, error, false, None)
+        self.step_failed(&active, error, retryable, None)
     }
 
     /// What came out of a part, also if it ended only now.

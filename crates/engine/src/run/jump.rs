@@ -26,7 +26,7 @@ impl<F: Facts> Decider<'_, F> {
         if self.state(target) != StepState::Pending {
             self.do_again(target);
         }
-        self.run.position.jumped_to = Some(target);
+        self.run.position.jumped_to.push(target);
         self.agenda.insert(target);
     }
 
@@ -42,6 +42,7 @@ impl<F: Facts> Decider<'_, F> {
         while let Some(at) = self.run.position.active.iter().position(is_one) {
             self.abandon(at, StepStatus::Cancelled, None);
         }
+        self.run.position.jumped_to.retain(|step| !again.contains(step));
         self.run.position.routes.retain(|(gateway, _)| !again.contains(gateway));
         for step in again {
             self.unwatch(step);

@@ -151,9 +151,9 @@ pub struct Position {
     /// How often the run went on somewhere else after an error.
     #[serde(rename = "j", default, skip_serializing_if = "is_zero")]
     pub jumps: u32,
-    /// The step that it went on with, until that begins.
-    #[serde(rename = "g", default, skip_serializing_if = "Option::is_none")]
-    pub jumped_to: Option<u32>,
+    /// The steps that it went on with, until they begin.
+    #[serde(rename = "g", default, skip_serializing_if = "Vec::is_empty")]
+    pub jumped_to: Vec<u32>,
     /// Routes that gateways have taken: from which step to which.
     #[serde(rename = "r", default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<(u32, u32)>,
@@ -392,13 +392,15 @@ impl Position {
         self.active.iter().find(|active| active.step == step && active.item == item)
     }
 
-    /// Where a run begins that goes on where this one failed: what was done or passed over stays so.
-    pub fn where_it_failed(&self) -> Position {
-        let kept = |state: StepState| match state {
+    /// Where a run begins that goes on where this one failed: what was done or passed over stays so, unless it was
+    /// undone since.
+    pub fn where_it_failed(&self, undone: &[u32]) -> Position {
+        let kept = |(step, state): (u32, StepState)| match state {
+            StepState::Completed if undone.contains(&step) => StepState::Pending,
             StepState::Completed | StepState::Skipped | StepState::Bypassed => state,
             _ => StepState::Pending,
         };
-        let states = States(self.states.0.iter().copied().map(kept).collect());
+        let states = States(self.states.iter().map(kept).collect());
         let is_kept = |(gateway, _): &&(u32, u32)| states.of(*gateway).has_ended();
         let routes = self.routes.iter().filter(is_kept).copied().collect();
         Position { states, routes, ..Position::default() }

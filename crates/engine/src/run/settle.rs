@@ -73,7 +73,7 @@ impl<F: Facts> Decider<'_, F> {
             WHOLE => self.step_failed(&active, error, retryable, output),
             _ => {
                 self.record(&active, StepStatus::Failed, output, Some(error.clone()));
-                self.items_failed(step, error)
+                self.items_failed(step, error, retryable)
             }
         }
     }
@@ -140,10 +140,16 @@ impl<F: Facts> Decider<'_, F> {
         let part = active.part();
         match &active.doing {
             Doing::Queued { .. } => self.decision.queueing.push(Queueing::Take(part)),
-            Doing::Asked { .. } => self.decision.withdrawn.push(active.step),
+            Doing::Asked { .. } => self.withdraw(active.step),
             _ => {}
         }
         active
+    }
+
+    /// Nobody is asked any more; not even by what was decided just now.
+    fn withdraw(&mut self, step: u32) {
+        self.decision.approvals.retain(|approval| approval.step != step);
+        self.decision.withdrawn.push(step);
     }
 
     /// Takes a part out of what is going on; whoever performs it is told, and not waited for.

@@ -54,6 +54,9 @@ impl<F: Facts> Decider<'_, F> {
         active.attempt += 1;
         let (since, owner) = (self.now, self.performer.node);
         active.doing = Doing::Performed { token, since, owner };
+        if part.item == WHOLE {
+            self.watch_started_step(part.step);
+        }
         self.decision.perform.push((part, token));
     }
 

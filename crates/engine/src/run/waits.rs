@@ -87,7 +87,9 @@ impl<F: Facts> Decider<'_, F> {
         // Whoever is to end anyway is not tried again.
         let limit = limit.filter(|_| !self.is_stopping());
         let is_over = |limit| since.checked_add(limit).is_ok_and(|end| end <= self.now);
-        if let Some(limit) = limit.filter(|limit| is_over(*limit)) {
+        // What the worker has done is not known: no reason to do it twice, nor to fail a run that is told to end.
+        let is_repeated = !self.is_stopping() && self.may_be_repeated(part);
+        if let Some(limit) = limit.filter(|limit| is_repeated && is_over(*limit)) {
             let took = calendar::format_duration(limit);
             let error = self.error(part.step, "timeout", format!("longer than {took}"));
             return self.failed(at, error, true, None);

@@ -353,7 +353,7 @@ impl<B: Book> Turn<'_, B> {
             self.hand_out(key, part, token)?;
         }
         for token in decision.cancel {
-            self.effects.push(Effect::Cancel { run: key, token });
+            self.call_off(key, token);
         }
         let queueing = decision.queueing.into_iter().map(|queueing| (key, queueing));
         self.writes.queueing.extend(queueing);
@@ -383,6 +383,21 @@ impl<B: Book> Turn<'_, B> {
             self.alert(key, alert)?;
         }
         Ok(())
+    }
+
+    /// Tells an attempt to end. One that was to begin with this very turn, and was given up, does not begin.
+    fn call_off(&mut self, key: RunKey, token: u32) {
+        let run = self.runs.get(&key).map(|slot| &slot.run);
+        let is_given_up = run.is_none_or(|run| run.position.with_token(token).is_none());
+        let begins =
+            |effect: &Effect| matches!(effect, Effect::Perform(_)) && effect.is_of(key, token);
+        match self.effects.iter().position(begins).filter(|_| is_given_up) {
+            Some(at) => {
+                self.effects.remove(at);
+                self.places.free += 1;
+            }
+            None => self.effects.push(Effect::Cancel { run: key, token }),
+        }
     }
 
     /// Gives back the run's place in its workflow, and settles its schedule.

@@ -89,13 +89,15 @@ impl<B: Book> Turn<'_, B> {
             true => Vec::new(),
             false => self.book.step_records(key)?,
         };
+        let undone = records.iter().filter(|record| record.item == run::UNDOING);
+        let undone: Vec<u32> = undone.map(|record| record.step).collect();
         let origin = Origin {
             retry_of: Some(id.clone()),
             schedule: run.schedule,
             input: Some(run.input),
             position: match from_start {
                 true => Position::default(),
-                false => run.position.where_it_failed(),
+                false => run.position.where_it_failed(&undone),
             },
             ..Origin::of(TriggeredBy::Retry)
         };

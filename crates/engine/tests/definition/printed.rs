@@ -210,13 +210,16 @@ fn gateways_and_jumps() {
         - { id: y, type: noop, on_error: { goto_step: y } }
                                                       ^
     "#);
-    let text = "name: report\nsteps:\n  - { id: a, type: noop }\n  - { id: x, type: noop, depends_on: y, on_error: 'goto_step: y' }\n  - { id: y, type: noop }\n";
+    let text = "name: report\nsteps:\n  - { id: a, type: noop }\n  - { id: x, type: noop, on_error: 'goto_step: y' }\n  - { id: y, type: noop, on_error: 'goto_step: x' }\n  - { id: z, type: noop, depends_on: y }\n";
     insta::assert_snapshot!(printed(text), @r#"
-    4:7 steps[1]: never reached: it waits for a step that is never reached
-        - { id: x, type: noop, depends_on: y, on_error: 'goto_step: y' }
+    4:7 steps[1]: never reached: it begins by a jump from a step that is never reached
+        - { id: x, type: noop, on_error: 'goto_step: y' }
             ^^
-    5:7 steps[2]: never reached: it begins by a jump from a step that waits for it
-        - { id: y, type: noop }
+    5:7 steps[2]: never reached: it begins by a jump from a step that is never reached
+        - { id: y, type: noop, on_error: 'goto_step: x' }
+            ^^
+    6:7 steps[3]: never reached: it waits for a step that is never reached
+        - { id: z, type: noop, depends_on: y }
             ^^
     "#);
 }

@@ -359,8 +359,12 @@ fn ways_between_steps() {
         "- {id: h, type: noop}\n- {id: b, type: noop, on_error: {goto_step: h}, condition: steps.h.status == 'x'}\n",
         &["steps[2].condition not-before"],
     );
+    // Back to the first step: it begins with the run.
+    accept(
+        "name: t\nsteps:\n- {id: x, type: noop, depends_on: y, on_error: {goto_step: y}}\n- {id: y, type: noop}\n",
+    );
     check(
-        "- {id: x, type: noop, depends_on: y, on_error: {goto_step: y}}\n- {id: y, type: noop}\n",
+        "- {id: x, type: noop, on_error: {goto_step: y}}\n- {id: y, type: noop, on_error: {goto_step: x}}\n",
         &["steps[1] unreachable", "steps[2] unreachable"],
     );
     check(

@@ -82,6 +82,7 @@ impl Model {
             self.check_schedule(cause, now, *id, touched)?;
         }
         self.check_recomputed(cause)?;
+        self.check_processes(cause, now, &moved)?;
         self.check_concurrency(&moved)
     }
 

@@ -144,7 +144,10 @@ impl Model {
         };
         if let Some((key, run)) = self.history.runs.iter().find(|(_, run)| is_left(run)) {
             let ended_at = run.ended_at;
-            return broken("expiry", format!("run {key} ended at {ended_at}, and is still there"));
+            let keep = self.kept_of_run(run, keep);
+            let of = (run.schedule, run.workflow, run.created_at);
+            let message = format!("run {key} of {of:?} ended at {ended_at}, and is still there");
+            return broken("expiry", format!("{message} {keep} before {began}"));
         }
         let left = self.history.rows.iter().find(|((schedule, n), decided_at)| {
             **decided_at < began - self.kept_of_row(*schedule, keep)

@@ -23,6 +23,7 @@ pub(crate) use kept::Kept;
 pub(crate) use quiet::Awake;
 
 use self::history::History;
+use crate::process::reference::Reference;
 use crate::watch::{RunRow, WorkflowRow};
 
 /// Ended runs that commands may still be about.
@@ -78,6 +79,7 @@ pub(crate) struct Model {
     greatest_run: i64,
     greatest_schedule: i64,
     history: History,
+    reference: Reference,
     /// What was due before this instant was due while nobody was awake.
     pub(crate) awake_since: i64,
     /// The greatest time that any commit has seen.
@@ -101,6 +103,7 @@ impl Model {
             greatest_run: 0,
             greatest_schedule: 0,
             history: History::default(),
+            reference: Reference::default(),
             awake_since: now,
             latest: now,
             occurrences: 0,

@@ -46,6 +46,7 @@ impl Model {
                 RunStatus::Pending => {}
                 _ => check_begun_run(run, awake)?,
             }
+            self.reference.check_quiet(awake.now, run)?;
         }
         Ok(())
     }

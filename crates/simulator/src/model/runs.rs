@@ -4,20 +4,22 @@ use engine::RunId;
 use engine::run::RunStatus::{
     self, Cancelled, Failed, Pending, Running, Succeeded, Suspended, TimedOut, Waiting,
 };
-use engine::run::{Active, Doing, Part};
+use engine::run::{Active, Doing, Part, StepState, UNDOING, WHOLE};
 use engine::turn::Command;
 
 use super::{Cause, Checked, Model, Reported, Violation, broken};
+use crate::process::reference::family::{check_family, check_retried};
 use crate::watch::RunRow;
 use crate::work::Begun;
 
 /// So many attempts of a run may begin with one commit.
-const TOKENS: u32 = 100;
+const TOKENS: u32 = 1_500;
 
 /// What one commit has done to one run.
 #[derive(Debug)]
 pub(super) struct Moved {
     pub(super) row: RunRow,
+    pub(super) before: Option<RunRow>,
     pub(super) is_new: bool,
     /// From waiting for a place to having one.
     pub(super) has_begun: bool,
@@ -60,7 +62,8 @@ impl Model {
         } else {
             self.runs.insert(key, row.clone());
         }
-        Ok(Moved { row, is_new: before.is_none(), has_begun })
+        let is_new = before.is_none();
+        Ok(Moved { row, before, is_new, has_begun })
     }
 
     /// Each report of a current attempt is taken, every other is refused.
@@ -139,8 +142,87 @@ impl Model {
     }
 }
 
+impl Model {
+    /// Processes are held against the reference.
+    pub(super) fn check_processes(&mut self, cause: &Cause, now: i64, moved: &[Moved]) -> Checked {
+        for Moved { row, before, .. } in moved {
+            self.check_claimed(cause, before.as_ref(), row)?;
+            self.reference.check(cause, now, &self.rules, before.as_ref(), row)?;
+            if let (None, Cause::Command(command)) = (before, cause)
+                && let Command::RetryRun { id, from_start, .. } = &**command
+                && let Some(old) = self.ended.iter().find(|old| old.id() == *id)
+            {
+                check_retried(old, row, *from_start)?;
+            }
+        }
+        let changed = moved.iter().map(|moved| (moved.before.as_ref(), &moved.row));
+        check_family(&self.runs, changed)
+    }
+
+    /// What a worker has taken, and must not be repeated, was not performed before.
+    fn check_claimed(&mut self, cause: &Cause, before: Option<&RunRow>, after: &RunRow) -> Checked {
+        let Some(detail) = &after.detail else { return Ok(()) };
+        let key = after.key;
+        if let (Cause::Command(command), Some(before)) = (cause, before)
+            && let Command::EndAttempt { id, token, .. } = &**command
+            && *id == after.id()
+            && let Some(active) = before.position.with_token(*token)
+        {
+            self.unsettled.remove(&(key, active.part()));
+        }
+        // A step that is over, or done again, is another matter.
+        let tokens = |row: &RunRow| -> Vec<Option<u32>> {
+            row.position.active.iter().map(|active| active.doing.token()).collect()
+        };
+        let has_jumped = before.is_some_and(|row| after.position.jumps > row.position.jumps);
+        let known = before.map(tokens).unwrap_or_default();
+        self.unsettled.retain(|(run, part)| {
+            let active = after.position.part(part.step, part.item);
+            *run != key
+                || active.is_some_and(|active| !has_jumped || known.contains(&active.doing.token()))
+        });
+        for active in &after.position.active {
+            let is_new = !known.contains(&active.doing.token());
+            let once = !detail.definition.steps[active.step as usize].idempotent;
+            if matches!(active.doing, Doing::Claimed { .. })
+                && is_new
+                && once
+                && active.item != UNDOING
+                && !self.unsettled.insert((key, active.part()))
+            {
+                let message = format!("run {key}: {active:?} must not be repeated, and was");
+                return broken("performed", message);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a run does not end, and waits for nothing that is to come.
+    pub(crate) fn is_stuck(&self, key: i64, now: i64) -> bool {
+        self.runs.get(&key).is_some_and(|run| !self.waits_for_something(run, now))
+    }
+
+    fn waits_for_something(&self, run: &RunRow, now: i64) -> bool {
+        if run.status == Pending {
+            let others = self.runs.values().filter(|other| other.workflow == run.workflow);
+            let mut begun = others.filter(|other| other.status != Pending);
+            return begun.any(|other| self.waits_for_something(other, now));
+        }
+        run.position.active.iter().any(|active| match active.doing {
+            Doing::Timer { until, .. } => until.as_millisecond() > now,
+            Doing::Child { run, .. } => !self.is_stuck(run.0, now),
+            _ => false,
+        })
+    }
+}
+
 fn check_new(now: i64, latest: i64, row: &RunRow) -> Checked {
-    if !matches!(row.status, Pending | Running) {
+    // A process may begin with a timer, and end with a condition.
+    let may_be = match row.detail {
+        Some(_) => !matches!(row.status, Suspended | TimedOut),
+        None => matches!(row.status, Pending | Running),
+    };
+    if !may_be {
         return broken("states", format!("run {} is born {}", row.key, row.status.name()));
     }
     if row.created_at != now {
@@ -175,8 +257,15 @@ fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
         Cause::Turn(_) => to == Cancelled,
         Cause::Node => false,
     };
-    let is_given_up = after.is_ending() || after.position.jumps > before.position.jumps;
-    let lost = before.unknown().find(|part| !after.unknown().any(|known| known == *part));
+    let alerts = |row: &RunRow| row.detail.as_ref().map_or(0, |detail| detail.alerts.len());
+    let is_given_up = after.is_ending()
+        || after.position.jumps > before.position.jumps
+        || alerts(after) > alerts(before);
+    // An item goes with the step that it is of.
+    let is_over =
+        |part: &Part| part.item > WHOLE && after.position.states.of(part.step) != StepState::Active;
+    let is_left = |part: &Part| after.unknown().any(|known| known == *part) || is_over(part);
+    let lost = before.unknown().find(|part| !is_left(part));
     match lost.filter(|_| !by_a_person && !is_given_up) {
         Some(part) => {
             let what = "was performed, and nobody said what became of it";
@@ -201,6 +290,15 @@ impl RunRow {
             _ => None,
         };
         self.position.active.iter().filter_map(performed).collect()
+    }
+
+    /// The tokens of the attempts that workers have.
+    pub(crate) fn claimed(&self) -> Vec<u32> {
+        let claimed = |active: &Active| match active.doing {
+            Doing::Claimed { token, .. } => Some(token),
+            _ => None,
+        };
+        self.position.active.iter().filter_map(claimed).collect()
     }
 
     /// Parts of which nobody knows what became of them.

@@ -13,6 +13,19 @@ use super::kept::{Going, kept_for, read};
 use super::{Cause, Checked, Kept, Model, broken};
 use crate::watch::{RunRow, ScheduleRow};
 
+/// What says in an error that trying again does not help.
+const FOR_GOOD: [&str; 9] = [
+    "\"refused\"",
+    "\"unknown_outcome\"",
+    "\"rejected\"",
+    "\"deadline\"",
+    "\"expression\"",
+    "\"no_route\"",
+    "\"output\"",
+    "\"too_many_jumps\"",
+    "the run it started has cancelled",
+];
+
 impl Model {
     /// A schedule's row has changed: what was declared, and from when on it counts.
     pub(super) fn adopt(&mut self, cause: &Cause, now: i64, row: ScheduleRow) -> Checked {
@@ -96,7 +109,7 @@ impl Kept {
         let outcome = touched.ledger.iter().find(|(number, _)| *number == n);
         let outcome = outcome.and_then(|(_, row)| row.as_ref()).map(|row| row.outcome);
         let error = run.error.as_deref().unwrap_or_default();
-        let cannot_heal = error.contains("\"refused\"") || error.contains("\"unknown_outcome\"");
+        let cannot_heal = FOR_GOOD.iter().any(|code| error.contains(code));
         let gives_up = cannot_heal || run.retry >= self.declared.max_retries();
         if touched.before != Active || gives_up {
             touched.gave_up |= touched.before == Active;

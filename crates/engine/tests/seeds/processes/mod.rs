@@ -1,5 +1,6 @@
 //! Processes: steps side by side, in their order, over virtual time.
 
+mod crossings;
 mod deadlines;
 mod ends;
 mod flow;

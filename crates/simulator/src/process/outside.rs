@@ -1,0 +1,178 @@
+//! Those whom processes need: workers that claim, die and answer too late, and people who decide or do not.
+
+use std::collections::BTreeMap;
+
+use engine::RunId;
+use engine::run::{AttemptEnd, Doing};
+use engine::turn::Command;
+use jiff::SignedDuration;
+
+use super::generate::{ASSIGNEES, QUEUES};
+use crate::model::{Checked, Model};
+use crate::random::Random;
+use crate::simulation::Simulation;
+use crate::watch::RunRow;
+use crate::work::{failed, succeeded};
+
+/// The longest between two looks at what there is to do.
+const LONGEST: i64 = 600_000;
+/// Longer than any lease.
+const TOO_LATE: i64 = 700_000;
+
+/// Everyone outside.
+pub(crate) struct Outside {
+    random: Random,
+    /// What workers are going to say, by when.
+    plans: BTreeMap<(i64, u64), Command>,
+    next: i64,
+    workers: u64,
+    planned: u64,
+}
+
+impl Outside {
+    /// Nobody, if there are no processes.
+    pub(crate) fn new(random: Random, is_needed: bool, now: i64) -> Outside {
+        let next = if is_needed { now } else { i64::MAX };
+        Outside { random, plans: BTreeMap::new(), next, workers: 0, planned: 0 }
+    }
+
+    /// When somebody does something, in time that really passes.
+    pub(crate) fn next(&self) -> i64 {
+        self.plans.keys().next().map_or(self.next, |(at, _)| self.next.min(*at))
+    }
+
+    fn plan(&mut self, at: i64, command: Command) {
+        self.planned += 1;
+        self.plans.insert((at, self.planned), command);
+    }
+
+    fn due(&mut self, now: i64) -> Option<Command> {
+        let first = self.plans.first_entry().filter(|first| first.key().0 <= now)?;
+        Some(first.remove())
+    }
+
+    fn claim(&mut self) -> (String, SignedDuration, Command) {
+        self.workers += 1;
+        let worker = format!("worker {}", self.workers);
+        let lease = SignedDuration::from_secs(self.random.pick(&[5, 30, 600]));
+        let queues = match self.random.below(3) {
+            0 => vec![QUEUES[0].to_owned()],
+            _ => QUEUES.map(str::to_owned).to_vec(),
+        };
+        let limit = self.random.between(1, 3) as usize;
+        let claim = Command::ClaimAttempts { queues, limit, worker: worker.clone(), lease };
+        (worker, lease, claim)
+    }
+
+    /// What becomes of an attempt that a worker has just taken.
+    fn work(&mut self, now: i64, id: &RunId, token: u32, lease: SignedDuration, is_calm: bool) {
+        let lease_ms = i64::try_from(lease.as_millis()).unwrap_or(LONGEST);
+        let takes = match is_calm {
+            true => 1,
+            false => self.random.spread(1, LONGEST),
+        };
+        let heartbeat = || Command::Heartbeat { id: id.clone(), token, lease };
+        let dies = !is_calm && self.random.chance(150);
+        let mut at = now + lease_ms / 2;
+        while !dies && at < now + takes {
+            self.plan(at, heartbeat());
+            at += (lease_ms / 2).max(1_000);
+        }
+        let end =
+            |end: &AttemptEnd| Command::EndAttempt { id: id.clone(), token, end: end.clone() };
+        let said = match dies {
+            false => Some(takes),
+            // Some are only taken for dead.
+            true => self.random.chance(500).then_some(TOO_LATE),
+        };
+        let answer = match self.random.below(6) {
+            0 if !is_calm => failed("trouble", true),
+            1 if !is_calm && self.random.chance(300) => failed("refused", false),
+            _ => succeeded(self.random.between(0, 9)),
+        };
+        if let Some(after) = said {
+            self.plan(now + after, end(&answer));
+            if self.random.chance(150) {
+                let again = now + after + self.random.spread(1, LONGEST);
+                self.plan(again, end(&answer));
+            }
+        }
+    }
+
+    /// Somebody decides something, or tries to.
+    fn decide(&mut self, model: &Model, is_calm: bool) -> Option<Command> {
+        let asked = |run: &RunRow| -> Option<(RunId, u32, Vec<String>)> {
+            let active = run.position.active.iter();
+            active.clone().find_map(|active| match &active.doing {
+                Doing::Asked { assignees, .. } => Some((run.id(), active.step, assignees.clone())),
+                _ => None,
+            })
+        };
+        let open: Vec<_> =
+            model.runs.values().filter_map(|run| Some((run.key, asked(run)?))).collect();
+        if open.is_empty() {
+            return None;
+        }
+        let (key, (id, step, assignees)) = &open[self.random.below(open.len())];
+        let definition = &model.runs.get(key)?.detail.as_ref()?.definition;
+        let step = definition.steps.get(*step as usize)?.id.clone();
+        let by = match assignees.first() {
+            _ if !is_calm && self.random.chance(200) => "somebody else".to_owned(),
+            Some(first) => first.clone(),
+            None => ASSIGNEES[0].to_owned(),
+        };
+        let approves = is_calm || self.random.chance(700);
+        Some(Command::DecideApproval { id: id.clone(), step, approves, by, comment: None })
+    }
+}
+
+impl Simulation {
+    /// What workers and people do now.
+    pub(crate) fn outside(&mut self) -> Checked {
+        let now = self.machine.time.elapsed();
+        while let Some(command) = self.outside.due(now) {
+            self.show_claims();
+            self.command(Some(command))?;
+        }
+        if self.outside.next > now {
+            return Ok(());
+        }
+        let longest = if self.is_calm { 30_000 } else { LONGEST };
+        self.outside.next = now + self.outside.random.spread(1_000, longest);
+        if self.outside.random.chance(if self.is_calm { 1000 } else { 400 }) {
+            let command = self.outside.decide(&self.model, self.is_calm);
+            self.command(command)?;
+        }
+        self.claim()
+    }
+
+    fn claim(&mut self) -> Checked {
+        let is_waiting = |run: &RunRow| {
+            run.position.active.iter().any(|active| matches!(active.doing, Doing::Queued { .. }))
+        };
+        if !self.model.runs.values().any(is_waiting) {
+            return Ok(());
+        }
+        let (worker, lease, claim) = self.outside.claim();
+        // Whoever does not hear what it has taken knows nothing of it.
+        if !self.command_once(claim)? {
+            return Ok(());
+        }
+        let taken: Vec<(RunId, u32)> =
+            self.model.runs.values().flat_map(|run| taken(run, &worker)).collect();
+        let now = self.machine.time.elapsed();
+        for (id, token) in taken {
+            self.outside.work(now, &id, token, lease, self.is_calm);
+        }
+        Ok(())
+    }
+}
+
+fn taken(run: &RunRow, by: &str) -> Vec<(RunId, u32)> {
+    let active = run.position.active.iter();
+    let tokens = active.filter_map(|active| match &active.doing {
+        Doing::Claimed { token, worker, .. } if worker == by => Some(*token),
+        _ => None,
+    });
+    tokens.map(|token| (run.id(), token)).collect()
+}

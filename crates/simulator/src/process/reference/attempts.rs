@@ -1,0 +1,161 @@
+//! Attempts: how often, when again, how many at a time; timers and items.
+
+use engine::definition::{Action, ForEach, StepRetry, Timer};
+use engine::run::{Active, Doing, StepState, StepStatus, UNDOING, WHOLE};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::deadlines::after;
+use super::{Seen, Story};
+use crate::clock::instant;
+use crate::model::{Checked, broken};
+
+/// Codes of failures that trying again may heal.
+const HEALS: [&str; 2] = ["trouble", "timeout"];
+
+impl Seen<'_> {
+    pub(super) fn check_attempts(&self, story: &Story) -> Checked {
+        let position = &self.after.position;
+        for active in &position.active {
+            self.check_active(active)?;
+        }
+        let is_performed = |active: &&Active| {
+            active.doing.is_performed() || matches!(active.doing, Doing::Queued { .. })
+        };
+        let performed = position.active.iter().filter(is_performed).count();
+        let limit = self.is.definition.max_concurrent_steps;
+        if let Some(limit) = limit.filter(|limit| performed > *limit as usize) {
+            let message = format!("run {}: {performed} steps at a time", self.after.key);
+            return broken("limits", format!("{message}, at most {limit}"));
+        }
+        for step in self.steps() {
+            self.check_timer_row(step)?;
+            self.check_given_up(step, story)?;
+            if let Action::ForEach(each) = &self.is.definition.steps[step as usize].action {
+                self.check_items(step, each)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn retry(&self, step: u32, item: i32) -> StepRetry {
+        let step = &self.is.definition.steps[step as usize];
+        match (&step.compensation, item) {
+            (Some(undo), UNDOING) => undo.retry.clone(),
+            _ => step.retry.clone(),
+        }
+    }
+
+    fn check_active(&self, active: &Active) -> Checked {
+        let is_old = self.was_active(active.part()).is_some_and(|was| was.doing == active.doing);
+        if is_old {
+            return Ok(());
+        }
+        match &active.doing {
+            Doing::Retrying { at } => {
+                let retry = self.retry(active.step, active.item);
+                let wait = backoff(&retry, active.attempt);
+                let expected = self.now + wait;
+                let is_early = at.as_millisecond() - expected;
+                if is_early.abs() > 1 || active.attempt >= retry.max {
+                    let message = format!("tried again at {at}, expected {}", instant(expected));
+                    return self.broken("retry", active.step, &message);
+                }
+                Ok(())
+            }
+            Doing::Timer { since, until } => match self.until(active.step, *since) {
+                Some(expected) if expected == *until => Ok(()),
+                expected => {
+                    let message = format!("waits until {until}, expected {expected:?}");
+                    self.broken("timer", active.step, &message)
+                }
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn until(&self, step: u32, since: Timestamp) -> Option<Timestamp> {
+        let definition = &self.is.definition;
+        let Action::Timer(Timer::Delay(stretch)) = &definition.steps[step as usize].action else {
+            return None;
+        };
+        after(self.rules, definition, None, since, *stretch, 1)
+    }
+
+    /// A timer that is done was not done before its time.
+    fn check_timer_row(&self, step: u32) -> Checked {
+        let is_timer = matches!(self.is.definition.steps[step as usize].action, Action::Timer(_));
+        let Some(row) = self.new_row(step, WHOLE).filter(|_| is_timer) else { return Ok(()) };
+        if row.status != StepStatus::Completed || row.error.is_some() {
+            return Ok(());
+        }
+        let until = self.until(step, instant(row.started_at));
+        match until.is_some_and(|until| until.as_millisecond() <= row.ended_at) {
+            true => Ok(()),
+            false => self.broken("timer", step, &format!("done before {until:?}: {row:?}")),
+        }
+    }
+
+    /// A step is given up when its attempts are used up, not before; and it has no more than that.
+    fn check_given_up(&self, step: u32, story: &Story) -> Checked {
+        let Some(row) = self.new_row(step, WHOLE) else { return Ok(()) };
+        let retry = self.retry(step, WHOLE);
+        if row.attempts > retry.max + story.resolved {
+            return self.broken("retry", step, &format!("{} attempts", row.attempts));
+        }
+        let over_items =
+            matches!(self.is.definition.steps[step as usize].action, Action::ForEach(_));
+        let has_failed = matches!(self.state(step), StepState::Failed | StepState::Skipped);
+        let code = row.error.as_ref().map(|error| error.code.as_str());
+        let heals = code.is_some_and(|code| HEALS.contains(&code));
+        match has_failed && heals && !over_items && row.attempts < retry.max {
+            true => self.broken("retry", step, &format!("given up too early: {row:?}")),
+            false => Ok(()),
+        }
+    }
+
+    fn check_items(&self, step: u32, each: &ForEach) -> Checked {
+        let expected = match &each.items {
+            Value::Array(items) => Some(items.len()),
+            template => self.filled(template).and_then(|list| Some(list.as_array()?.len())),
+        };
+        let active = self.after.position.active.iter();
+        let going_on = active.filter(|active| active.step == step && active.item > WHOLE).count();
+        if let Some(whole) = self.after.position.part(step, WHOLE)
+            && let Doing::Items { count, begun, ended, .. } = whole.doing
+        {
+            let most = each.max_parallel.unwrap_or(u32::MAX);
+            let may = count.min(ended.saturating_add(most));
+            let all_there = going_on as u32 + ended == begun && begun == may;
+            if Some(count as usize) != expected || !all_there || going_on as u32 > most {
+                let message = format!(
+                    "{count} items, {begun} begun, {ended} ended, {going_on} going on, \
+                     expected {expected:?}, {most} at a time"
+                );
+                return self.broken("items", step, &message);
+            }
+        }
+        let done = self.new_row(step, WHOLE).filter(|row| {
+            row.status == StepStatus::Completed && row.error.is_none() && row.output.is_some()
+        });
+        let Some(row) = done else { return Ok(()) };
+        let outputs: Option<Vec<Value>> = (1..=expected.unwrap_or(0) as i32)
+            .map(|item| {
+                let item = self.is.row(step, item)?;
+                let is_done = item.status == StepStatus::Completed;
+                is_done.then(|| item.output.clone().unwrap_or_default())
+            })
+            .collect();
+        match outputs.map(Value::Array) == row.output {
+            true => Ok(()),
+            false => self.broken("items", step, &format!("an item is lost: {row:?}")),
+        }
+    }
+}
+
+/// How long after attempt number `attempt` the next one waits, in milliseconds.
+fn backoff(retry: &StepRetry, attempt: u32) -> i64 {
+    let factor = retry.factor.powi(attempt.saturating_sub(1) as i32);
+    let wait = SignedDuration::from_secs_f64(retry.delay.as_secs_f64() * factor);
+    wait.min(retry.max_delay).as_millis() as i64
+}
