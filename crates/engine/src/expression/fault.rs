@@ -49,13 +49,21 @@ impl Fault {
 
     /// The same for whoever does not see the text.
     pub(super) fn of(self, text: &str) -> ExpressionError {
-        let part = text.get(self.span.clone()).unwrap_or(text);
+        let part = text.get(whole(text, self.span.clone())).unwrap_or(text);
         ExpressionError {
             code: self.code,
             message: self.message,
             expression: crate::definition::cut(part.trim()),
         }
     }
+}
+
+/// A place that begins with `.name` or `[name]`, with what that is a part of.
+fn whole(text: &str, span: Range<usize>) -> Range<usize> {
+    let is_part = text.get(span.clone()).is_some_and(|part| part.starts_with(['.', '[']));
+    let Some(before) = text.get(..span.start).filter(|_| is_part) else { return span };
+    let belongs = |c: char| c.is_alphanumeric() || "_-.[]\"'".contains(c);
+    before.trim_end_matches(belongs).len()..span.end
 }
 
 /// Why an expression gives nothing.

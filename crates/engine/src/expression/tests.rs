@@ -345,3 +345,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_error_names_the_whole_of_what_is_missing() {
+    let mut scope = Scope::default();
+    scope.input(r#"{"payload": {}}"#).unwrap();
+    let error = text("at {{ input.payload.price }}", &scope).unwrap_err();
+    assert_eq!(error.to_string(), "input.payload.price: price is not defined");
+    let error = holds(r#"input["payload"].price > 1"#, &scope).unwrap_err();
+    assert_eq!(error.to_string(), r#"input["payload"].price: price is not defined"#);
+}
