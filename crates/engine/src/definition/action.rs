@@ -205,7 +205,7 @@ pub struct ForEach {
     pub items: Value,
     /// What is done with each: `item` and `index` are known in its templates.
     pub action: Box<Action>,
-    /// How many at a time; all of them if left out.
+    /// How many at a time; 100 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
 }

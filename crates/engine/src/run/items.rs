@@ -9,6 +9,9 @@ use super::position::{Active, Doing, WHOLE};
 use super::{RunError, StepStatus};
 use crate::definition::{Action, ForEach, limits};
 
+/// Items at a time if the definition does not say: what goes on is written with each decision.
+const SIDE_BY_SIDE: u32 = 100;
+
 impl<F: Facts> Decider<'_, F> {
     pub(super) fn start_items(&mut self, at: usize, each: &ForEach) -> Result<(), F::Error> {
         let step = self.run.position.active[at].step;
@@ -62,7 +65,7 @@ impl<F: Facts> Decider<'_, F> {
 
     fn begin_items(&mut self, step: u32) -> Result<(), F::Error> {
         let limit = match self.step(step).map(|step| &step.action) {
-            Some(Action::ForEach(each)) => each.max_parallel.unwrap_or(u32::MAX),
+            Some(Action::ForEach(each)) => each.max_parallel.unwrap_or(SIDE_BY_SIDE),
             _ => 0,
         };
         let Some(at) = self.place_of_part(step, WHOLE) else { return Ok(()) };

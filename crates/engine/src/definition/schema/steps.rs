@@ -111,7 +111,11 @@ const SUB_PROCESS: &[Key] = &[
 
 const FOR_EACH: &[Key] = &[
     must("items", Shape::Either(&[Shape::List(&Shape::Any), TEMPLATE]), "A list, or a template"),
-    may("max_parallel", Shape::Whole(1, limits::CONCURRENCY), "How many at a time"),
+    may(
+        "max_parallel",
+        Shape::Whole(1, limits::CONCURRENCY),
+        "How many at a time; 100 if left out",
+    ),
     must("step", Shape::Is("item_step"), "What is done with each; item and index are known"),
 ];
 

@@ -71,3 +71,14 @@ fn an_item_that_fails_for_good_fails_the_step_and_the_others_are_given_up() {
     assert_eq!(order, ["each/1", "each/2"], "the third does not begin");
     assert_eq!(steps(&world, run), ["each failed", "each[1] cancelled", "each[2] failed"],);
 }
+
+#[test]
+fn a_long_list_goes_on_a_hundred_at_a_time() {
+    let (mut world, order) = taking(World::new(BEGIN), &[("each/1", 60)]);
+    let list: Vec<u32> = (0..250).collect();
+    let workflow = publish(&mut world, definition("long", vec![each(json!(list), None)]));
+    let run = start(&mut world, workflow, Value::Null);
+    assert_eq!(world.memory.runs[&run].position.active.len(), 101, "the step and its items");
+    world.advance_to("2026-03-02T09:02:00Z");
+    assert_eq!((status(&world, run), order.borrow().len()), (RunStatus::Succeeded, 250));
+}
