@@ -147,6 +147,8 @@ pub(crate) enum Measure {
     Lateness,
     /// Steps of processes per second, and what a run costs that waits
     Steps,
+    /// Attempts that outside workers claim and complete, over HTTP
+    Workers,
     /// From opening a store to the first attempt
     Restart,
     /// Listing, filtering, searching

@@ -12,6 +12,7 @@ mod restart;
 mod schedules;
 mod sizes;
 mod steps;
+mod workers;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -133,7 +134,24 @@ impl Bench {
             }
             self.runtime.block_on(node.stop())?;
         }
+        self.workers()?;
         self.restart()
+    }
+
+    /// Four workers over HTTP, on a node of its own.
+    fn workers(&mut self) -> Result<(), Failure> {
+        if !self.sizes.wants(Measure::Workers) {
+            return Ok(());
+        }
+        let attempts = self.sizes.worked;
+        let rate = self.runtime.block_on(workers::rate(&self.place, attempts))?;
+        let name = format!("{attempts} attempts by {} over HTTP", workers::WORKERS);
+        let figure = Figure::new("workers", name, rate, "per s");
+        let commits = self.sync.map(|(_, each)| ("commits per s", 1_000.0 / each));
+        let figure = figure.beside(commits);
+        let is_shared = self.place.is_shared();
+        self.figures.push(if is_shared { figure } else { figure.at_least(5_000.0) });
+        Ok(())
     }
 
     fn limits(&mut self) -> Result<(), Failure> {

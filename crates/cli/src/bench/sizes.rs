@@ -22,6 +22,8 @@ pub(super) struct Sizes {
     pub(super) chains: u64,
     /// Runs that wait for a time.
     pub(super) waiting: u64,
+    /// Attempts that workers do over HTTP.
+    pub(super) worked: u64,
     /// Schedules in one transaction.
     pub(super) batch: u64,
     /// Queries of each kind.
@@ -54,6 +56,7 @@ impl Sizes {
             kept_up: seconds(10.0, 0.5),
             fires: if small { 500 } else { 50_000 },
             chains: if small { 10 } else { 1_000 },
+            worked: if small { 200 } else { 20_000 },
             waiting: if small { 500 } else { 100_000 },
             batch: if small { 500 } else { 10_000 },
             queries: if small { 20 } else { 300 },
