@@ -220,6 +220,8 @@ fn check_new(now: i64, latest: i64, row: &RunRow) -> Checked {
     // A process may begin with a timer, and end with a condition.
     let may_be = match row.detail {
         Some(_) => !matches!(row.status, Suspended | TimedOut),
+        // Whoever has started it may give it up at once.
+        None if row.parent.is_some() => matches!(row.status, Pending | Running | Cancelled),
         None => matches!(row.status, Pending | Running),
     };
     if !may_be {
