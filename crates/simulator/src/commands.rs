@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::definition::{ReadContext, read};
+use engine::definition::{Flaw, ReadContext, read};
 use engine::run::Resolution;
 use engine::schedule::{OverrideAction, Status};
 use engine::turn::{Command, NewRun, NewSchedule, Verb};
@@ -38,16 +38,23 @@ impl People {
 
     /// A workflow, new or in a new version.
     pub(crate) fn save(&mut self, model: &Model, name: &str, now: i64) -> Option<Command> {
-        let place = name.strip_prefix(PREFIX).and_then(|place| place.parse().ok());
-        let source = match place {
-            Some(place) => generate::definition(&mut self.random, place),
-            None => world::definition(&mut self.random, name, self.rhythm, now),
-        };
         let rules = &model.rules;
         let zones = rules.zones();
         let known = |id: &str| rules.calendar(id).cloned();
         let context = ReadContext { zones, now: instant(now), known_calendar: &known };
-        let definition = read(&source, &context);
+        let place = name.strip_prefix(PREFIX).and_then(|place| place.parse().ok());
+        let (source, definition) = loop {
+            let source = match place {
+                Some(place) => generate::definition(&mut self.random, place),
+                None => world::definition(&mut self.random, name, self.rhythm, now),
+            };
+            let definition = read(&source, &context);
+            // Jumps by chance may go in circles that nothing leads into.
+            let is_nowhere = |flaws: &[Flaw]| flaws.iter().all(|flaw| flaw.code == "unreachable");
+            if place.is_none() || !definition.as_ref().is_err_and(|flaws| is_nowhere(flaws)) {
+                break (source, definition);
+            }
+        };
         debug_assert!(definition.is_ok(), "{source}\n{definition:?}");
         let definition = Arc::new(definition.ok()?);
         let publish = self.random.chance(900);

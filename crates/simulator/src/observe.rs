@@ -1,6 +1,7 @@
-//! What was committed, told and held against the model.
+//! What was asked and committed, told and held against the model.
 
 use engine::turn::Command;
+use store::Failure;
 
 use crate::clock::instant;
 use crate::faults::{Asked, Record, Told, answer};
@@ -9,6 +10,49 @@ use crate::simulation::{Simulation, unexpected};
 use crate::watch::Changes;
 
 impl Simulation {
+    /// Somebody asks for something.
+    pub(crate) fn command(&mut self, command: Option<Command>) -> Checked {
+        let Some(command) = command else { return Ok(()) };
+        self.summary.steps += 1;
+        let key = format!("command {} {}", self.step, self.summary.steps);
+        let Some(node) = &mut self.node else { return Ok(()) };
+        let mut answered = node.command(command.clone(), &key);
+        // Whoever does not know what became of it asks again.
+        for _ in 0..3 {
+            self.observe()?;
+            if self.machine.desk.take_crash() {
+                return self.crash();
+            }
+            let Some(node) = &mut self.node else { return Ok(()) };
+            if !matches!(answered, Err(Failure::Unknown(_))) {
+                break;
+            }
+            answered = node.command(command.clone(), &key);
+        }
+        self.command_done()
+    }
+
+    /// A command that is not given twice, whatever becomes of it; whether an answer has come.
+    pub(crate) fn command_once(&mut self, command: Command) -> Result<bool, Violation> {
+        self.summary.steps += 1;
+        let key = format!("command {} {}", self.step, self.summary.steps);
+        let Some(node) = &mut self.node else { return Ok(false) };
+        let answered = node.command(command, &key);
+        self.command_done()?;
+        Ok(answered.is_ok())
+    }
+
+    fn command_done(&mut self) -> Checked {
+        self.observe()?;
+        if self.machine.desk.take_crash() {
+            return self.crash();
+        }
+        if let Some(node) = &mut self.node {
+            node.take_nudges();
+        }
+        self.model.check_begun(&self.machine.work.begun())
+    }
+
     /// Holds what was committed against the model; whether anything was.
     pub(crate) fn observe(&mut self) -> Result<bool, Violation> {
         let mut changed = false;
@@ -94,7 +138,12 @@ fn event(asked: &Asked, changes: &Changes, told: Option<Told>, outcome: &str) ->
 }
 
 fn reported(reports: &[store::Report]) -> Vec<Reported> {
-    reports.iter().map(|report| Reported { run: report.run.0, token: report.token }).collect()
+    let reported = |report: &store::Report| Reported {
+        run: report.run.0,
+        token: report.token,
+        end: report.end.clone(),
+    };
+    reports.iter().map(reported).collect()
 }
 
 /// Definitions are long, and not what one looks for.

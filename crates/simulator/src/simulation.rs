@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::turn::Command;
 use rusqlite::Connection;
-use store::Failure;
 use tempfile::TempDir;
 
 use crate::calendars::Calendars;
@@ -393,48 +391,6 @@ impl Simulation {
             self.turns_at_once = 2;
         }
         Ok(())
-    }
-
-    pub(crate) fn command(&mut self, command: Option<Command>) -> Checked {
-        let Some(command) = command else { return Ok(()) };
-        self.summary.steps += 1;
-        let key = format!("command {} {}", self.step, self.summary.steps);
-        let Some(node) = &mut self.node else { return Ok(()) };
-        let mut answered = node.command(command.clone(), &key);
-        // Whoever does not know what became of it asks again.
-        for _ in 0..3 {
-            self.observe()?;
-            if self.machine.desk.take_crash() {
-                return self.crash();
-            }
-            let Some(node) = &mut self.node else { return Ok(()) };
-            if !matches!(answered, Err(Failure::Unknown(_))) {
-                break;
-            }
-            answered = node.command(command.clone(), &key);
-        }
-        self.command_done()
-    }
-
-    /// A command that is not given twice, whatever becomes of it; whether an answer has come.
-    pub(crate) fn command_once(&mut self, command: Command) -> Result<bool, Violation> {
-        self.summary.steps += 1;
-        let key = format!("command {} {}", self.step, self.summary.steps);
-        let Some(node) = &mut self.node else { return Ok(false) };
-        let answered = node.command(command, &key);
-        self.command_done()?;
-        Ok(answered.is_ok())
-    }
-
-    fn command_done(&mut self) -> Checked {
-        self.observe()?;
-        if self.machine.desk.take_crash() {
-            return self.crash();
-        }
-        if let Some(node) = &mut self.node {
-            node.take_nudges();
-        }
-        self.model.check_begun(&self.machine.work.begun())
     }
 
     fn check_quiet(&mut self, alarm: Option<i64>) -> Checked {

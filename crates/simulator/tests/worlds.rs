@@ -7,7 +7,7 @@ const SEEDS: std::ops::Range<u64> = 1..301;
 /// Processes in worlds in which a bug of theirs is planted.
 const PROCESSES: usize = 4;
 /// Worlds in which a planted bug has to be found.
-const CHANCES: std::ops::Range<u64> = 1..31;
+const CHANCES: std::ops::Range<u64> = 1..61;
 
 fn told(seed: u64, failed: &Failed) -> String {
     let Failed { violation, step, trace, state } = failed;

@@ -17,9 +17,14 @@ impl<F: Facts> Decider<'_, F> {
             while let Some(step) = self.agenda.pop_first() {
                 self.look_at(step)?;
             }
-            if !self.start_one()? {
+            if self.start_one()? {
+                continue;
+            }
+            // What has just begun may have a deadline of which something is due at once.
+            if self.is_ending() || !self.has_due_watch() {
                 break;
             }
+            self.look_at_watches()?;
         }
         if self.run.position.active.is_empty() && !self.run.status.has_ended() {
             match self.is_ending() {

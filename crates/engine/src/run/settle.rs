@@ -146,10 +146,13 @@ impl<F: Facts> Decider<'_, F> {
         active
     }
 
-    /// Nobody is asked any more; not even by what was decided just now.
+    /// Nobody is asked any more. What was to be asked only now, is not.
     fn withdraw(&mut self, step: u32) {
-        self.decision.approvals.retain(|approval| approval.step != step);
-        self.decision.withdrawn.push(step);
+        let asked = &mut self.decision.approvals;
+        match asked.iter().position(|approval| approval.step == step) {
+            Some(at) => drop(asked.remove(at)),
+            None => self.decision.withdrawn.push(step),
+        }
     }
 
     /// Takes a part out of what is going on; whoever performs it is told, and not waited for.

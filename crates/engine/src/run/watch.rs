@@ -126,6 +126,11 @@ impl<F: Facts> Decider<'_, F> {
         }
     }
 
+    pub(super) fn has_due_watch(&self) -> bool {
+        let mut watches = self.run.position.watches.iter();
+        watches.any(|watch| watch.wake_at().is_some_and(|at| at <= self.now))
+    }
+
     /// Everything whose instant has come happens, the earliest first.
     pub(super) fn look_at_watches(&mut self) -> Result<(), F::Error> {
         let now = self.now.as_millisecond();

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use engine::Rules;
-use engine::run::Part;
+use engine::run::{AttemptEnd, Part};
 use engine::turn::Command;
 
 pub(crate) use kept::Kept;
@@ -56,10 +56,11 @@ pub(crate) enum Cause {
 }
 
 /// A report as the work gave it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Reported {
     pub(crate) run: i64,
     pub(crate) token: u32,
+    pub(crate) end: AttemptEnd,
 }
 
 /// What is known, as of the last commit.

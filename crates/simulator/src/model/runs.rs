@@ -87,7 +87,8 @@ impl Model {
         let mut taken: Vec<(i64, u32)> = Vec::new();
         // Of several reports of one run, the first may have had the attempts of the others given up.
         let (mut expected, mut uncertain) = (0, 0);
-        for Reported { run: key, token } in reports.iter().copied() {
+        for Reported { run: key, token, .. } in reports {
+            let (key, token) = (*key, *token);
             let run = self.runs.get(&key);
             let part = run.and_then(|run| run.performed(token));
             let Some(part) = part.filter(|_| !taken.contains(&(key, token))) else {
@@ -220,6 +221,8 @@ fn check_new(now: i64, latest: i64, row: &RunRow) -> Checked {
     // A process may begin with a timer, and end with a condition.
     let may_be = match row.detail {
         Some(_) => !matches!(row.status, Suspended | TimedOut),
+        // Whoever has started it may give it up at once.
+        None if row.parent.is_some() => matches!(row.status, Pending | Running | Cancelled),
         None => matches!(row.status, Pending | Running),
     };
     if !may_be {

@@ -88,7 +88,7 @@ impl Draft<'_> {
             put("max_concurrent_steps", Value::from(self.random.between(1, 3)));
         }
         if self.random.chance(250) {
-            put("deadline", self.deadline());
+            put("deadline", self.deadline(false));
         }
         head
     }
@@ -157,7 +157,10 @@ impl Draft<'_> {
             step.insert("compensation".to_owned(), undo);
         }
         if self.random.chance(150) {
-            step.insert("deadline".to_owned(), self.deadline());
+            step.insert(
+                "deadline".to_owned(),
+                self.deadline(at > 0 && !self.before[at].is_empty()),
+            );
         }
     }
 
@@ -274,7 +277,8 @@ impl Draft<'_> {
         }
     }
 
-    fn deadline(&mut self) -> Value {
+    /// Where it may, something is due as soon as it counts.
+    fn deadline(&mut self, may_be_at_once: bool) -> Value {
         let mut deadline = json!({ "within": self.stretch() });
         if self.random.chance(400) {
             deadline["from"] = Value::from("started");
@@ -286,7 +290,7 @@ impl Draft<'_> {
         for _ in 0..self.random.between(1, 3) {
             let mut action = match self.random.below(4) {
                 0 => json!({ "at": format!("{}%", self.random.pick(&[10, 50, 80])) }),
-                1 => json!({ "before": self.random.pick(&["10s", "5m"]) }),
+                1 if may_be_at_once => json!({ "before": self.random.pick(&["10s", "5m"]) }),
                 2 => json!({ "at": "deadline" }),
                 _ => json!({ "after": self.random.pick(&["10s", "30m", "10 working minutes"]) }),
             };

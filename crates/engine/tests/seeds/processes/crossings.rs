@@ -197,3 +197,19 @@ fn several_are_told_at_one_instant_by_one_workflow() {
     assert_eq!(of.len(), 2);
     assert!(of.iter().all(|id| world.memory.workflows.contains_key(id)));
 }
+
+#[test]
+fn what_is_due_before_its_deadline_when_a_step_begins_happens_with_its_beginning() {
+    let (mut world, _) = taking(World::new(BEGIN), &[]);
+    let early = When::Before(Stretch::Elapsed(seconds(600)));
+    let mut ask = approval("ask");
+    ask.deadline =
+        within(60, From::Enabled, DeadlineAction { when: early, ..ends(DeadlineEnd::Skip) });
+    let workflow = publish(&mut world, definition("early", vec![ask, noop("b").after(&["ask"])]));
+    let run = start(&mut world, workflow, Value::Null);
+    world.advance_to("2026-03-02T09:00:01Z");
+    assert_eq!(steps(&world, run), ["ask skipped", "b completed"]);
+    assert_eq!(world.memory.alerts.len(), 1);
+    assert_eq!(world.memory.alerts[0].at.to_string(), BEGIN);
+    assert!(world.memory.approvals.is_empty());
+}

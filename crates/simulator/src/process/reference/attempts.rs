@@ -1,14 +1,15 @@
 //! Attempts: how often, when again, how many at a time; timers and items.
 
 use engine::definition::{Action, ForEach, StepRetry, Timer};
-use engine::run::{Active, Doing, StepState, StepStatus, UNDOING, WHOLE};
+use engine::run::{Active, AttemptEnd, Doing, StepState, StepStatus, UNDOING, WHOLE};
+use engine::turn::Command;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::deadlines::after;
 use super::{Seen, Story};
 use crate::clock::instant;
-use crate::model::{Checked, broken};
+use crate::model::{Cause, Checked, broken};
 
 /// Codes of failures that trying again may heal.
 const HEALS: [&str; 2] = ["trouble", "timeout"];
@@ -36,6 +37,38 @@ impl Seen<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A part has ended as whoever performed it says.
+    pub(super) fn check_reported(&self) -> Checked {
+        let (key, id) = (self.after.key, self.after.id());
+        let said = match self.cause {
+            Cause::Turn(reports) => {
+                let mut own = reports.iter().filter(|report| report.run == key);
+                // Of several, the first may have ended what the others are about.
+                own.next().filter(|_| own.next().is_none()).map(|own| (own.token, &own.end))
+            }
+            Cause::Command(command) => match &**command {
+                Command::EndAttempt { id: of, token, end } if *of == id => Some((*token, end)),
+                _ => None,
+            },
+            Cause::Node => None,
+        };
+        let before = self.before.filter(|before| !before.is_ending());
+        let Some(((token, end), before)) = said.zip(before) else { return Ok(()) };
+        let Some(part) = before.position.with_token(token).map(Active::part) else { return Ok(()) };
+        let row = self.is.row(part.step, part.item);
+        let fits = match end {
+            AttemptEnd::Succeeded { output } => row.is_some_and(|row| {
+                let output = serde_json::from_str::<Value>(output.get()).ok();
+                row.status == StepStatus::Completed && row.output == output
+            }),
+            _ => row.is_some_and(|row| row.status != StepStatus::Completed),
+        };
+        match fits {
+            true => Ok(()),
+            false => self.broken("reports", part.step, &format!("{end:?}, its row: {row:?}")),
+        }
     }
 
     fn retry(&self, step: u32, item: i32) -> StepRetry {

@@ -75,6 +75,7 @@ impl Reference {
         let commit = self.commits;
         let seen = Seen { cause, now, commit, rules, plan: &plan, before, after, was, is };
         seen.check_said(story)?;
+        seen.check_reported()?;
         seen.check_shape()?;
         seen.check_flow()?;
         seen.check_attempts(story)?;
