@@ -76,7 +76,7 @@ impl Edge {
             let broken = |error: reqwest::Error| Failure::Environment(error.to_string());
             let text = self.http.get(url).send().await.map_err(broken)?;
             let queues: Value = text.json().await.map_err(broken)?;
-            if queues["items"][0]["waiting"].as_u64() == Some(attempts) {
+            if queues["items"][0]["depth"].as_u64() == Some(attempts) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
