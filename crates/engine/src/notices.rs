@@ -100,3 +100,17 @@ pub fn payload(channel: &Channel, about: &Value) -> Value {
         "about": about,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::{ReadContext, read};
+
+    #[test]
+    fn its_text_says_what_it_does() {
+        let zones = calendar::Zones::bundled();
+        let now = "2026-03-01T00:00:00Z".parse().unwrap();
+        let context = ReadContext { zones: &zones, now, known_calendar: &|_| None };
+        assert_eq!(read(SOURCE, &context).unwrap(), definition());
+    }
+}

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::{Book, Change, Turn};
 use crate::definition::Definition;
 use crate::ids::{RunId, ScheduleId, WorkflowId};
+use crate::notices;
 use crate::run::{self, AttemptEnd, Resolution};
 use crate::schedule::{self, Declared, Input, OverrideAction, Schedule, Written};
 
@@ -323,6 +324,12 @@ impl<B: Book> Turn<'_, B> {
             }
             Command::Override { id, nominal, action, by } => {
                 self.override_occurrence(id, nominal, action, by)
+            }
+            Command::SaveWorkflow { definition, .. } if definition.name == notices::NAME => {
+                let name = notices::NAME;
+                let message =
+                    format!("The workflow {name} is Punctual's own. Choose another name.");
+                Ok(Err(Refused::Conflict(message)))
             }
             Command::SaveWorkflow { source, definition, publish } => {
                 self.save_workflow(source, &definition, publish)

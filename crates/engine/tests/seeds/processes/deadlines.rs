@@ -241,3 +241,12 @@ fn a_pausable_clock_stands_while_a_person_is_waited_for() {
         assert_eq!(world.memory.runs[&run].position.watches[0].due, at(due), "{pausable}");
     }
 }
+
+#[test]
+fn nobody_else_tells_of_deadlines() {
+    let mut world = World::new("2026-03-02T09:00:00Z");
+    let definition = std::sync::Arc::new(definition(engine::notices::NAME, vec![noop("a")]));
+    let command = Command::SaveWorkflow { source: String::new(), definition, publish: true };
+    let refused = world.command(command).unwrap_err();
+    assert!(refused.to_string().contains("Choose another name"), "{refused}");
+}
