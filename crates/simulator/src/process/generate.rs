@@ -239,7 +239,7 @@ impl Draft<'_> {
             }
             routes.push(route);
         }
-        let mut action = json!({ "type": "gateway", "gateway": kind, "routes": routes });
+        let mut action = json!({ "type": "gateway", "kind": kind, "routes": routes });
         if kind != "parallel" && self.random.chance(600) {
             action["default_route"] = Value::from(id(self.target(at)));
         }
