@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::definition::{Flaw, ReadContext, read};
-use engine::run::Resolution;
+use engine::run::{Active, Doing, Resolution};
 use engine::schedule::{OverrideAction, Status};
 use engine::turn::{Command, NewRun, NewSchedule, Verb};
 use engine::{ScheduleId, WorkflowId};
@@ -205,6 +205,16 @@ impl People {
             |row: &&crate::watch::RunRow| row.status == engine::run::RunStatus::Suspended;
         let row = model.runs.values().find(suspended)?;
         let all = [Resolution::Applied, Resolution::DidNotHappen, Resolution::Failed];
-        Some(Command::ResolveRun { id: row.id(), resolution: self.random.pick(&all) })
+        let (id, resolution) = (row.id(), self.random.pick(&all));
+        let unknown = |active: &&Active| matches!(active.doing, Doing::Unknown { .. });
+        let step = row.position.active.iter().find(unknown)?.step;
+        Some(match &row.detail {
+            // Several steps may be unknown: a person says which is meant.
+            Some(detail) => {
+                let step = detail.definition.steps[step as usize].id.clone();
+                Command::ResolveStep { id, step, resolution }
+            }
+            None => Command::ResolveRun { id, resolution },
+        })
     }
 }

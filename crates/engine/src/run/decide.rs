@@ -213,7 +213,7 @@ impl<F: Facts> Decider<'_, F> {
                 let status = self.run.status;
                 Err(Refusal::WrongStatus { verb: "resolve", status })
             }
-            ([(at, _)], None) => Ok(*at),
+            ([(at, first), rest @ ..], None) if rest.iter().all(|(_, id)| id == first) => Ok(*at),
             (several, None) => {
                 let steps = several.iter().map(|(_, id)| (*id).to_owned()).collect();
                 Err(Refusal::WhichStep { steps })

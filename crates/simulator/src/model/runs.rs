@@ -75,7 +75,8 @@ impl Model {
     ) -> Checked {
         match cause {
             Cause::Command(command) => {
-                if let Command::ResolveRun { id, .. } = &**command {
+                if let Command::ResolveRun { id, .. } | Command::ResolveStep { id, .. } = &**command
+                {
                     self.resolved(id);
                 }
                 return Ok(());
@@ -252,7 +253,10 @@ fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
         return broken("tokens", format!("run {key}: token {is} after {was}"));
     }
     let resolves = |command: &Command| {
-        matches!(command, Command::ResolveRun { .. } | Command::CancelRun { .. })
+        matches!(
+            command,
+            Command::ResolveRun { .. } | Command::ResolveStep { .. } | Command::CancelRun { .. }
+        )
     };
     let by_a_person = match cause {
         Cause::Command(command) => resolves(command),

@@ -164,7 +164,9 @@ impl Seen<'_> {
             Command::DecideApproval { id: of, step, by, .. } if *of == id => {
                 self.check_decided(step, by)
             }
-            Command::ResolveRun { id: of, .. } if *of == id => {
+            Command::ResolveRun { id: of, .. } | Command::ResolveStep { id: of, .. }
+                if *of == id =>
+            {
                 story.resolved += 1;
                 Ok(())
             }
