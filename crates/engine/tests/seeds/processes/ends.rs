@@ -195,3 +195,33 @@ fn an_attempt_that_must_not_be_repeated_waits_for_a_person_while_others_go_on() 
     assert_eq!(status(&world, run), RunStatus::Succeeded);
     assert_eq!(*order.borrow(), ["pay", "note", "note", "end"]);
 }
+
+#[test]
+fn of_several_unknown_attempts_a_person_says_which_is_meant() {
+    use engine::run::Resolution;
+    let (mut world, order) = taking(World::new(BEGIN), &[("pay", 600), ("ship", 600)]);
+    let (mut pay, mut ship) = (noop("pay"), noop("ship"));
+    (pay.idempotent, ship.idempotent) = (false, false);
+    let workflow = publish(&mut world, definition("careful", vec![pay, ship]));
+    let run = start(&mut world, workflow, Value::Null);
+    world.advance_to("2026-03-02T09:00:10Z");
+    world.lose_node();
+    let id = world.memory.runs[&run].id.clone();
+    let resolution = Resolution::Applied;
+    let refused = world.command(Command::ResolveRun { id: id.clone(), resolution }).unwrap_err();
+    assert_eq!(refused.to_string(), "Say which step is meant: pay, ship.");
+    let resolve = |step: &str, resolution| Command::ResolveStep {
+        id: id.clone(),
+        step: step.to_owned(),
+        resolution,
+    };
+    let refused = world.command(resolve("nothing", resolution)).unwrap_err();
+    assert_eq!(refused.to_string(), "Cannot resolve step 'nothing': it is not waiting for that.");
+    world.command(resolve("ship", resolution)).unwrap();
+    let error = world.memory.runs[&run].error.clone().unwrap();
+    assert_eq!((status(&world, run), error.step.as_deref()), (RunStatus::Suspended, Some("pay")));
+    world.command(resolve("pay", Resolution::DidNotHappen)).unwrap();
+    world.advance_to("2026-03-02T09:20:00Z");
+    assert_eq!(status(&world, run), RunStatus::Succeeded);
+    assert_eq!(*order.borrow(), ["pay", "ship", "pay"]);
+}
