@@ -238,8 +238,8 @@ impl<F: Facts> Decider<'_, F> {
             Resolution::DidNotHappen => self.run.position.active[at].doing = Doing::Ready,
             Resolution::Failed => {
                 let step = self.run.position.active[at].step;
-                let gone = || self.error(step, "unknown_outcome", "a person says that it failed");
-                let error = error.unwrap_or_else(gone);
+                let own = self.error(step, "unknown_outcome", "a person says that it failed");
+                let error = error.filter(|error| error.step == own.step).unwrap_or(own);
                 self.failed(at, error, false, None)?;
             }
         }
@@ -247,6 +247,18 @@ impl<F: Facts> Decider<'_, F> {
         if !self.is_ending() && self.is_over_time() {
             self.time_out();
         }
+        self.say_what_is_unknown();
         Ok(Ok(()))
+    }
+
+    /// As long as something is unknown, the run says so.
+    fn say_what_is_unknown(&mut self) {
+        let unknown = |active: &&super::Active| matches!(active.doing, Doing::Unknown { .. });
+        let first = self.run.position.active.iter().find(unknown).map(|active| active.step);
+        if let Some(step) = first.filter(|_| !self.is_ending()) {
+            let message =
+                "what became of an attempt is not known, and the step must not be repeated";
+            self.run.error = Some(self.error(step, "unknown_outcome", message));
+        }
     }
 }
