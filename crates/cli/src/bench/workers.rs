@@ -19,7 +19,8 @@ const CLAIMED: usize = 250;
 const SIDE_BY_SIDE: usize = 16;
 /// Schedules in one request.
 const BATCH: u64 = 5_000;
-const WORKFLOW: &str = r#"{"name": "worked", "concurrency": 10000, "steps": [{"id": "s", "type": "worker", "queue": "q"}]}"#;
+const WORKFLOW: &str =
+    r#"{"name": "worked", "steps": [{"id": "s", "type": "worker", "queue": "q"}]}"#;
 
 /// So many attempts, from the first claim to the last report.
 pub(super) async fn rate(place: &Place, attempts: u64) -> Result<f64, Failure> {
