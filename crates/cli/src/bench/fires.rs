@@ -44,6 +44,11 @@ pub(super) struct Fired {
     pub(super) used: u64,
 }
 
+/// How long before they are due so many have to be created.
+pub(super) fn lead(count: u64) -> SignedDuration {
+    LEAD + SignedDuration::from_millis((count * 1_000 / CREATED_PER_SECOND) as i64)
+}
+
 /// Creates what is due soon, and waits until all of it has succeeded.
 pub(super) async fn fire(
     nodes: &[&Node],
@@ -51,8 +56,7 @@ pub(super) async fn fire(
     load: &Load,
 ) -> Result<Fired, Failure> {
     let node = nodes[0];
-    let mut lead =
-        LEAD + SignedDuration::from_millis((load.count * 1_000 / CREATED_PER_SECOND) as i64);
+    let mut lead = lead(load.count);
     let mut used = 0;
     for _ in 0..TRIES {
         let first = later(node.hub.now(), lead);

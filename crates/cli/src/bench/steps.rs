@@ -6,10 +6,9 @@ use std::time::Duration;
 use engine::WorkflowId;
 use engine::run::RunStatus;
 use engine::turn::Notice;
-use jiff::SignedDuration;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::fires::{Fired, Load, fire};
+use super::fires::{Fired, Load, fire, lead};
 use super::node::Node;
 use super::process;
 use super::schedules::create_due;
@@ -52,7 +51,8 @@ async fn wait_for(
     batch: u64,
 ) -> Result<(), Failure> {
     let mut notices = node.hub.listen();
-    let due = node.hub.now() + SignedDuration::from_secs(1);
+    // One that is created too late is due only a day later.
+    let due = node.hub.now() + lead(runs);
     create_due(node, from, &vec![due; runs as usize], &[workflow], batch).await?;
     let mut left = runs;
     while left > 0 {
