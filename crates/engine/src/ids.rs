@@ -41,6 +41,18 @@ numbered!(
     RunKey
 );
 numbered!(
+    /// A topic.
+    TopicId
+);
+numbered!(
+    /// An event's place in the store.
+    EventKey
+);
+numbered!(
+    /// A producer or consumer of a workflow, over all versions that have it.
+    HandlerId
+);
+numbered!(
     /// One life of a node, from its start to its end. A restarted node is another.
     NodeId
 );

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | schedules: occurrences, overlap, retries, pause and resume | [`schedule`] |
 //! | runs: steps, attempts, cancel, timeout | [`run`] |
+//! | topics and events; producers and consumers | [`topics`], [`handlers`] |
 //! | one transaction: from inputs to everything that is written | [`turn`] |
 //! | what a workflow is | [`definition`] |
 //! | conditions and templates | [`expression`] |
@@ -16,6 +17,7 @@
 pub mod definition;
 pub mod explain;
 pub mod expression;
+pub mod handlers;
 mod ids;
 pub mod ledger;
 mod moment;
@@ -24,8 +26,11 @@ pub mod policy;
 mod rules;
 pub mod run;
 pub mod schedule;
+pub mod topics;
 pub mod turn;
 
-pub use ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+pub use ids::{
+    EventKey, HandlerId, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
+};
 pub use moment::Moment;
 pub use rules::Rules;

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::definition::{
-    Action, Channel, Definition, Kept, Notification, OnError, Step, StepRetry, Version,
+    Action, Channel, Definition, Kept, Notification, OnError, Step, StepRetry,
 };
 
 /// Its name.
@@ -53,28 +53,17 @@ pub fn definition() -> Definition {
         on_error: OnError::FailProcess,
         idempotent: true,
         compensation: None,
+        reconcile: None,
         deadline: None,
     };
+    let steps = vec![
+        step("webhook", "webhook", Channel::Webhook),
+        step("email", "email", Channel::Email),
+        step("slack", "slack", Channel::Slack),
+    ];
     Definition {
-        name: NAME.to_owned(),
-        version: Version::default(),
         description: Some("Tells somebody of a deadline.".to_owned()),
-        timezone: None,
-        calendar: None,
-        concurrency: None,
-        timeout: None,
-        retention: None,
-        max_concurrent_steps: None,
-        deadline: None,
-        calendars: Vec::new(),
-        triggers: Vec::new(),
-        steps: vec![
-            step("webhook", "webhook", Channel::Webhook),
-            step("email", "email", Channel::Email),
-            step("slack", "slack", Channel::Slack),
-        ],
-        outputs: Vec::new(),
-        kept: Kept::default(),
+        ..Definition::of_steps(NAME, steps)
     }
 }
 

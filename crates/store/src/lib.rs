@@ -14,6 +14,7 @@ mod request;
 mod rules;
 mod sqlite;
 mod stored;
+mod topic_view;
 mod view;
 mod words;
 
@@ -26,13 +27,16 @@ pub use request::{
     TurnRequest, Turned,
 };
 pub use sqlite::{Sqlite, SqliteOptions, backup_file};
+pub use topic_view::{
+    EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
+};
 pub use view::{
     AlertView, ApprovalQuery, ApprovalView, CalendarView, Cursor, Finding, LedgerQuery, LedgerRow,
     NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats,
     StepView, Total, WorkflowQuery, WorkflowView,
 };
 
-use engine::{Moment, NodeId, RunId, ScheduleId};
+use engine::{Moment, NodeId, RunId, ScheduleId, TopicId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 
 /// What a store answers with, some time.
@@ -121,6 +125,20 @@ pub trait Store: Send + Sync + 'static {
     fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>>;
     /// The queues in which something waits for a worker, by name.
     fn queues(&self) -> Answered<'_, Vec<QueueView>>;
+    /// A page of topics, by name.
+    fn topics(&self, query: TopicQuery) -> Answered<'_, Page<TopicView>>;
+    /// A page of events of a topic.
+    fn events(&self, query: EventQuery) -> Answered<'_, Page<EventView>>;
+    /// The events of a topic with these message ids, in their order; unknown ones are left out.
+    fn events_by_id(
+        &self,
+        topic: TopicId,
+        message_ids: Vec<String>,
+    ) -> Answered<'_, Vec<EventView>>;
+    /// The producers and consumers of a workflow, by name.
+    fn handlers(&self, workflow: WorkflowId) -> Answered<'_, Vec<HandlerView>>;
+    /// A page of mutations of the outside world, latest first.
+    fn mutations(&self, query: MutationQuery) -> Answered<'_, Page<MutationView>>;
     /// A page of workflows, by name.
     fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>>;
     /// The workflow with this id or name, with one of its revisions (the live one, or else the newest,

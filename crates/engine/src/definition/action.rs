@@ -35,16 +35,25 @@ pub enum Action {
     SubProcess(SubProcess),
     /// The same over a list.
     ForEach(ForEach),
+    /// Sandboxed JavaScript.
+    Script(ScriptAction),
+    /// An event is published.
+    Publish(Publish),
+    /// It waits for an event.
+    WaitFor(WaitFor),
+    /// What the phase before it asks for: the outside mutation of a consumer. Nobody writes it in a definition.
+    Mutation,
 }
 
 impl Action {
     /// Whether it may wait for longer than anything that is performed: for a time, a person, a worker.
     pub fn may_wait(&self) -> bool {
         match self {
-            Action::Noop | Action::Http(_) | Action::Exec(_) => false,
-            Action::Gateway(_) | Action::Notification(_) => false,
+            Action::Noop | Action::Http(_) | Action::Exec(_) | Action::Script(_) => false,
+            Action::Gateway(_) | Action::Notification(_) | Action::Publish(_) => false,
             Action::Worker(_) | Action::AgentTask(_) | Action::Timer(_) => true,
-            Action::HumanApproval(_) | Action::SubProcess(_) => true,
+            Action::HumanApproval(_) | Action::SubProcess(_) | Action::WaitFor(_) => true,
+            Action::Mutation => true,
             Action::ForEach(each) => each.action.may_wait(),
         }
     }
@@ -63,6 +72,10 @@ impl Action {
             Action::Notification(_) => "notification",
             Action::SubProcess(_) => "sub_process",
             Action::ForEach(_) => "for_each",
+            Action::Script(_) => "script",
+            Action::Publish(_) => "publish",
+            Action::WaitFor(_) => "wait_for",
+            Action::Mutation => "mutation",
         }
     }
 }
@@ -208,6 +221,47 @@ pub struct ForEach {
     /// How many at a time; 100 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
+}
+
+/// Sandboxed JavaScript.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScriptAction {
+    /// The body of an async function of `ctx`, `input` and `steps`, or of a handler's arguments; what is found at
+    /// `entry` in the definition's own script, if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The way to the function: `producers`, `pollEmail`, `handler`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub entry: Vec<String>,
+}
+
+/// An event to publish.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Publish {
+    /// To which topic: one that the definition declares.
+    pub topic: String,
+    /// What tells it from others in its topic; the step of the run, if left out. A template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    /// In a line. A template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it says; the run's payload if left out. Texts in it may be templates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Value>,
+}
+
+/// What a step waits for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WaitFor {
+    /// An event on this topic: one that the definition declares.
+    pub topic: String,
+    /// Whether it is the one: an expression over `event` and what else the run knows. Any is, if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+    /// The step fails if none has come in so long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Stretch>,
 }
 
 /// One HTTP request.

@@ -65,6 +65,11 @@ pub(super) fn read(
         calendars: calendars.into_specs(),
         triggers: triggers.unwrap_or_default(),
         steps,
+        topics: Vec::new(),
+        producers: Vec::new(),
+        consumers: Vec::new(),
+        secrets: Vec::new(),
+        script: None,
         kept: Kept::default(),
     })
 }

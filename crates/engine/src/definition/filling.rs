@@ -29,6 +29,10 @@ impl Action {
                 message: text(&told.message, scope)?,
             }),
             Action::Noop
+            | Action::Script(_)
+            | Action::Publish(_)
+            | Action::WaitFor(_)
+            | Action::Mutation
             | Action::Timer(_)
             | Action::HumanApproval(_)
             | Action::Gateway(_)

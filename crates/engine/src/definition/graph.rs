@@ -173,7 +173,10 @@ pub(super) fn targets(action: &Action) -> impl Iterator<Item = &str> {
 /// What is worked out from a definition once, when it is first asked for. It says nothing that the
 /// definition does not say: it is not stored, and equal to any other.
 #[derive(Clone, Debug, Default)]
-pub struct Kept(OnceLock<Arc<Graph>>);
+pub struct Kept {
+    graph: OnceLock<Arc<Graph>>,
+    pub(super) handlers: OnceLock<Vec<Arc<Definition>>>,
+}
 
 impl PartialEq for Kept {
     fn eq(&self, _: &Kept) -> bool {
@@ -184,7 +187,7 @@ impl PartialEq for Kept {
 impl Definition {
     /// How its steps hang together; worked out once.
     pub fn graph(&self) -> &Graph {
-        self.kept.0.get_or_init(|| Arc::new(Graph::of(&self.steps, &self.outputs)))
+        self.kept.graph.get_or_init(|| Arc::new(Graph::of(&self.steps, &self.outputs)))
     }
 }
 

@@ -54,5 +54,47 @@ pub const REDIRECTS: u64 = 10;
 /// Most flaws told at once: nobody reads more, and finding the nearest name has a price.
 pub const FLAWS: usize = 100;
 
+/// Most topics of a definition.
+pub const TOPICS: usize = 100;
+/// Most producers and consumers of a definition, together: they take turns.
+pub const HANDLERS: usize = 100;
+/// Most secrets that scripts of a definition may ask for.
+pub const SECRETS: usize = 100;
+/// Longest name of a topic, in characters.
+pub const TOPIC_LENGTH: usize = 128;
+/// Longest id of a message, in bytes: it is looked up with every publish.
+pub const MESSAGE_ID_BYTES: usize = 512;
+/// Most causes of an event.
+pub const CAUSES: usize = 100;
+/// Most events that one run publishes or reserves: they are written with one decision.
+pub const EVENTS: usize = 10_000;
+
+/// Whether this can be the name of a topic; if not, why.
+pub fn check_topic_name(name: &str) -> Result<(), String> {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b"_-.".contains(&b);
+    let begins = name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+    if begins && name.len() <= TOPIC_LENGTH && name.bytes().all(word) {
+        return Ok(());
+    }
+    Err(format!(
+        "a topic's name has letters, digits and _-., begins with a letter or digit, and has 1 to {TOPIC_LENGTH} characters"
+    ))
+}
+
+/// Whether an event may say this; if not, why.
+pub fn check_message(id: &str, title: Option<&str>, payload: &str) -> Result<(), String> {
+    if id.is_empty() || id.len() > MESSAGE_ID_BYTES || id.contains('\0') {
+        return Err(format!("a message id has 1 to {MESSAGE_ID_BYTES} bytes, none of them 0"));
+    }
+    if title.is_some_and(|title| title.chars().count() > TITLE_LENGTH || title.contains('\0')) {
+        return Err(format!("a title has at most {TITLE_LENGTH} characters, none of them 0"));
+    }
+    if payload.len() > PAYLOAD_BYTES {
+        let bytes = payload.len();
+        return Err(format!("the payload has {bytes} bytes, at most {PAYLOAD_BYTES} are kept"));
+    }
+    Ok(())
+}
+
 /// Bytes of a step's output.
 pub const OUTPUT_BYTES: usize = 256 << 10;

@@ -22,6 +22,7 @@ mod flaw;
 mod for_each;
 mod gateway;
 mod graph;
+pub mod handlers;
 mod http;
 mod json;
 pub mod limits;
@@ -56,11 +57,13 @@ use jiff::Timestamp;
 
 pub use action::{
     Action, AgentTask, Channel, ExecAction, ForEach, Gateway, GatewayKind, HttpAction,
-    HumanApproval, Notification, Route, SubProcess, Timer, WorkerAction,
+    HumanApproval, Notification, Publish, Route, ScriptAction, SubProcess, Timer, WaitFor,
+    WorkerAction,
 };
 pub use deadline::{Deadline, DeadlineAction, DeadlineEnd, From, Limit, When};
 pub use flaw::Flaw;
 pub use graph::{Graph, Kept};
+pub use handlers::{Consumer, Handled, Producer, TopicDeclaration};
 pub use model::{Compensation, Definition, OnError, Output, Step, StepRetry, Trigger, TriggerKind};
 pub use schema::schema;
 pub use stretch::Stretch;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::action::Action;
 use super::deadline::Deadline;
 use super::graph::Kept;
+use super::handlers::{Consumer, Producer, TopicDeclaration};
 use super::version::Version;
 
 /// A workflow, checked. What it holds can be relied on.
@@ -47,12 +48,28 @@ pub struct Definition {
     /// What starts it, in the order in which it is written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<Trigger>,
-    /// What it does, in an order in which all that a step depends on comes before it.
+    /// What it does, in an order in which all that a step depends on comes before it. Empty if it has handlers alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
     /// What a run gives; the output of the step that ended last, if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<Output>,
-    /// What [`Definition::graph`] has worked out.
+    /// The topics that it names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<TopicDeclaration>,
+    /// What asks the world, in the order in which it is written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub producers: Vec<Producer>,
+    /// What works on events, in the order in which it is written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consumers: Vec<Consumer>,
+    /// The secrets that its scripts may ask for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
+    /// The text that it was made from, if that is JavaScript.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// What [`Definition::graph`] and [`Definition::handler`] have worked out.
     #[serde(skip)]
     pub kept: Kept,
 }
@@ -101,6 +118,9 @@ pub enum TriggerKind {
         /// What the run works on, made from `input.body` and `input.headers`; the body, if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         payload: Option<Value>,
+        /// The body is published to this topic instead of starting a run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        publish: Option<String>,
     },
     /// When an event is published to a topic.
     Event {
@@ -109,6 +129,9 @@ pub enum TriggerKind {
         /// Whether it starts the workflow: an expression over `event`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         condition: Option<String>,
+        /// What the run works on, made from `event`; its payload, if left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        payload: Option<Value>,
     },
 }
 
@@ -141,6 +164,9 @@ pub struct Step {
     /// What undoes it, if it is done and the run does not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensation: Option<Box<Compensation>>,
+    /// What finds out whether it was done, if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconcile: Option<Box<Action>>,
     /// When it is to be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Deadline>,
@@ -197,6 +223,32 @@ pub enum OnError {
 }
 
 impl Definition {
+    /// These steps, and nothing else.
+    pub fn of_steps(name: &str, steps: Vec<Step>) -> Definition {
+        Definition {
+            name: name.to_owned(),
+            version: Version::default(),
+            description: None,
+            timezone: None,
+            calendar: None,
+            concurrency: None,
+            timeout: None,
+            retention: None,
+            max_concurrent_steps: None,
+            deadline: None,
+            calendars: Vec::new(),
+            triggers: Vec::new(),
+            steps,
+            outputs: Vec::new(),
+            topics: Vec::new(),
+            producers: Vec::new(),
+            consumers: Vec::new(),
+            secrets: Vec::new(),
+            script: None,
+            kept: Kept::default(),
+        }
+    }
+
     /// What a trigger's schedule is made from: its own declaration, with the definition's zone and
     /// calendar where it names none. `calendar: null` in a trigger means none at all.
     pub fn declaration(&self, trigger: &Trigger) -> Option<Map<String, Value>> {

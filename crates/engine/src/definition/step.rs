@@ -130,6 +130,7 @@ fn read<'n>(
         on_error: on_error.flatten().unwrap_or_default(),
         idempotent: idempotent.unwrap_or(true),
         compensation: undo.flatten().map(Box::new),
+        reconcile: None,
         deadline: deadline.flatten(),
     });
     (outline, step)

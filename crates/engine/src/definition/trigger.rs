@@ -87,7 +87,7 @@ fn webhook(reading: &mut Reading<'_>, mut fields: Fields<'_>) -> TriggerKind {
     let payload = fields.take("payload");
     let payload = payload.map(|field| reading.filled_value(&field, Place::Called));
     fields.finish(reading, &[]);
-    TriggerKind::Webhook { secret, payload }
+    TriggerKind::Webhook { secret, payload, publish: None }
 }
 
 fn trigger_type<'n>(reading: &mut Reading<'_>, field: &Field<'n>) -> Option<&'n str> {

@@ -201,7 +201,15 @@ impl<F: Facts> Decider<'_, F> {
 
 /// Whether a node performs it, in one of its places.
 pub(super) fn is_performed_here(action: &Action) -> bool {
-    matches!(action, Action::Noop | Action::Http(_) | Action::Exec(_) | Action::Notification(_))
+    matches!(
+        action,
+        Action::Noop
+            | Action::Http(_)
+            | Action::Exec(_)
+            | Action::Script(_)
+            | Action::Mutation
+            | Action::Notification(_)
+    )
 }
 
 /// Whether it counts where a definition limits how many steps are performed at a time.

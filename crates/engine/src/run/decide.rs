@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::input::{AttemptEnd, Decision, Facts, Input, Resolution};
-use super::position::{Doing, States};
+use super::position::{Doing, RECONCILING, States};
 use super::{Ending, Refusal, Run, RunError, RunStatus};
 use crate::definition::{Definition, Graph, Step};
 use crate::ids::NodeId;
@@ -75,6 +75,7 @@ impl<F: Facts> Decider<'_, F> {
             Input::Decide { step, approves, by, comment } => {
                 self.decided(step, approves, by, comment)
             }
+            Input::Arrived { part, event } => self.arrived(part, event),
             Input::ChildEnded { token, ending, output, error } => {
                 self.child_ended(token, ending, output, error)
             }
@@ -124,13 +125,26 @@ impl<F: Facts> Decider<'_, F> {
             self.ended_from_outside(at, end);
             return Ok(Ok(()));
         }
+        let looks = self.run.position.active[at].item == RECONCILING;
         match end {
+            AttemptEnd::Succeeded { output } if looks => self.reconciled(at, &output)?,
             AttemptEnd::Succeeded { output } => self.succeeded(at, output)?,
             AttemptEnd::Failed { code, message, retryable, output } => {
                 let error = self.error(self.run.position.active[at].step, code, message);
+                if looks {
+                    self.not_reconciled(at, error, retryable);
+                    self.say_what_is_unknown();
+                    return Ok(Ok(()));
+                }
                 self.failed(at, error, retryable, output)?;
             }
             AttemptEnd::Cancelled { message } => self.ended_itself(at, message),
+            AttemptEnd::Unknown { message } => {
+                let step = self.run.position.active[at].step;
+                let message = format!("{message}, and the step must not be repeated");
+                let error = self.error(step, "unknown_outcome", message);
+                self.unknown_outcome(at, error);
+            }
         }
         Ok(Ok(()))
     }
@@ -231,13 +245,18 @@ impl<F: Facts> Decider<'_, F> {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let error = self.run.error.take();
+        let step = self.run.position.active[at].step;
+        self.stop_looking(step);
+        let Some(at) = self.place_of_unknown(step) else { return Ok(Ok(())) };
         match resolution {
             Resolution::Applied => {
                 self.succeeded(at, serde_json::value::RawValue::NULL.to_owned())?
             }
+            // What a consumer has read may be old by now: it begins anew.
+            Resolution::DidNotHappen if self.run.handler.is_some() => self.did_not_happen(at)?,
             Resolution::DidNotHappen => self.run.position.active[at].doing = Doing::Ready,
+            Resolution::Skip => self.skip_unknown(at),
             Resolution::Failed => {
-                let step = self.run.position.active[at].step;
                 let own = self.error(step, "unknown_outcome", "a person says that it failed");
                 let error = error.filter(|error| error.step == own.step).unwrap_or(own);
                 self.failed(at, error, false, None)?;
@@ -249,6 +268,12 @@ impl<F: Facts> Decider<'_, F> {
         }
         self.say_what_is_unknown();
         Ok(Ok(()))
+    }
+
+    fn place_of_unknown(&self, step: u32) -> Option<usize> {
+        let active = self.run.position.active.iter();
+        let mut places = active.enumerate().filter(|(_, active)| active.step == step);
+        places.find(|(_, a)| matches!(a.doing, Doing::Unknown { .. })).map(|(at, _)| at)
     }
 
     /// As long as something is unknown, the run says so.

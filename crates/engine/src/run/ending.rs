@@ -70,7 +70,7 @@ impl<F: Facts> Decider<'_, F> {
         let (succeeded, output) = match end {
             AttemptEnd::Succeeded { output } => (true, Some(output)),
             AttemptEnd::Failed { output, .. } => (false, output),
-            AttemptEnd::Cancelled { .. } => (false, None),
+            AttemptEnd::Cancelled { .. } | AttemptEnd::Unknown { .. } => (false, None),
         };
         self.stopped(&active, succeeded, output);
     }
@@ -201,7 +201,7 @@ impl<F: Facts> Decider<'_, F> {
             return;
         }
         let message = format!("{how}, and the step must not be repeated");
-        self.run.error = Some(self.error(step, "unknown_outcome", message));
-        self.run.position.active[at].doing = Doing::Unknown { since: self.now };
+        let error = self.error(step, "unknown_outcome", message);
+        self.unknown_outcome(at, error);
     }
 }

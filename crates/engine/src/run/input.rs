@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{Ending, RunError, StepRecord};
 use crate::ids::{NodeId, RunKey};
+use crate::topics::Message;
 
 /// What a decision may have to look up.
 pub trait Facts {
@@ -40,6 +41,11 @@ pub enum AttemptEnd {
     /// It was told to end, and has.
     Cancelled {
         /// How.
+        message: String,
+    },
+    /// Whether it had its effect is not known.
+    Unknown {
+        /// What is known.
         message: String,
     },
 }
@@ -99,6 +105,13 @@ pub enum Input {
         /// What they say about it.
         comment: Option<String>,
     },
+    /// An event was published that a part may wait for.
+    Arrived {
+        /// Which part.
+        part: Part,
+        /// The event, as expressions see it.
+        event: Box<RawValue>,
+    },
     /// The run that an attempt has started has ended.
     ChildEnded {
         /// Which attempt.
@@ -122,6 +135,8 @@ pub enum Resolution {
     DidNotHappen,
     /// Give up: the step has failed.
     Failed,
+    /// Go on without it.
+    Skip,
 }
 
 /// A step, one of its items, or what undoes it.
@@ -154,6 +169,12 @@ pub struct Decision {
     pub cancel_runs: Vec<(RunKey, String)>,
     /// What a deadline has brought about.
     pub alerts: Vec<Alert>,
+    /// What waits for an event, or does not any more.
+    pub awaiting: Vec<Awaiting>,
+    /// Events to publish.
+    pub published: Vec<Published>,
+    /// Whether the event that arrived is the one that was waited for.
+    pub took: bool,
     /// The token of the attempt that a worker has taken.
     pub claimed: Option<u32>,
     /// Whether a worker is to give up what it performs.
@@ -169,6 +190,24 @@ pub enum Queueing {
     Put(String, Part),
     /// It does not any more.
     Take(Part),
+}
+
+/// A change of what is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Awaiting {
+    /// A part waits for an event of this topic.
+    Begin(String, Part),
+    /// It does not any more.
+    End(Part),
+}
+
+/// An event that a step publishes.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// To which topic.
+    pub topic: String,
+    /// What it says.
+    pub message: Message,
 }
 
 /// What a person is asked.

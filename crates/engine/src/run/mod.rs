@@ -7,11 +7,13 @@
 mod advance;
 mod decide;
 mod ending;
+mod events;
 mod input;
 mod items;
 mod jump;
 mod moments;
 mod position;
+mod reconcile;
 mod routes;
 mod scope;
 mod settle;
@@ -25,9 +27,12 @@ use serde_json::value::RawValue;
 
 pub use decide::{Performer, decide};
 pub use input::{
-    Alert, Approval, AttemptEnd, Decision, Facts, Input, NewChild, Part, Queueing, Resolution,
+    Alert, Approval, AttemptEnd, Awaiting, Decision, Facts, Input, NewChild, Part, Published,
+    Queueing, Resolution,
 };
-pub use position::{Active, Doing, Position, States, StepState, UNDOING, WHOLE, Watch};
+pub use position::{
+    Active, Doing, Position, RECONCILING, States, StepState, UNDOING, WHOLE, Watch,
+};
 pub use scope::scope_of_part;
 pub use start::action_of;
 pub use watch::watch_new_run;
@@ -142,11 +147,13 @@ pub enum TriggeredBy {
     Webhook,
     /// An event on a topic.
     Event,
+    /// A consumer's sleep was over.
+    Wakeup,
 }
 
 impl TriggeredBy {
     /// Every origin, in the order of their stored numbers.
-    pub const ALL: [TriggeredBy; 7] = [
+    pub const ALL: [TriggeredBy; 8] = [
         TriggeredBy::Schedule,
         TriggeredBy::Manual,
         TriggeredBy::Retry,
@@ -154,6 +161,7 @@ impl TriggeredBy {
         TriggeredBy::Deadline,
         TriggeredBy::Webhook,
         TriggeredBy::Event,
+        TriggeredBy::Wakeup,
     ];
 
     /// As it is shown.
@@ -166,6 +174,7 @@ impl TriggeredBy {
             TriggeredBy::Deadline => "deadline",
             TriggeredBy::Webhook => "webhook",
             TriggeredBy::Event => "event",
+            TriggeredBy::Wakeup => "wakeup",
         }
     }
 }
@@ -181,6 +190,8 @@ pub struct Run {
     pub workflow: WorkflowId,
     /// Of which version.
     pub version: u32,
+    /// Of which of its producers or consumers; of its steps, if nothing.
+    pub handler: Option<String>,
     /// Started by which schedule, also if by hand.
     pub schedule: Option<ScheduleId>,
     /// What it was born from.

@@ -10,6 +10,8 @@ use crate::ids::{NodeId, RunKey};
 pub const WHOLE: i32 = 0;
 /// What undoes the step.
 pub const UNDOING: i32 = -1;
+/// What finds out whether the step was done.
+pub const RECONCILING: i32 = -2;
 
 /// Where a step stands within its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -271,6 +273,16 @@ pub enum Doing {
         #[serde(rename = "r")]
         run: RunKey,
     },
+    /// It waits for an event.
+    #[serde(rename = "v")]
+    Awaiting {
+        /// Since when.
+        #[serde(rename = "s", with = "ms")]
+        since: Timestamp,
+        /// Until when, in milliseconds, if not for ever.
+        #[serde(rename = "u", default, skip_serializing_if = "Option::is_none")]
+        until: Option<i64>,
+    },
     /// It waits for its items.
     #[serde(rename = "m")]
     Items {
@@ -313,6 +325,7 @@ impl Doing {
             Doing::Claimed { lease_until, .. } => Some(*lease_until),
             Doing::Retrying { at } => Some(*at),
             Doing::Timer { until, .. } => Some(*until),
+            Doing::Awaiting { until, .. } => Timestamp::from_millisecond((*until)?).ok(),
             _ => None,
         }
     }
@@ -325,6 +338,7 @@ impl Doing {
             | Doing::Timer { since, .. }
             | Doing::Asked { since, .. }
             | Doing::Child { since, .. }
+            | Doing::Awaiting { since, .. }
             | Doing::Items { since, .. }
             | Doing::Unknown { since } => Some(*since),
             Doing::Ready | Doing::Queued { .. } | Doing::Retrying { .. } => None,

@@ -70,17 +70,18 @@ impl<F: Facts> Decider<'_, F> {
     fn scope(&mut self, steps: &[u32]) -> Result<Result<Scope, ExpressionError>, F::Error> {
         let mut records = Vec::new();
         for step in steps {
-            let is_it = |record: &&StepRecord| record.step == *step && record.item == WHOLE;
-            let fresh = self.decision.records.iter().rev().find(is_it).cloned();
-            records.push((
-                *step,
-                match fresh {
-                    Some(record) => Some(record),
-                    None => self.facts.record(*step, WHOLE)?,
-                },
-            ));
+            records.push((*step, self.known_record(*step)?));
         }
         Ok(build(self.run, self.definition, &records))
+    }
+
+    /// What became of a step, as of now.
+    pub(super) fn known_record(&mut self, step: u32) -> Result<Option<StepRecord>, F::Error> {
+        let is_it = |record: &&StepRecord| record.step == step && record.item == WHOLE;
+        match self.decision.records.iter().rev().find(is_it) {
+            Some(record) => Ok(Some(record.clone())),
+            None => self.facts.record(step, WHOLE),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use serde_json::value::RawValue;
 
 use super::decide::{Decider, Taken};
-use super::input::{Facts, Part, Queueing};
+use super::input::{Awaiting, Facts, Part, Queueing};
 use super::position::{Active, Doing, StepState, UNDOING, WHOLE};
 use super::{Ending, Refusal, RunError, StepRecord, StepStatus};
 use crate::definition::{Action, OnError, StepRetry, limits};
@@ -141,6 +141,7 @@ impl<F: Facts> Decider<'_, F> {
         match &active.doing {
             Doing::Queued { .. } => self.decision.queueing.push(Queueing::Take(part)),
             Doing::Asked { .. } => self.withdraw(active.step),
+            Doing::Awaiting { .. } => self.decision.awaiting.push(Awaiting::End(part)),
             _ => {}
         }
         active

@@ -4,7 +4,8 @@ use serde_json::value::RawValue;
 
 use super::decide::Decider;
 use super::input::{Approval, Facts, NewChild, Part, Queueing};
-use super::position::{Doing, UNDOING, WHOLE};
+use super::position::{Doing, RECONCILING, UNDOING, WHOLE};
+use crate::definition::handlers::MUTATE;
 use crate::definition::{Action, Definition, HumanApproval, SubProcess};
 
 impl<F: Facts> Decider<'_, F> {
@@ -22,10 +23,17 @@ impl<F: Facts> Decider<'_, F> {
             return self.failed(at, error, false, None);
         };
         match action {
-            Action::Noop | Action::Http(_) | Action::Exec(_) | Action::Notification(_) => {
+            Action::Noop
+            | Action::Http(_)
+            | Action::Exec(_)
+            | Action::Script(_)
+            | Action::Notification(_) => {
                 self.perform(at);
                 Ok(())
             }
+            Action::Publish(publish) => self.publish(at, publish),
+            Action::WaitFor(wait) => self.wait_for(at, wait),
+            Action::Mutation => self.start_mutation(at),
             Action::Worker(worker) => {
                 self.queue(at, worker.queue.clone());
                 Ok(())
@@ -40,6 +48,22 @@ impl<F: Facts> Decider<'_, F> {
             Action::SubProcess(child) => self.start_child(at, child),
             Action::ForEach(each) => self.start_items(at, each),
         }
+    }
+
+    /// What the phase before asks for is done by a node, or by a worker.
+    fn start_mutation(&mut self, at: usize) -> Result<(), F::Error> {
+        #[derive(serde::Deserialize)]
+        struct Asked {
+            queue: Option<String>,
+        }
+        let before = self.graph.index(MUTATE).unwrap_or_default();
+        let record = self.known_record(before)?;
+        let output = record.as_ref().and_then(|record| record.output.as_deref());
+        match output.map(|output| serde_json::from_str(output.get())) {
+            Some(Ok(Asked { queue: Some(queue) })) => self.queue(at, queue),
+            _ => self.perform(at),
+        }
+        Ok(())
     }
 
     fn new_token(&mut self) -> u32 {
@@ -117,7 +141,7 @@ impl<F: Facts> Decider<'_, F> {
     }
 
     /// The payload in this run's input.
-    fn own_payload(&self) -> Box<RawValue> {
+    pub(super) fn own_payload(&self) -> Box<RawValue> {
         #[derive(serde::Deserialize)]
         struct Input {
             payload: Option<Box<RawValue>>,
@@ -132,6 +156,7 @@ pub fn action_of(definition: &Definition, part: Part) -> Option<&Action> {
     let step = definition.steps.get(part.step as usize)?;
     match (part.item, &step.action) {
         (UNDOING, _) => step.compensation.as_ref().map(|undoing| &undoing.action),
+        (RECONCILING, _) => step.reconcile.as_deref(),
         (WHOLE, action) => Some(action),
         (_, Action::ForEach(each)) => Some(&each.action),
         (_, _) => None,

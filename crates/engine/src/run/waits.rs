@@ -71,6 +71,7 @@ impl<F: Facts> Decider<'_, F> {
             match active.doing.clone() {
                 Doing::Retrying { .. } => self.run.position.active[at].doing = Doing::Ready,
                 Doing::Timer { .. } => self.timer_done(at)?,
+                Doing::Awaiting { .. } => self.nothing_came(at)?,
                 Doing::Claimed { since, .. } => self.silent(at, since)?,
                 _ => {}
             }

@@ -6,9 +6,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Definition;
-use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use crate::handlers::Handler;
+use crate::ids::{
+    EventKey, HandlerId, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
+};
 use crate::run::{Part, Run, StepRecord};
 use crate::schedule::{Override, Schedule};
+use crate::topics::{Event, Fate, Subscriber, Topic};
 
 /// Reads inside of the transaction that will hold the writes. Each answer is as of the transaction's
 /// beginning; the turn remembers what it has changed since.
@@ -72,6 +76,49 @@ pub trait Book {
         queues: &[String],
         limit: usize,
     ) -> Result<Vec<(RunKey, Part)>, Self::Error>;
+    /// A topic. Nobody else changes it, or publishes to it, until this transaction has ended.
+    fn topic(&mut self, id: TopicId) -> Result<Option<Topic>, Self::Error>;
+    /// The topic of this name: of this workflow, or the shared one.
+    fn topic_named(
+        &mut self,
+        workflow: Option<WorkflowId>,
+        name: &str,
+    ) -> Result<Option<TopicId>, Self::Error>;
+    /// What has become of the events with these message ids, in their order.
+    fn fates(
+        &mut self,
+        topic: TopicId,
+        message_ids: &[String],
+    ) -> Result<Vec<Option<Fate>>, Self::Error>;
+    /// The events that a run has reserved.
+    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Self::Error>;
+    /// The oldest pending events of a topic, by when they were published.
+    fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Self::Error>;
+    /// The same without what they say: places and when they were published.
+    fn oldest_pending(
+        &mut self,
+        topic: TopicId,
+        limit: usize,
+    ) -> Result<Vec<(EventKey, Timestamp)>, Self::Error>;
+    /// Who hears of the events of a topic.
+    fn subscribers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Self::Error>;
+    /// The parts of runs that wait for an event of a topic, the oldest run first.
+    fn waiting_for(
+        &mut self,
+        topic: TopicId,
+        after: Option<(RunKey, Part)>,
+        limit: usize,
+    ) -> Result<Vec<(RunKey, Part)>, Self::Error>;
+    /// A producer or consumer.
+    fn handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Self::Error>;
+    /// The producers and consumers of a workflow, by id.
+    fn handlers_of(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Self::Error>;
+    /// A key that was never given before, greater than all before.
+    fn new_event_key(&mut self) -> EventKey;
+    /// An id that was never given before.
+    fn new_topic_id(&mut self) -> TopicId;
+    /// An id that was never given before.
+    fn new_handler_id(&mut self) -> HandlerId;
     /// A key that was never given before, greater than all before.
     fn new_run_key(&mut self) -> RunKey;
     /// An id that was never given before.
@@ -116,8 +163,14 @@ pub struct Workflow {
     pub name: String,
     /// Where it stands.
     pub status: WorkflowStatus,
-    /// Someone has paused it: nothing starts but by hand.
+    /// Someone or something has paused it: nothing starts but by hand.
     pub paused: bool,
+    /// Why, if it was not somebody.
+    pub paused_reason: Option<String>,
+    /// The run that it waits for to be settled, if it is paused for that.
+    pub paused_by: Option<RunKey>,
+    /// The run of one of its handlers that has its turn: there is only one at a time.
+    pub handling: Option<RunKey>,
     /// The newest revision, counted from 1.
     pub newest: u32,
     /// The revision that new runs use.

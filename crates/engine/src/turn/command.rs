@@ -10,10 +10,11 @@ use serde_json::value::RawValue;
 
 use super::{Book, Change, Turn};
 use crate::definition::Definition;
-use crate::ids::{RunId, ScheduleId, WorkflowId};
+use crate::ids::{RunId, ScheduleId, TopicId, WorkflowId};
 use crate::notices;
 use crate::run::{self, AttemptEnd, Resolution};
 use crate::schedule::{self, Declared, Input, OverrideAction, Schedule, Written};
+use crate::topics::Message;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -177,6 +178,31 @@ pub enum Command {
         /// The run.
         run: NewRun,
     },
+    /// Events are published: all of them or none.
+    PublishEvents {
+        /// To which topic.
+        topic: TopicId,
+        /// Which.
+        events: Vec<Message>,
+    },
+    /// Nobody is to work on an event.
+    SkipEvent {
+        /// Of which topic.
+        topic: TopicId,
+        /// Which.
+        message_id: String,
+        /// Who says so.
+        by: String,
+    },
+    /// A producer or consumer runs, as soon as its workflow is free.
+    StartHandler {
+        /// Of which workflow.
+        id: WorkflowId,
+        /// Which.
+        handler: String,
+        /// The run.
+        run: NewRun,
+    },
     /// Next times are computed again: the zone database or a calendar has changed.
     Recompute(Vec<ScheduleId>),
 }
@@ -233,6 +259,13 @@ pub enum Answer {
     Count(u64),
     /// This run was created or changed.
     Run(String),
+    /// These were published.
+    Published {
+        /// New ones.
+        published: u64,
+        /// Those that were there already.
+        replaced: u64,
+    },
     /// The worker is believed to be alive until then.
     Lease {
         /// When that is.
@@ -362,6 +395,11 @@ impl<B: Book> Turn<'_, B> {
                 self.decide_approval(&id, &step, approves, by, comment)
             }
             Command::CallTrigger { id, trigger, run } => self.call_trigger(id, &trigger, &run),
+            Command::PublishEvents { topic, events } => self.publish_command(topic, events),
+            Command::SkipEvent { topic, message_id, by } => {
+                self.skip_event(topic, &message_id, &by)
+            }
+            Command::StartHandler { id, handler, run } => self.start_handler(id, &handler, &run),
             Command::Recompute(ids) => Ok(Ok(Answer::Count(self.recompute(&ids)?))),
         }
     }

@@ -5,13 +5,17 @@ mod book;
 mod children;
 mod claims;
 mod command;
+mod events;
 mod facts;
+mod handlers;
 mod overrides;
+mod phases;
 mod places;
 mod publish;
 mod runs;
 mod schedules;
 mod starting;
+mod topics;
 mod writes;
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,12 +27,12 @@ pub use book::{Book, Workflow, WorkflowStatus};
 pub use command::{Answer, Command, NewRun, NewSchedule, Refused, Verb};
 pub use places::Places;
 pub use writes::{
-    AlertWrite, ApprovalWrite, Effect, Notice, OverrideWrite, Perform, Revision, RunWrite,
-    ScheduleWrite, Writes,
+    AlertWrite, ApprovalWrite, Effect, EventWrite, HandlerWrite, Notice, OverrideWrite, Perform,
+    Revision, RunWrite, ScheduleWrite, TopicWrite, WaitWrite, Writes,
 };
 
 use crate::definition::Definition;
-use crate::ids::{NodeId, RunKey, ScheduleId, WorkflowId};
+use crate::ids::{EventKey, HandlerId, NodeId, RunKey, ScheduleId, TopicId, WorkflowId};
 use crate::ledger::Entry;
 use crate::moment::Moment;
 use crate::rules::Rules;
@@ -114,6 +118,9 @@ pub enum Wakeup {
     Run(RunKey),
     /// A schedule.
     Schedule(ScheduleId),
+    /// A consumer's sleep is over, or the wait before it is tried again. After runs and schedules: what they bring
+    /// about at the same instant is there when it looks.
+    Handler(HandlerId),
     /// A node's lease has run out.
     Node(NodeId),
 }
@@ -161,6 +168,7 @@ impl<'a, B: Book> Turn<'a, B> {
         match wakeup {
             Wakeup::Schedule(id) => self.schedule_due(id),
             Wakeup::Run(key) => self.wake_run(key),
+            Wakeup::Handler(id) => self.handler_due(id),
             Wakeup::Node(node) => self.node_gone(node),
         }
     }

@@ -8,12 +8,15 @@ use serde_json::value::RawValue;
 use super::book::Workflow;
 use crate::definition::{Action, DeadlineEnd, Definition, Step};
 use crate::expression::{ExpressionError, Scope};
-use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use crate::handlers::{Handler, Mutation};
+use crate::ids::{EventKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use crate::ledger::{Entry, Outcome};
 use crate::run::{
     Alert, Approval, Part, Queueing, Run, RunStatus, StepRecord, UNDOING, WHOLE, action_of,
 };
 use crate::schedule::{Override, Schedule, Status};
+use crate::topics::{Event, EventState, Fate, Message, Subscriber};
+use crate::topics::Topic;
 
 /// What a turn changes.
 #[derive(Debug, Default)]
@@ -38,10 +41,75 @@ pub struct Writes {
     pub approvals: Vec<ApprovalWrite>,
     /// What deadlines have brought about.
     pub alerts: Vec<AlertWrite>,
+    /// Topics, each once: new ones, and those whose counts have changed.
+    pub topics: Vec<TopicWrite>,
+    /// Events, in the order in which it was decided.
+    pub events: Vec<EventWrite>,
+    /// Producers and consumers, each once.
+    pub handlers: Vec<HandlerWrite>,
+    /// Who hears of what from now on, by workflow: in place of all that it heard of before.
+    pub subscriptions: Vec<(WorkflowId, Vec<(TopicId, Subscriber)>)>,
+    /// What waits for an event, and does not any more, in the order in which it was decided.
+    pub waits: Vec<WaitWrite>,
+    /// Mutations of the outside world, in place of the row of the same run.
+    pub mutations: Vec<Mutation>,
     /// Nodes whose attempts are all taken over.
     pub nodes_gone: Vec<NodeId>,
     /// How many attempts of dead nodes were taken over.
     pub taken_over: u64,
+}
+
+/// A change of a topic.
+#[derive(Debug)]
+pub enum TopicWrite {
+    /// It is new.
+    Insert(Topic),
+    /// Its counts or its limit have changed.
+    Update(Topic),
+}
+
+/// A change of an event.
+#[derive(Debug)]
+pub enum EventWrite {
+    /// It is new.
+    Insert(Box<Event>),
+    /// It was published again: it says this now.
+    Say(EventKey, Message),
+    /// It has come to another state.
+    Move {
+        /// Where it stood.
+        before: EventState,
+        /// Where it stands.
+        after: Fate,
+    },
+}
+
+/// A change of a handler.
+#[derive(Debug)]
+pub enum HandlerWrite {
+    /// It is new.
+    Insert(Box<Handler>),
+    /// It has come further.
+    Update {
+        /// As it is now.
+        after: Box<Handler>,
+        /// When it was to be looked at.
+        old_due: Option<Timestamp>,
+    },
+    /// It is gone.
+    Delete {
+        /// As it was.
+        before: Box<Handler>,
+    },
+}
+
+/// A change of what waits for events.
+#[derive(Debug)]
+pub enum WaitWrite {
+    /// This part of this run waits for an event of this topic.
+    Begin(TopicId, RunKey, Part),
+    /// It does not any more.
+    End(RunKey, Part),
 }
 
 /// A change of what people are asked.
@@ -188,6 +256,10 @@ pub struct Perform {
     pub scope: Option<Result<Box<Scope>, ExpressionError>>,
     /// What the attempt before this one gave, if it failed and gave something.
     pub earlier: Option<Box<RawValue>>,
+    /// What the phase before asks for, if the part is a consumer's mutation.
+    pub mutation: Option<Box<RawValue>>,
+    /// The handler whose run it is.
+    pub handler: Option<String>,
     /// When the occurrence was due, if the run is born from one and this is its first attempt.
     pub due: Option<Timestamp>,
 }
@@ -268,6 +340,13 @@ pub enum Notice {
         run: RunId,
         /// When the deadline is.
         due: Timestamp,
+    },
+    /// Events were published to a topic.
+    Published {
+        /// Which.
+        topic: TopicId,
+        /// How many.
+        count: usize,
     },
     /// A workflow was changed.
     Workflow {

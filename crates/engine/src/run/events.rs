@@ -1,0 +1,117 @@
+//! Steps that publish, and steps that wait for what is published.
+
+use serde_json::value::RawValue;
+
+use super::decide::{Decider, Taken};
+use super::input::{Awaiting, Facts, Part, Published};
+use super::moments::Moments;
+use super::position::{Doing, WHOLE};
+use super::start::raw;
+use crate::definition::{Action, Publish, WaitFor, limits};
+use crate::expression;
+use crate::topics::Message;
+
+impl<F: Facts> Decider<'_, F> {
+    /// An event is published with the very decision: its step is done.
+    pub(super) fn publish(&mut self, at: usize, publish: &Publish) -> Result<(), F::Error> {
+        let part = self.part(at);
+        self.run.position.active[at].attempt += 1;
+        let own = self.own_message_id(part);
+        let payload = publish.payload.is_none().then(|| self.own_payload());
+        let item = self.item_of(part)?;
+        let filled = self.with_scope(part.step, item, |scope| {
+            let text = |template: &String| expression::text(template, scope);
+            let message_id = publish.message_id.as_ref().map(text).transpose()?;
+            let title = publish.title.as_ref().map(text).transpose()?;
+            let payload = match (&publish.payload, payload) {
+                (Some(value), _) => raw(&expression::value(value, scope)?),
+                (None, payload) => payload.unwrap_or_else(|| RawValue::NULL.to_owned()),
+            };
+            Ok((message_id.unwrap_or(own), title, payload))
+        })?;
+        let (message_id, title, payload) = match filled {
+            Ok(filled) => filled,
+            Err(error) => return self.failed(at, error, false, None),
+        };
+        if let Err(message) = limits::check_message(&message_id, title.as_deref(), payload.get()) {
+            let error = self.error(part.step, "event", message);
+            return self.failed(at, error, false, None);
+        }
+        self.watch_started_step(part.step);
+        let output = serde_json::json!({ "topic": publish.topic, "message_id": message_id });
+        let message = Message { message_id, title, payload, causes: Vec::new() };
+        self.decision.published.push(Published { topic: publish.topic.clone(), message });
+        self.succeeded(at, raw(&output))
+    }
+
+    /// The same however often the step is decided over.
+    fn own_message_id(&self, part: Part) -> String {
+        let step = self.step(part.step).map(|step| step.id.as_str()).unwrap_or_default();
+        match part.item {
+            WHOLE => format!("{}/{step}", self.run.id),
+            item => format!("{}/{step}/{item}", self.run.id),
+        }
+    }
+
+    pub(super) fn wait_for(&mut self, at: usize, wait: &WaitFor) -> Result<(), F::Error> {
+        let part = self.part(at);
+        self.run.position.active[at].attempt += 1;
+        let moments = Moments { definition: self.definition, rules: self.rules, calendar: None };
+        let until = match wait.within.map(|within| moments.after(self.now, within, 1)).transpose() {
+            Ok(until) => until.map(|until| until.as_millisecond()),
+            Err(message) => {
+                let error = self.error(part.step, "wait_for", message);
+                return self.failed(at, error, false, None);
+            }
+        };
+        self.run.position.active[at].doing = Doing::Awaiting { since: self.now, until };
+        self.watch_started_step(part.step);
+        self.decision.awaiting.push(Awaiting::Begin(wait.topic.clone(), part));
+        Ok(())
+    }
+
+    /// Nothing that it waits for has come in time.
+    pub(super) fn nothing_came(&mut self, at: usize) -> Result<(), F::Error> {
+        let part = self.part(at);
+        let topic = match super::start::action_of(self.definition, part) {
+            Some(Action::WaitFor(wait)) => wait.topic.as_str(),
+            _ => "",
+        };
+        let message = format!("no event that it waits for has come on topic {topic} in time");
+        let error = self.error(part.step, "timeout", message);
+        self.failed(at, error, false, None)
+    }
+
+    /// An event was published. If it is the one that the part waits for, the part is done.
+    pub(super) fn arrived(&mut self, part: Part, event: Box<RawValue>) -> Taken<F::Error> {
+        let Some(at) = self.place_of_part(part.step, part.item) else { return Ok(Ok(())) };
+        let waits = matches!(self.run.position.active[at].doing, Doing::Awaiting { .. });
+        if !waits || self.is_ending() {
+            return Ok(Ok(()));
+        }
+        let definition = self.definition;
+        let Some(Action::WaitFor(wait)) = super::start::action_of(definition, part) else {
+            return Ok(Ok(()));
+        };
+        let holds = match &wait.condition {
+            None => Ok(true),
+            Some(condition) => {
+                let item = self.item_of(part)?;
+                self.with_scope(part.step, item, |scope| {
+                    let mut scope = scope.clone();
+                    scope.event(event.get())?;
+                    expression::holds(condition, &scope)
+                })?
+            }
+        };
+        match holds {
+            // An event of another shape is not the one: it does not fail whoever waits for another.
+            Ok(false) | Err(_) => Ok(Ok(())),
+            Ok(true) => {
+                self.decision.took = true;
+                self.succeeded(at, event)?;
+                Ok(Ok(()))
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! An attempt whose outcome is not known: what finds out, if the definition has something.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::RunError;
+use super::decide::Decider;
+use super::input::Facts;
+use super::position::{Active, Doing, RECONCILING, StepState, WHOLE};
+
+/// Looking is tried so often when it fails in passing.
+const TRIES: u32 = 3;
+
+/// What was found out.
+#[derive(Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+enum Found {
+    Applied {
+        #[serde(default)]
+        result: Option<Box<RawValue>>,
+    },
+    DidNotHappen,
+    Unknown,
+}
+
+impl<F: Facts> Decider<'_, F> {
+    /// Nobody knows whether this part had its effect.
+    pub(super) fn unknown_outcome(&mut self, at: usize, error: RunError) {
+        let active = &mut self.run.position.active[at];
+        let since = active.doing.since().unwrap_or(active.enabled_at);
+        let (step, item) = (active.step, active.item);
+        active.doing = Doing::Unknown { since };
+        self.run.error = Some(error);
+        let can_look = self.step(step).is_some_and(|step| step.reconcile.is_some());
+        if can_look && item == WHOLE {
+            self.run.position.active.push(Active {
+                step,
+                item: RECONCILING,
+                attempt: 0,
+                enabled_at: self.now,
+                doing: Doing::Ready,
+            });
+        }
+    }
+
+    /// What looks whether a step was done has an answer.
+    pub(super) fn reconciled(&mut self, at: usize, output: &RawValue) -> Result<(), F::Error> {
+        let active = self.remove(at);
+        let step = active.step;
+        self.record(&active, super::StepStatus::Completed, Some(output.to_owned()), None);
+        let Some(unknown) = self.place_of_part(step, WHOLE) else { return Ok(()) };
+        match serde_json::from_str(output.get()) {
+            Ok(Found::Applied { result }) => {
+                self.run.error = None;
+                let output = result.unwrap_or_else(|| RawValue::NULL.to_owned());
+                self.succeeded(unknown, output)
+            }
+            Ok(Found::DidNotHappen) => self.did_not_happen(unknown),
+            // A person says.
+            Ok(Found::Unknown) | Err(_) => Ok(()),
+        }
+    }
+
+    /// It is certain that nothing was done.
+    pub(super) fn did_not_happen(&mut self, at: usize) -> Result<(), F::Error> {
+        self.run.error = None;
+        let step = self.run.position.active[at].step;
+        let message = "it did not happen, and can be done anew";
+        let error = self.error(step, "did_not_happen", message);
+        self.failed(at, error, true, None)
+    }
+
+    /// What looks whether a step was done has failed: it looks again, or a person says.
+    pub(super) fn not_reconciled(&mut self, at: usize, error: RunError, retryable: bool) {
+        let attempt = self.run.position.active[at].attempt;
+        if retryable && attempt < TRIES {
+            let tried = self.run.position.active[at].clone();
+            self.record(&tried, super::StepStatus::Failed, None, Some(error));
+            let wait = crate::handlers::FIRST_RETRY.saturating_mul(1 << attempt.min(8));
+            let again = self.now.checked_add(wait).unwrap_or(self.now);
+            self.run.position.active[at].doing = Doing::Retrying { at: again };
+            return;
+        }
+        let active = self.remove(at);
+        self.record(&active, super::StepStatus::Failed, None, Some(error));
+    }
+
+    /// A person has said what became of the step: nobody looks any more.
+    pub(super) fn stop_looking(&mut self, step: u32) {
+        if let Some(at) = self.place_of_part(step, RECONCILING) {
+            self.abandon(at, super::StepStatus::Cancelled, None);
+        }
+    }
+
+    /// The run goes on without what is not known to have been done.
+    pub(super) fn skip_unknown(&mut self, at: usize) {
+        let active = self.remove(at);
+        let reason = "a person says to go on without it".to_owned();
+        self.unwatch(active.step);
+        self.pass_over(active.step, StepState::Skipped, reason);
+    }
+}
