@@ -68,7 +68,7 @@ const SCHEDULE: &[Key] = &[
     may("total_repeats", Shape::Whole(0, i64::MAX as u64), "How often it is due"),
     may("max_retries", Shape::Whole(0, 1_000), "How often a failed run is tried again"),
     may("timeout_seconds", Shape::Whole(1, i64::MAX as u64), "How long a run may take"),
-    may("retry", Shape::Mapping, "{ delay, factor, max_delay, jitter } between runs"),
+    may("retry", Shape::Mapping, "{ delay, max_delay, jitter } between runs"),
     may("payload", Shape::Any, "What the run works on"),
     may("queue_limit", Shape::Whole(1, i64::MAX as u64), "How many may wait"),
     may("pause_on_failure", Shape::Bool, "Whether a failure pauses the schedule"),
