@@ -63,14 +63,8 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of their stored numbers.
-    pub const ALL: [Cause; 6] = [
-        Cause::Published,
-        Cause::Woken,
-        Cause::ByHand,
-        Cause::More,
-        Cause::Retry,
-        Cause::Deployed,
-    ];
+    pub const ALL: [Cause; 6] =
+        [Cause::Published, Cause::Woken, Cause::ByHand, Cause::More, Cause::Retry, Cause::Deployed];
 
     /// As it is shown.
     pub fn name(self) -> &'static str {
@@ -171,12 +165,7 @@ impl Handler {
 
     /// It found nothing to do: it sleeps until the time it says, within limits, or else until it is worth to look
     /// again.
-    pub(crate) fn sleep(
-        &mut self,
-        now: Timestamp,
-        wake_at: Option<Timestamp>,
-        has_pending: bool,
-    ) {
+    pub(crate) fn sleep(&mut self, now: Timestamp, wake_at: Option<Timestamp>, has_pending: bool) {
         self.wake_at = match wake_at {
             Some(at) => Some(clamped(now, at)),
             None if has_pending => now.checked_add(LOOK_AGAIN).ok(),

@@ -29,8 +29,6 @@ pub mod schedule;
 pub mod topics;
 pub mod turn;
 
-pub use ids::{
-    EventKey, HandlerId, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
-};
+pub use ids::{EventKey, HandlerId, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 pub use moment::Moment;
 pub use rules::Rules;

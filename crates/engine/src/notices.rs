@@ -3,9 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::definition::{
-    Action, Channel, Definition, Kept, Notification, OnError, Step, StepRetry,
-};
+use crate::definition::{Action, Channel, Definition, Notification, OnError, Step, StepRetry};
 
 /// Its name.
 pub const NAME: &str = "punctual-notice";

@@ -187,6 +187,22 @@ impl Definition {
         !self.producers.is_empty() || !self.consumers.is_empty()
     }
 
+    /// Whether it has anything to do with topics.
+    pub fn hears(&self) -> bool {
+        self.has_handlers() || !self.topics.is_empty()
+    }
+
+    /// What a run goes through: its steps, or the phases of the handler that it is a run of.
+    pub fn of_run<'a>(
+        self: &'a Arc<Definition>,
+        handler: Option<&str>,
+    ) -> Option<&'a Arc<Definition>> {
+        match handler {
+            None => Some(self),
+            Some(name) => self.handler(name),
+        }
+    }
+
     /// The consumer with this name.
     pub fn consumer(&self, name: &str) -> Option<&Consumer> {
         self.consumers.iter().find(|consumer| consumer.name == name)
@@ -210,7 +226,9 @@ impl Definition {
 
     /// The processes of all handlers.
     pub fn processes(&self) -> &[Arc<Definition>] {
-        self.kept.handlers.get_or_init(|| self.handled().map(|of| Arc::new(self.process(of))).collect())
+        self.kept
+            .handlers
+            .get_or_init(|| self.handled().map(|of| Arc::new(self.process(of))).collect())
     }
 
     fn process(&self, of: Handled<'_>) -> Definition {

@@ -95,8 +95,10 @@ impl<F: Facts> Decider<'_, F> {
     /// The run goes on without what is not known to have been done.
     pub(super) fn skip_unknown(&mut self, at: usize) {
         let active = self.remove(at);
-        let reason = "a person says to go on without it".to_owned();
+        let message = "a person says to go on without it";
+        let error = self.error(active.step, "unknown_outcome", message);
+        self.record(&active, super::StepStatus::Skipped, None, Some(error));
         self.unwatch(active.step);
-        self.pass_over(active.step, StepState::Skipped, reason);
+        self.set_state(active.step, StepState::Skipped);
     }
 }

@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::Definition;
 use crate::handlers::Handler;
-use crate::ids::{
-    EventKey, HandlerId, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
-};
+use crate::ids::{EventKey, HandlerId, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use crate::run::{Part, Run, StepRecord};
 use crate::schedule::{Override, Schedule};
 use crate::topics::{Event, Fate, Subscriber, Topic};

@@ -169,7 +169,7 @@ impl<B: Book> Turn<'_, B> {
     }
 
     /// A time-ordered id that is the same whenever the same is decided again.
-    fn derived_id(&self, of: RunKey, what: u64, which: i64) -> u128 {
+    pub(super) fn derived_id(&self, of: RunKey, what: u64, which: i64) -> u128 {
         let mut high = foldhash::quality::FixedState::with_seed(1).build_hasher();
         for part in [of.0, what.cast_signed(), which] {
             high.write_i64(part);

@@ -23,12 +23,26 @@ impl<B: Book> Turn<'_, B> {
         part: Part,
         token: u32,
     ) -> Result<Option<Perform>, B::Error> {
-        let Some((workflow, version)) =
-            self.runs.get(&key).map(|slot| (slot.run.workflow, slot.run.version))
+        let Some((workflow, version, handler)) = self
+            .runs
+            .get(&key)
+            .map(|slot| &slot.run)
+            .map(|run| (run.workflow, run.version, run.handler.clone()))
         else {
             return Ok(None);
         };
-        let Some(definition) = self.definition(workflow, version)? else { return Ok(None) };
+        let Some(definition) = self.process(workflow, version, handler.as_deref())? else {
+            return Ok(None);
+        };
+        let action = run::action_of(&definition, part);
+        let mutation = match action {
+            Some(Action::Mutation) => self.asked_mutation(key)?,
+            _ => None,
+        };
+        let phase_input = match &handler {
+            Some(_) => Some(self.phase_input(key, part)?.to_string()),
+            None => None,
+        };
         let Some(slot) = self.runs.get(&key) else { return Ok(None) };
         let mut facts =
             super::facts::RunFacts { book: self.book, run: key, records: &slot.records };
@@ -50,8 +64,10 @@ impl<B: Book> Turn<'_, B> {
             part,
             attempt,
             token,
-            input: run.input.get().into(),
+            input: phase_input.as_deref().unwrap_or(run.input.get()).into(),
             earlier,
+            mutation,
+            handler,
             scope: scope.map(|scope| scope.map(Box::new)),
             due: run.effective.filter(|_| is_first),
         }))
@@ -99,6 +115,7 @@ impl<B: Book> Turn<'_, B> {
         if !active.is_some_and(|active| matches!(active.doing, Doing::Claimed { .. })) {
             return Ok(Err(Refused::Run(run::Refusal::OldToken { given: token })));
         }
+        let end = self.phase_end(key, token, end)?;
         let decided = self.decide_run(key, Input::Reported { token, end })?;
         Ok(decided.map(|()| Answer::Run(id.to_string())).map_err(Refused::Run))
     }

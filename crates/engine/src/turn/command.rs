@@ -259,6 +259,8 @@ pub enum Answer {
     Count(u64),
     /// This run was created or changed.
     Run(String),
+    /// This handler will run as soon as its workflow is free.
+    Called(String),
     /// These were published.
     Published {
         /// New ones.

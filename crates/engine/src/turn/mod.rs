@@ -9,6 +9,7 @@ mod events;
 mod facts;
 mod handlers;
 mod overrides;
+mod phase_result;
 mod phases;
 mod places;
 mod publish;
@@ -32,7 +33,7 @@ pub use writes::{
 };
 
 use crate::definition::Definition;
-use crate::ids::{EventKey, HandlerId, NodeId, RunKey, ScheduleId, TopicId, WorkflowId};
+use crate::ids::{HandlerId, NodeId, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::Entry;
 use crate::moment::Moment;
 use crate::rules::Rules;
@@ -64,6 +65,14 @@ pub struct Turn<'a, B: Book> {
     claimed: Vec<(RunKey, u32)>,
     /// Whether a worker that was just heard of is to give up.
     is_told_to_end: bool,
+    topics: topics::Topics,
+    handlers: handlers::Handlers,
+    /// What runs of handlers leave behind if they succeed.
+    outcomes: ById<RunKey, phases::Outcome>,
+    /// Whether the step that an event was just offered to has taken it.
+    took: bool,
+    /// Who says what became of something, if it is a person.
+    said_by: Option<String>,
 }
 
 /// What a turn gives.
@@ -152,6 +161,11 @@ impl<'a, B: Book> Turn<'a, B> {
             notices: Vec::new(),
             claimed: Vec::new(),
             is_told_to_end: false,
+            topics: topics::Topics::default(),
+            handlers: handlers::Handlers::default(),
+            outcomes: ById::default(),
+            took: false,
+            said_by: None,
         }
     }
 
@@ -183,6 +197,8 @@ impl<'a, B: Book> Turn<'a, B> {
             let Some(slot) = self.runs.remove(&key) else { continue };
             self.write_run(slot);
         }
+        self.write_topics();
+        self.write_handlers();
         for id in std::mem::take(&mut self.workflow_order) {
             let slot = self.workflows.remove(&id).filter(|slot| slot.is_changed);
             self.writes.workflows.extend(slot.map(|slot| slot.workflow));
@@ -336,5 +352,32 @@ impl<'a, B: Book> Turn<'a, B> {
         let Some(definition) = self.book.definition(id, revision)? else { return Ok(None) };
         self.definitions.insert((id, revision), definition.clone());
         Ok(Some(definition))
+    }
+
+    /// What a run goes through: the steps of its workflow, or the phases of one of its handlers.
+    fn process(
+        &mut self,
+        id: WorkflowId,
+        revision: u32,
+        handler: Option<&str>,
+    ) -> Result<Option<Arc<Definition>>, B::Error> {
+        let definition = self.definition(id, revision)?;
+        Ok(definition.and_then(|definition| definition.of_run(handler).cloned()))
+    }
+
+    /// What became of a step of a run, this turn included.
+    fn step_record(&mut self, key: RunKey, step: u32) -> Result<Option<StepRecord>, B::Error> {
+        let Some(slot) = self.runs.get(&key) else { return Ok(None) };
+        let mut facts = facts::RunFacts { book: self.book, run: key, records: &slot.records };
+        crate::run::Facts::record(&mut facts, step, crate::run::WHOLE)
+    }
+
+    /// What became of all steps of a run, this turn included.
+    fn all_step_records(&mut self, key: RunKey) -> Result<Vec<StepRecord>, B::Error> {
+        let mut records = self.book.step_records(key)?;
+        let new = self.runs.get(&key).map(|slot| slot.records.clone()).unwrap_or_default();
+        records.retain(|old| !new.iter().any(|n| (n.step, n.item) == (old.step, old.item)));
+        records.extend(new);
+        Ok(records)
     }
 }

@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use calendar::Mistake;
 
-use super::command::{Answer, NewSchedule, Refused, unknown_workflow};
+use super::command::{Answer, NewRun, NewSchedule, Refused, unknown_workflow};
 use super::{Book, Change, Notice, Revision, Turn, Workflow, WorkflowStatus};
+use crate::definition::handlers::producer_of_trigger;
 use crate::definition::{Definition, Trigger, TriggerKind};
 use crate::ids::WorkflowId;
 use crate::schedule::{Declared, Input, Schedule, Status, read_written};
+
+/// Who starts a producer when it is first published.
+pub(super) const PUBLISHED: &str = "publish";
 
 type Asked<E> = Result<Result<Answer, Refused>, E>;
 
@@ -33,6 +37,9 @@ impl<B: Book> Turn<'_, B> {
                     name: definition.name.clone(),
                     status: WorkflowStatus::Draft,
                     paused: false,
+                    paused_reason: None,
+                    paused_by: None,
+                    handling: None,
                     newest: 0,
                     live: None,
                     concurrency: None,
@@ -97,7 +104,7 @@ impl<B: Book> Turn<'_, B> {
             None => None,
         };
         let limited = definition.concurrency.is_some();
-        let active = if limited { self.book.active_runs(id, usize::MAX)?.len() } else { 0 };
+        let active = if limited { self.active_processes(id)? } else { 0 };
         let now = self.moment.now;
         if let Some(slot) = self.workflows.get_mut(&id) {
             if limited && slot.workflow.concurrency.is_none() {
@@ -111,8 +118,23 @@ impl<B: Book> Turn<'_, B> {
             slot.is_changed = true;
         }
         self.places.look = true;
+        let had_handlers = before.as_ref().is_some_and(|before| before.hears());
+        if definition.hears() || had_handlers {
+            self.move_handlers(id, &definition)?;
+        }
         self.move_schedules(id, declared, before.as_deref())?;
         Ok(Ok(()))
+    }
+
+    /// The runs of a workflow that have begun and not ended, but for those of its handlers.
+    fn active_processes(&mut self, id: WorkflowId) -> Result<usize, B::Error> {
+        let mut active = 0;
+        for key in self.book.active_runs(id, usize::MAX)? {
+            self.load_run(key)?;
+            let handles = self.runs.get(&key).is_some_and(|slot| slot.run.handler.is_some());
+            active += usize::from(!handles);
+        }
+        Ok(active)
     }
 
     fn declared_triggers(
@@ -122,9 +144,22 @@ impl<B: Book> Turn<'_, B> {
         let mut declared = Vec::new();
         let mut invalid = Vec::new();
         for (index, trigger) in definition.triggers.iter().enumerate() {
-            let TriggerKind::Schedule { .. } = &trigger.kind else { continue };
-            match self.declared_trigger(definition, trigger) {
+            let Some(fields) = definition.declaration(trigger) else { continue };
+            match self.declared_trigger(definition, trigger, &fields) {
                 Ok(schedule) => declared.push((trigger.clone(), schedule)),
+                Err(mistakes) => invalid.push((index, mistakes)),
+            }
+        }
+        for (index, producer) in definition.producers.iter().enumerate() {
+            let fields = definition.producer_declaration(producer);
+            let trigger = Trigger {
+                id: producer.trigger(),
+                kind: TriggerKind::Schedule { declaration: fields.clone() },
+                enabled: true,
+                description: None,
+            };
+            match self.declared_trigger(definition, &trigger, &fields) {
+                Ok(schedule) => declared.push((trigger, schedule)),
                 Err(mistakes) => invalid.push((index, mistakes)),
             }
         }
@@ -135,9 +170,9 @@ impl<B: Book> Turn<'_, B> {
         &self,
         definition: &Definition,
         trigger: &Trigger,
+        fields: &serde_json::Map<String, serde_json::Value>,
     ) -> Result<Box<Declared>, Vec<Mistake>> {
-        let fields = definition.declaration(trigger);
-        let text = serde_json::to_string(&fields).unwrap_or_default();
+        let text = serde_json::to_string(fields).unwrap_or_default();
         let mut declared = read_written(&text)?.declared;
         if declared.name.is_empty() {
             declared.name = format!("{}/{}", definition.name, trigger.id);
@@ -164,7 +199,7 @@ impl<B: Book> Turn<'_, B> {
             .collect();
         for (trigger, declared) in declared {
             match known.remove(&trigger.id) {
-                None => self.new_trigger(id, trigger, declared),
+                None => self.new_trigger(id, trigger, declared)?,
                 Some(schedule) => self.known_trigger(schedule, &trigger, declared, before)?,
             }
         }
@@ -178,9 +213,15 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    fn new_trigger(&mut self, workflow: WorkflowId, trigger: Trigger, declared: Box<Declared>) {
+    fn new_trigger(
+        &mut self,
+        workflow: WorkflowId,
+        trigger: Trigger,
+        declared: Box<Declared>,
+    ) -> Result<(), B::Error> {
         // It was checked a moment ago, with the same rules.
-        let Ok(plan) = declared.plan(self.rules, self.moment.now, "") else { return };
+        let Ok(plan) = declared.plan(self.rules, self.moment.now, "") else { return Ok(()) };
+        let produces = producer_of_trigger(&trigger.id).is_some();
         let new = NewSchedule { workflow, trigger: Some(trigger.id), declared };
         let id = self.create_schedule(new, plan);
         if !trigger.enabled
@@ -189,6 +230,16 @@ impl<B: Book> Turn<'_, B> {
             slot.schedule.status = Status::Paused;
             slot.schedule.progress.next = None;
         }
+        if produces {
+            // A new producer is due now.
+            let run = NewRun {
+                id: self.derived_id(crate::ids::RunKey(id.0), 0x7062, 0),
+                payload: None,
+                by: PUBLISHED.to_owned(),
+            };
+            let _ = self.decide_schedule(id, Input::Start, Some(&run))?;
+        }
+        Ok(())
     }
 
     fn known_trigger(
@@ -223,10 +274,16 @@ impl<B: Book> Turn<'_, B> {
             let message = format!("Workflow {} is archived already.", slot.workflow.name);
             return Ok(Err(Refused::Conflict(message)));
         }
+        let live = slot.workflow.live;
         slot.workflow.status = WorkflowStatus::Archived;
         slot.workflow.live = None;
         slot.workflow.updated_at = now;
         slot.is_changed = true;
+        if let Some(live) = live
+            && self.definition(id, live)?.is_some_and(|definition| definition.hears())
+        {
+            self.remove_handlers(id)?;
+        }
         for schedule in self.book.schedules_of(id)? {
             if self.load_schedule(schedule)?
                 && let Some(slot) = self.schedules.get_mut(&schedule)
@@ -246,10 +303,23 @@ impl<B: Book> Turn<'_, B> {
             let message = format!("Cannot {verb} workflow that is {state}.");
             return Ok(Err(Refused::Conflict(message)));
         }
+        if let Some(run) = slot.workflow.paused_by.filter(|_| !paused) {
+            let run = self.run_id(Some(run))?.map(|id| id.to_string()).unwrap_or_default();
+            let message = format!(
+                "Run {run} does not know what became of its mutation. Say so first: resolve it."
+            );
+            return Ok(Err(Refused::Conflict(message)));
+        }
         slot.workflow.paused = paused;
+        slot.workflow.paused_reason = None;
         slot.workflow.updated_at = now;
         slot.is_changed = true;
-        let revision = slot.workflow.newest;
+        let (revision, live) = (slot.workflow.newest, slot.workflow.live);
+        if let Some(live) = live.filter(|_| !paused)
+            && self.definition(id, live)?.is_some_and(|definition| definition.has_handlers())
+        {
+            self.resume_handlers(id)?;
+        }
         self.notices.push(Notice::Workflow { id });
         Ok(Ok(Answer::Workflow { id, revision, is_new: false }))
     }

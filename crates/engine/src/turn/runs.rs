@@ -5,9 +5,12 @@ use serde_json::value::RawValue;
 
 use super::command::{NewRun, Refused};
 use super::facts::RunFacts;
+use super::handlers::is_asked_for;
+use super::publish::PUBLISHED;
 use super::writes::ApprovalWrite;
 use super::{Book, Effect, Turn};
-use crate::ids::{NodeId, RunId, RunKey, ScheduleId};
+use crate::definition::handlers::producer_of_trigger;
+use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::{Entry, Outcome};
 use crate::run::{
     self, AttemptEnd, Decision, Input, Parent, Performer, Position, Run, RunError, RunStatus,
@@ -28,6 +31,7 @@ impl<B: Book> Turn<'_, B> {
         token: u32,
         end: AttemptEnd,
     ) -> Result<Result<(), run::Refusal>, B::Error> {
+        let end = self.phase_end(key, token, end)?;
         self.decide_run(key, Input::Reported { token, end })
     }
 
@@ -112,8 +116,12 @@ impl<B: Book> Turn<'_, B> {
             return Ok(false);
         };
         let free = self.places.free > 0;
+        if !self.has_its_turn(key, workflow)? {
+            return Ok(false);
+        }
+        let handles = self.is_of_handler(key);
         let Some(slot) = self.load_workflow(workflow)? else { return Ok(false) };
-        let limit = slot.workflow.concurrency;
+        let limit = slot.workflow.concurrency.filter(|_| !handles);
         if limit.is_some_and(|limit| slot.workflow.active >= limit) {
             return Ok(false);
         }
@@ -125,12 +133,34 @@ impl<B: Book> Turn<'_, B> {
             slot.workflow.active += 1;
             slot.is_changed = true;
         }
+        if handles {
+            slot.workflow.handling = Some(key);
+            slot.is_changed = true;
+            self.handler_begun(key)?;
+        }
         let _ = self.decide_run(key, Input::Begin)?;
         if let Some(schedule) = self.runs.get(&key).and_then(|slot| slot.run.schedule) {
             self.load_schedule(schedule)?;
         }
         self.note_begun(key);
         Ok(true)
+    }
+
+    fn is_of_handler(&self, key: RunKey) -> bool {
+        self.runs.get(&key).is_some_and(|slot| slot.run.handler.is_some())
+    }
+
+    /// Handlers of a workflow run one at a time, and not while it is paused unless somebody asks for it. Other runs may
+    /// always.
+    fn has_its_turn(&mut self, key: RunKey, workflow: WorkflowId) -> Result<bool, B::Error> {
+        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(false) };
+        if run.handler.is_none() {
+            return Ok(true);
+        }
+        let is_asked_for = is_asked_for(run.triggered_by);
+        let Some(slot) = self.load_workflow(workflow)? else { return Ok(false) };
+        let is_free = slot.workflow.handling.is_none_or(|other| other == key);
+        Ok(is_free && (is_asked_for || !slot.workflow.paused))
     }
 
     /// The ledger says that an occurrence which had to wait for a place has started.
@@ -204,16 +234,20 @@ impl<B: Book> Turn<'_, B> {
             Some(payload) => Some(payload),
             None => payload_of(schedule, start, overrides),
         };
+        let producer = schedule.trigger.as_deref().and_then(producer_of_trigger);
+        let producer = producer.map(str::to_owned);
         let mut run = Run {
             key: start.run,
             id: run_id(id, start, by_hand),
             workflow: workflow_id,
             version: 0,
+            handler: producer.clone(),
             schedule: Some(id),
-            triggered_by: if start.occurrence.is_some() {
-                TriggeredBy::Schedule
-            } else {
-                TriggeredBy::Manual
+            triggered_by: match by_hand {
+                Some(new) if start.occurrence.is_none() && new.by != PUBLISHED => {
+                    TriggeredBy::Manual
+                }
+                _ => TriggeredBy::Schedule,
             },
             by: by_hand.map(|new| new.by.clone()),
             nominal: start.occurrence.map(|(occurrence, _)| occurrence.due.nominal),
@@ -239,6 +273,8 @@ impl<B: Book> Turn<'_, B> {
         };
         run.version = live;
         if let Some(definition) = self.definition(workflow_id, live)? {
+            let own = producer.as_deref().and_then(|name| definition.handler(name).cloned());
+            let definition = own.unwrap_or(definition);
             if unlimited {
                 run.timeout = definition.timeout.or_else(|| default_timeout(&definition));
             }
@@ -269,9 +305,10 @@ impl<B: Book> Turn<'_, B> {
         live: u32,
         origin: Origin,
     ) -> Result<RunKey, B::Error> {
-        let definition = self.definition(workflow, live)?;
+        let definition = self.process(workflow, live, origin.handler.as_deref())?;
         let timeout = definition.as_ref().and_then(|definition| definition.timeout);
-        let Origin { key, triggered_by, retry_of, schedule, input, parent, position } = origin;
+        let Origin { key, triggered_by, retry_of, schedule, input, parent, position, handler } =
+            origin;
         let key = match key {
             Some(key) => key,
             None => self.book.new_run_key(),
@@ -281,6 +318,7 @@ impl<B: Book> Turn<'_, B> {
             id: RunId::Other(new.id),
             workflow,
             version: live,
+            handler,
             schedule,
             triggered_by,
             by: Some(new.by.clone()),
@@ -318,14 +356,24 @@ impl<B: Book> Turn<'_, B> {
             let refusal = run::Refusal::WrongStatus { verb: "find", status: RunStatus::Cancelled };
             return Ok(Err(refusal));
         }
-        let Some((workflow, version)) =
-            self.runs.get(&key).map(|slot| (slot.run.workflow, slot.run.version))
+        let Some((workflow, version, handler)) = self
+            .runs
+            .get(&key)
+            .map(|slot| &slot.run)
+            .map(|run| (run.workflow, run.version, run.handler.clone()))
         else {
             return Ok(Ok(()));
         };
-        let Some(definition) = self.definition(workflow, version)? else { return Ok(Ok(())) };
+        let handler = handler.as_deref();
+        let Some(definition) = self.process(workflow, version, handler)? else {
+            return Ok(Ok(()));
+        };
+        let mutation = match handler {
+            Some(_) => self.mutation_status(key)?,
+            None => None,
+        };
         let Some(slot) = self.runs.get_mut(&key) else { return Ok(Ok(())) };
-        let had_ended = slot.run.status.has_ended();
+        let (before, had_ended) = (slot.run.status, slot.run.status.has_ended());
         let (now, node) = (self.moment.now, self.node);
         let mut facts = RunFacts { book: self.book, run: key, records: &slot.records };
         let performer = Performer { node, free: &mut self.places.free };
@@ -339,11 +387,16 @@ impl<B: Book> Turn<'_, B> {
         slot.records.append(&mut decision.records);
         self.places.look |= slot.run.is_ready();
         let has_ended = slot.run.status.has_ended() && !had_ended;
-        let retryable = decision.retryable;
+        let (retryable, took) = (decision.retryable, decision.took);
         self.follow(key, decision)?;
+        if handler.is_some() {
+            self.after_phase(key, before, mutation)?;
+        }
         if has_ended {
             self.run_has_ended(key, retryable)?;
         }
+        // What followed may have been offered events too: this is about this run.
+        self.took = took;
         Ok(Ok(()))
     }
 
@@ -382,7 +435,8 @@ impl<B: Book> Turn<'_, B> {
         for alert in decision.alerts {
             self.alert(key, alert)?;
         }
-        Ok(())
+        self.follow_published(key, decision.published)?;
+        self.follow_awaiting(key, decision.awaiting)
     }
 
     /// Tells an attempt to end. One that was to begin with this very turn, and was given up, does not begin.
@@ -407,6 +461,7 @@ impl<B: Book> Turn<'_, B> {
         let (workflow, schedule, begun) = (run.workflow, run.schedule, run.started_at.is_some());
         let Some(ending) = run.ending() else { return Ok(()) };
         let error = run.error.as_ref().map(said);
+        let handles = run.handler.is_some();
         self.places.look = true;
         if !begun {
             self.record_run(key, Outcome::Dropped, "cancelled while it waited for a free place");
@@ -416,12 +471,15 @@ impl<B: Book> Turn<'_, B> {
                 slot.workflow.by_hand = None;
                 slot.is_changed = true;
             }
-            if begun && slot.workflow.concurrency.is_some() {
+            if begun && !handles && slot.workflow.concurrency.is_some() {
                 slot.workflow.active = slot.workflow.active.saturating_sub(1);
                 slot.is_changed = true;
             }
         }
         self.tell_parent(key)?;
+        if handles {
+            self.handler_run_ended(key, retryable)?;
+        }
         if let Some(schedule) = schedule {
             let error = error.as_deref();
             let input = crate::schedule::Input::RunEnded { run: key, ending, error, retryable };
@@ -442,6 +500,8 @@ pub(super) struct Origin {
     pub(super) input: Option<Box<RawValue>>,
     pub(super) parent: Option<Parent>,
     pub(super) position: Position,
+    /// Of which producer or consumer.
+    pub(super) handler: Option<String>,
 }
 
 impl Origin {
@@ -455,6 +515,7 @@ impl Origin {
             input: None,
             parent: None,
             position: Position::default(),
+            handler: None,
         }
     }
 }

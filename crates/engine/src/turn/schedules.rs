@@ -23,7 +23,10 @@ impl<B: Book> Turn<'_, B> {
         if !self.load_schedule(id)? {
             return Ok(Err(Refused::unknown_schedule(id)));
         }
-        let hold = self.hold(id)?;
+        let mut hold = self.hold(id)?;
+        if matches!(input, Input::Due) && hold.is_none() && self.waits_for_its_turn(id)? {
+            hold = Some("an earlier run of this producer waits for its workflow to be free");
+        }
         let Some(slot) = self.schedules.get_mut(&id) else { return Ok(Ok(())) };
         let overrides = match slot.schedule.progress.has_overrides {
             true => self.book.overrides(id)?,
@@ -105,6 +108,25 @@ impl<B: Book> Turn<'_, B> {
             Some(workflow) if workflow.live.is_none() => Some("no version is published"),
             Some(_) => None,
         })
+    }
+
+    /// Whether a producer has a run that has not begun: it stands for what is due meanwhile.
+    fn waits_for_its_turn(&mut self, id: ScheduleId) -> Result<bool, B::Error> {
+        let Some(schedule) = self.schedules.get(&id).map(|slot| &slot.schedule) else {
+            return Ok(false);
+        };
+        let trigger = schedule.trigger.as_deref();
+        if trigger.and_then(crate::definition::handlers::producer_of_trigger).is_none() {
+            return Ok(false);
+        }
+        let runs: Vec<RunKey> = schedule.progress.active.iter().filter_map(|a| a.run()).collect();
+        for run in runs {
+            self.load_run(run)?;
+            if self.is_pending(run) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn carry_out(

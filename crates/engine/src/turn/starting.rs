@@ -59,6 +59,11 @@ impl<B: Book> Turn<'_, B> {
             let run = self.run_id(Some(by_hand))?;
             return Ok(Err(Refused::busy(what, run)));
         }
+        if let Some(definition) = self.definition(id, live)?
+            && definition.steps.is_empty()
+        {
+            return self.start_all_handlers(id, &definition, new);
+        }
         let key = self.create_run(new, id, live, Origin::of(TriggeredBy::Manual))?;
         let has_ended = self.runs.get(&key).is_some_and(|slot| slot.run.status.has_ended());
         if workflow.concurrency.is_none()
@@ -91,6 +96,11 @@ impl<B: Book> Turn<'_, B> {
         };
         let undone = records.iter().filter(|record| record.item == run::UNDOING);
         let undone: Vec<u32> = undone.map(|record| record.step).collect();
+        if run.handler.is_some() {
+            let message = "Runs of producers and consumers are tried again by their workflow: \
+                           resume it, or start the handler.";
+            return Ok(Err(Refused::Conflict(message.to_owned())));
+        }
         let origin = Origin {
             retry_of: Some(id.clone()),
             schedule: run.schedule,
@@ -104,6 +114,31 @@ impl<B: Book> Turn<'_, B> {
         let new_key = self.create_run(new, run.workflow, run.version, origin)?;
         self.take_over_records(new_key, records);
         Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
+    }
+
+    /// A run of a consumer goes on where it failed, as another.
+    pub(super) fn go_on_with(
+        &mut self,
+        earlier: RunKey,
+        new: &NewRun,
+    ) -> Result<Option<RunKey>, B::Error> {
+        if !self.load_run(earlier)? {
+            return Ok(None);
+        }
+        let Some(run) = self.runs.get(&earlier).map(|slot| slot.run.clone()) else {
+            return Ok(None);
+        };
+        let records = self.all_step_records(earlier)?;
+        let origin = Origin {
+            retry_of: Some(run.id),
+            input: Some(run.input),
+            position: run.position.where_it_failed(&[]),
+            handler: run.handler,
+            ..Origin::of(TriggeredBy::Retry)
+        };
+        let key = self.create_run(new, run.workflow, run.version, origin)?;
+        self.take_over_records(key, records);
+        Ok(Some(key))
     }
 
     /// What was done in an earlier run is done in this one.

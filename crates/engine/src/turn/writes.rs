@@ -15,8 +15,8 @@ use crate::run::{
     Alert, Approval, Part, Queueing, Run, RunStatus, StepRecord, UNDOING, WHOLE, action_of,
 };
 use crate::schedule::{Override, Schedule, Status};
-use crate::topics::{Event, EventState, Fate, Message, Subscriber};
 use crate::topics::Topic;
+use crate::topics::{Event, EventState, Fate, Message, Subscriber};
 
 /// What a turn changes.
 #[derive(Debug, Default)]

@@ -1,0 +1,296 @@
+//! Events that people and programs publish or skip, and those who hear of them: triggers, steps that wait, consumers.
+
+use std::collections::BTreeSet;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::command::{Answer, Asked, NewRun, Refused};
+use super::runs::Origin;
+use super::{Book, Turn, WaitWrite};
+use crate::definition::{Definition, TriggerKind, limits};
+use crate::expression::{self, Scope};
+use crate::handlers::Cause;
+use crate::ids::{RunKey, TopicId, WorkflowId};
+use crate::run::{Awaiting, Input, Part, Published, TriggeredBy};
+use crate::topics::{Event, EventState, Message, Subscriber};
+
+/// Steps that wait for a topic and are asked at a time.
+const ASKED: usize = 1_000;
+/// Pending events that a step which begins to wait looks at.
+const LOOKED_AT: usize = 1_000;
+
+impl<B: Book> Turn<'_, B> {
+    pub(super) fn publish_command(
+        &mut self,
+        topic: TopicId,
+        events: Vec<Message>,
+    ) -> Asked<B::Error> {
+        if self.load_topic(topic)?.is_none() {
+            return Ok(Err(unknown_topic(topic)));
+        }
+        for message in &events {
+            let (id, title) = (&message.message_id, message.title.as_deref());
+            if let Err(why) = limits::check_message(id, title, message.payload.get()) {
+                return Ok(Err(Refused::Conflict(why)));
+            }
+        }
+        let counted = self.publish_messages(topic, events)?;
+        let (published, replaced) = (counted.published, counted.replaced);
+        Ok(Ok(Answer::Published { published, replaced }))
+    }
+
+    pub(super) fn skip_event(
+        &mut self,
+        topic: TopicId,
+        message_id: &str,
+        by: &str,
+    ) -> Asked<B::Error> {
+        if self.load_topic(topic)?.is_none() {
+            return Ok(Err(unknown_topic(topic)));
+        }
+        let found = self.fates(topic, &[message_id.to_owned()])?.pop().flatten();
+        let Some(fate) = found else {
+            return Ok(Err(Refused::NotFound { what: "event", id: message_id.to_owned() }));
+        };
+        if fate.state != EventState::Pending {
+            let message = format!("Cannot skip event with state '{}'.", fate.state.name());
+            return Ok(Err(Refused::Conflict(message)));
+        }
+        self.move_event(&fate, EventState::Skipped, None, Some(format!("skipped by {by}")))?;
+        Ok(Ok(Answer::Count(1)))
+    }
+
+    /// Whether triggers or steps hear of what is published to a topic.
+    pub(super) fn is_listened_to(&mut self, id: TopicId) -> Result<bool, B::Error> {
+        let subscribers = self.book.subscribers(id)?;
+        let triggers = subscribers.iter().any(|s| matches!(s, Subscriber::Triggers(_)));
+        let waits = !self.new_waits(id).is_empty();
+        Ok(triggers || waits || !self.book.waiting_for(id, None, 1)?.is_empty())
+    }
+
+    /// Steps that wait for one of these events go on; then triggers start runs. What nobody else will work on is
+    /// done with.
+    pub(super) fn tell_listeners(&mut self, id: TopicId, events: &[Event]) -> Result<(), B::Error> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        let subscribers = self.book.subscribers(id)?;
+        let consumed = subscribers.iter().any(|s| matches!(s, Subscriber::Consumer(..)));
+        for event in events {
+            if self.give_to_waiting(id, event)? {
+                continue;
+            }
+            let mut started = None;
+            for subscriber in &subscribers {
+                if let Subscriber::Triggers(workflow) = subscriber {
+                    started = self.start_by_event(*workflow, id, event)?.or(started);
+                }
+            }
+            if let Some(run) = started.filter(|_| !consumed) {
+                let fate = self.fate_now(event.fate.clone());
+                self.move_event(&fate, EventState::Consumed, Some(run), None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What has begun to wait in this turn: the book does not know it yet.
+    fn new_waits(&self, id: TopicId) -> Vec<(RunKey, Part)> {
+        let begun = self.writes.waits.iter().filter_map(|write| match write {
+            WaitWrite::Begin(topic, run, part) if *topic == id => Some((*run, *part)),
+            _ => None,
+        });
+        begun.collect()
+    }
+
+    /// The first step that waits for this event takes it; whether there was one.
+    fn give_to_waiting(&mut self, id: TopicId, event: &Event) -> Result<bool, B::Error> {
+        let seen = self.event_seen(id, event);
+        let mut after = None;
+        loop {
+            let waiting = self.book.waiting_for(id, after, ASKED)?;
+            for (run, part) in &waiting {
+                if self.offer(*run, *part, event, &seen)? {
+                    return Ok(true);
+                }
+            }
+            match waiting.last() {
+                Some(last) if waiting.len() == ASKED => after = Some(*last),
+                _ => break,
+            }
+        }
+        for (run, part) in self.new_waits(id) {
+            if self.offer(run, part, event, &seen)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Offers an event to a step; whether it took it.
+    fn offer(
+        &mut self,
+        run: RunKey,
+        part: Part,
+        event: &Event,
+        seen: &RawValue,
+    ) -> Result<bool, B::Error> {
+        self.took = false;
+        let input = Input::Arrived { part, event: seen.to_owned() };
+        let _ = self.decide_run(run, input)?;
+        if !std::mem::take(&mut self.took) {
+            return Ok(false);
+        }
+        let fate = self.fate_now(event.fate.clone());
+        self.move_event(&fate, EventState::Consumed, Some(run), None)?;
+        Ok(true)
+    }
+
+    /// An event as expressions see it.
+    fn event_seen(&self, id: TopicId, event: &Event) -> Box<RawValue> {
+        let name = self.topic(id).map(|topic| topic.name.as_str()).unwrap_or_default();
+        let Message { message_id, title, payload, causes } = &event.message;
+        let told = json!({
+            "topic": name, "message_id": message_id, "title": title, "payload": payload,
+            "causes": causes, "created_at": event.created_at.to_string(),
+        });
+        serde_json::value::to_raw_value(&told).unwrap_or_else(|_| RawValue::NULL.to_owned())
+    }
+
+    /// A run for each trigger of a workflow that this event is for; the last of them.
+    fn start_by_event(
+        &mut self,
+        workflow: WorkflowId,
+        topic: TopicId,
+        event: &Event,
+    ) -> Result<Option<RunKey>, B::Error> {
+        let Some(slot) = self.load_workflow(workflow)? else { return Ok(None) };
+        let (paused, live) = (slot.workflow.paused, slot.workflow.live);
+        let Some(live) = live.filter(|_| !paused) else { return Ok(None) };
+        let Some(definition) = self.definition(workflow, live)? else { return Ok(None) };
+        let seen = self.event_seen(topic, event);
+        let mut started = None;
+        for (place, trigger) in (0_u64..).zip(&definition.triggers) {
+            let TriggerKind::Event { topic: name, condition, payload } = &trigger.kind else {
+                continue;
+            };
+            let meant = self.topic_meant(workflow, &definition, name)?;
+            if meant != Some(topic) || !trigger.enabled {
+                continue;
+            }
+            let Some(payload) = payload_of(event, &seen, condition.as_deref(), payload.as_ref())
+            else {
+                continue;
+            };
+            let new = NewRun {
+                id: self.derived_id(RunKey(event.fate.key.0), place, workflow.0),
+                payload: None,
+                by: format!("event {}", event.message.message_id),
+            };
+            let input = input_of(&payload, &seen, &trigger.id);
+            let origin = Origin { input: Some(input), ..Origin::of(TriggeredBy::Event) };
+            started = Some(self.create_run(&new, workflow, live, origin)?);
+        }
+        Ok(started)
+    }
+
+    /// The consumers of a topic are to look.
+    pub(super) fn tell_consumers(&mut self, id: TopicId) -> Result<(), B::Error> {
+        let mut workflows = BTreeSet::new();
+        for subscriber in self.book.subscribers(id)? {
+            let Subscriber::Consumer(workflow, handler) = subscriber else { continue };
+            self.call_handler(handler, Cause::Published)?;
+            workflows.insert(workflow);
+        }
+        for workflow in workflows {
+            self.look_at_handlers(workflow)?;
+        }
+        Ok(())
+    }
+
+    /// Steps of a run begin to wait, or do not any more. What they wait for may be there already.
+    pub(super) fn follow_awaiting(
+        &mut self,
+        key: RunKey,
+        awaiting: Vec<Awaiting>,
+    ) -> Result<(), B::Error> {
+        for change in awaiting {
+            let (name, part) = match change {
+                Awaiting::Begin(name, part) => (name, part),
+                Awaiting::End(part) => {
+                    self.writes.waits.push(WaitWrite::End(key, part));
+                    continue;
+                }
+            };
+            let Some((workflow, definition)) = self.whole_definition(key)? else { continue };
+            let Some(topic) = self.topic_meant(workflow, &definition, &name)? else { continue };
+            self.writes.waits.push(WaitWrite::Begin(topic, key, part));
+            for event in self.pending_events(topic, LOOKED_AT)? {
+                let seen = self.event_seen(topic, &event);
+                if self.offer(key, part, &event, &seen)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps of a run publish.
+    pub(super) fn follow_published(
+        &mut self,
+        key: RunKey,
+        published: Vec<Published>,
+    ) -> Result<(), B::Error> {
+        for Published { topic, message } in published {
+            let Some((workflow, definition)) = self.whole_definition(key)? else { continue };
+            if let Some(topic) = self.topic_meant(workflow, &definition, &topic)? {
+                self.publish_messages(topic, vec![message])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The definition that a run is of, with all that belongs to its workflow.
+    pub(super) fn whole_definition(
+        &mut self,
+        key: RunKey,
+    ) -> Result<Option<(WorkflowId, std::sync::Arc<Definition>)>, B::Error> {
+        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(None) };
+        let (workflow, version) = (run.workflow, run.version);
+        Ok(self.definition(workflow, version)?.map(|definition| (workflow, definition)))
+    }
+}
+
+/// What a run works on that an event starts, if it does. An event that a condition cannot be told of is none for it.
+fn payload_of(
+    event: &Event,
+    seen: &RawValue,
+    condition: Option<&str>,
+    payload: Option<&Value>,
+) -> Option<Box<RawValue>> {
+    let mut scope = Scope::default();
+    scope.event(seen.get()).ok()?;
+    if let Some(condition) = condition
+        && !expression::holds(condition, &scope).unwrap_or(false)
+    {
+        return None;
+    }
+    match payload {
+        None => Some(event.message.payload.clone()),
+        Some(payload) => {
+            let filled = expression::value(payload, &scope).ok()?;
+            serde_json::value::to_raw_value(&filled).ok()
+        }
+    }
+}
+
+fn input_of(payload: &RawValue, seen: &RawValue, trigger: &str) -> Box<RawValue> {
+    let trigger = Value::from(trigger);
+    let text = format!(r#"{{"payload":{payload},"trigger_id":{trigger},"event":{seen}}}"#);
+    RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+fn unknown_topic(id: TopicId) -> Refused {
+    Refused::NotFound { what: "topic", id: id.to_string() }
+}

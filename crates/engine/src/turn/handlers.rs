@@ -1,0 +1,518 @@
+//! Producers and consumers within a turn: who is next when their workflow is free.
+
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+
+use super::command::{Answer, Asked, NewRun, Refused, unknown_workflow};
+use super::runs::Origin;
+use super::{Book, ById, HandlerWrite, Turn, WorkflowStatus};
+use crate::definition::Definition;
+use crate::handlers::{Cause, Handler, HandlerKind};
+use crate::ids::{HandlerId, RunKey, TopicId, WorkflowId};
+use crate::run::TriggeredBy;
+use crate::schedule;
+use crate::topics::{EventState, Subscriber};
+
+/// What a turn knows of handlers.
+#[derive(Default)]
+pub(super) struct Handlers {
+    slots: ById<HandlerId, HandlerSlot>,
+    order: Vec<HandlerId>,
+    of: ById<WorkflowId, Vec<HandlerId>>,
+}
+
+struct HandlerSlot {
+    handler: Handler,
+    old_due: Option<Timestamp>,
+    is_new: bool,
+    is_changed: bool,
+    is_gone: bool,
+}
+
+impl<B: Book> Turn<'_, B> {
+    fn load_handler(&mut self, id: HandlerId) -> Result<bool, B::Error> {
+        if let Some(slot) = self.handlers.slots.get(&id) {
+            return Ok(!slot.is_gone);
+        }
+        let Some(handler) = self.book.handler(id)? else { return Ok(false) };
+        self.keep_handler(handler, false);
+        Ok(true)
+    }
+
+    fn keep_handler(&mut self, handler: Handler, is_new: bool) {
+        let id = handler.id;
+        self.handlers.order.push(id);
+        let old_due = handler.due();
+        let slot = HandlerSlot { handler, old_due, is_new, is_changed: is_new, is_gone: false };
+        self.handlers.slots.insert(id, slot);
+    }
+
+    pub(super) fn write_handlers(&mut self) {
+        for id in std::mem::take(&mut self.handlers.order) {
+            let Some(slot) = self.handlers.slots.remove(&id) else { continue };
+            let HandlerSlot { handler, old_due, is_new, is_changed, is_gone } = slot;
+            let handler = Box::new(handler);
+            self.writes.handlers.push(match (is_new, is_gone, is_changed) {
+                (true, true, _) | (false, false, false) => continue,
+                (true, false, _) => HandlerWrite::Insert(handler),
+                (false, true, _) => HandlerWrite::Delete { before: handler },
+                (false, false, true) => HandlerWrite::Update { after: handler, old_due },
+            });
+        }
+    }
+
+    /// The handlers of a workflow that are there, in the order of their ids.
+    fn handlers_of(&mut self, workflow: WorkflowId) -> Result<Vec<HandlerId>, B::Error> {
+        if !self.handlers.of.contains_key(&workflow) {
+            let known = self.book.handlers_of(workflow)?;
+            self.handlers.of.insert(workflow, known);
+        }
+        let known = self.handlers.of.get(&workflow).cloned().unwrap_or_default();
+        let mut there = Vec::with_capacity(known.len());
+        for id in known {
+            if self.load_handler(id)? {
+                there.push(id);
+            }
+        }
+        Ok(there)
+    }
+
+    /// The handler of this name, if it is still there.
+    pub(super) fn handler_named(
+        &mut self,
+        workflow: WorkflowId,
+        name: &str,
+    ) -> Result<Option<HandlerId>, B::Error> {
+        let there = self.handlers_of(workflow)?;
+        let is_it = |id: &HandlerId| self.handler(*id).is_some_and(|known| known.name == name);
+        Ok(there.into_iter().find(is_it))
+    }
+
+    pub(super) fn handler(&self, id: HandlerId) -> Option<&Handler> {
+        self.handlers.slots.get(&id).map(|slot| &slot.handler)
+    }
+
+    /// A handler that is going to be changed.
+    pub(super) fn handler_mut(&mut self, id: HandlerId) -> Option<&mut Handler> {
+        let slot = self.handlers.slots.get_mut(&id)?;
+        slot.is_changed = true;
+        Some(&mut slot.handler)
+    }
+
+    /// A consumer is to look, for this reason.
+    pub(super) fn call_handler(&mut self, id: HandlerId, cause: Cause) -> Result<(), B::Error> {
+        if !self.load_handler(id)? {
+            return Ok(());
+        }
+        let is_called = self.handler(id).is_some_and(|handler| handler.cause.is_some());
+        if (!is_called || cause == Cause::ByHand)
+            && let Some(handler) = self.handler_mut(id)
+        {
+            handler.call(cause);
+        }
+        Ok(())
+    }
+
+    /// A consumer's sleep is over, or the wait before it is tried again.
+    pub(super) fn handler_due(&mut self, id: HandlerId) -> Result<(), B::Error> {
+        if !self.load_handler(id)? {
+            return Ok(());
+        }
+        let now = self.moment.now;
+        let Some(handler) = self.handler(id) else { return Ok(()) };
+        if handler.due().is_none_or(|due| due > now) {
+            return Ok(());
+        }
+        let workflow = handler.workflow;
+        if let Some(handler) = self.handler_mut(id) {
+            let cause = if handler.retry_at.is_some() { Cause::Retry } else { Cause::Woken };
+            handler.retry_at = None;
+            handler.wake_at = handler.wake_at.filter(|at| *at > now);
+            handler.call(cause);
+        }
+        self.look_at_handlers(workflow)
+    }
+
+    /// Begins a run of the consumer that is next, if the workflow is free and one is ready. Producers whose runs wait
+    /// come after them.
+    pub(super) fn look_at_handlers(&mut self, id: WorkflowId) -> Result<(), B::Error> {
+        let Some(slot) = self.load_workflow(id)? else { return Ok(()) };
+        let workflow = &slot.workflow;
+        if workflow.handling.is_some() {
+            return Ok(());
+        }
+        let (paused, live) = (workflow.paused, workflow.live);
+        let Some(live) = live.filter(|_| workflow.status == WorkflowStatus::Published) else {
+            return Ok(());
+        };
+        let Some(definition) = self.definition(id, live)? else { return Ok(()) };
+        let mut next: Option<(Timestamp, HandlerId)> = None;
+        for handler in self.handlers_of(id)? {
+            let Some(known) = self.handler(handler).filter(|known| known.is_ready()) else {
+                continue;
+            };
+            // What somebody asks for happens, paused or not.
+            if paused && known.cause != Some(Cause::ByHand) {
+                continue;
+            }
+            let name = known.name.clone();
+            let oldest = self.oldest_for(id, &definition, &name)?.unwrap_or(Timestamp::MAX);
+            if next.is_none_or(|(first, _)| oldest < first) {
+                next = Some((oldest, handler));
+            }
+        }
+        match next {
+            Some((_, handler)) => self.start_consumer(handler, live, None),
+            None => {
+                self.places.look = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// The topics that a consumer works on.
+    pub(super) fn subscribed(
+        &mut self,
+        workflow: WorkflowId,
+        definition: &Definition,
+        consumer: &str,
+    ) -> Result<Vec<TopicId>, B::Error> {
+        let Some(consumer) = definition.consumer(consumer) else { return Ok(Vec::new()) };
+        let mut topics = Vec::new();
+        for name in &consumer.subscribe {
+            topics.extend(self.topic_meant(workflow, definition, name)?);
+        }
+        Ok(topics)
+    }
+
+    /// When the oldest event was published that a consumer could work on.
+    fn oldest_for(
+        &mut self,
+        workflow: WorkflowId,
+        definition: &Definition,
+        consumer: &str,
+    ) -> Result<Option<Timestamp>, B::Error> {
+        let mut oldest: Option<Timestamp> = None;
+        for topic in self.subscribed(workflow, definition, consumer)? {
+            let found = self.oldest_pending(topic)?;
+            oldest = oldest.into_iter().chain(found).min();
+        }
+        Ok(oldest)
+    }
+
+    /// Creates the next run of a consumer: it has its workflow's turn from now on.
+    fn start_consumer(
+        &mut self,
+        id: HandlerId,
+        live: u32,
+        by_hand: Option<&NewRun>,
+    ) -> Result<(), B::Error> {
+        let Some(handler) = self.handler(id).cloned() else { return Ok(()) };
+        if let Some(earlier) = handler.resumes {
+            return self.resume_consumer(id, &handler, earlier);
+        }
+        let cause = handler.cause.unwrap_or(Cause::Woken);
+        let which = i64::try_from(handler.runs).unwrap_or(i64::MAX);
+        let new = match by_hand {
+            Some(new) => new.clone(),
+            None => NewRun {
+                id: self.derived_id(RunKey(id.0), 0x6863, which),
+                payload: None,
+                by: format!("consumer {}", handler.name),
+            },
+        };
+        let input = handler_input(&handler, cause, new.payload.as_deref());
+        let origin = Origin {
+            input: Some(input),
+            handler: Some(handler.name.clone()),
+            ..Origin::of(cause.triggered_by())
+        };
+        let key = self.create_run(&new, handler.workflow, live, origin)?;
+        self.take_turn(id, key)?;
+        if let Some(handler) = self.handler_mut(id) {
+            handler.cause = None;
+            handler.wake_at = None;
+        }
+        self.try_begin(key)?;
+        Ok(())
+    }
+
+    /// A run whose mutation is done, and whose last phase is not, goes on as another.
+    fn resume_consumer(
+        &mut self,
+        id: HandlerId,
+        handler: &Handler,
+        earlier: RunKey,
+    ) -> Result<(), B::Error> {
+        let which = i64::try_from(handler.runs).unwrap_or(i64::MAX);
+        let new = NewRun {
+            id: self.derived_id(RunKey(id.0), 0x7265, which),
+            payload: None,
+            by: format!("consumer {}", handler.name),
+        };
+        let Some(key) = self.go_on_with(earlier, &new)? else { return Ok(()) };
+        for fate in self.reserved_by(earlier)? {
+            self.move_event(&fate, EventState::Reserved, Some(key), None)?;
+        }
+        self.take_turn(id, key)?;
+        if let Some(handler) = self.handler_mut(id) {
+            handler.cause = None;
+            handler.resumes = None;
+        }
+        self.try_begin(key)?;
+        Ok(())
+    }
+
+    fn take_turn(&mut self, id: HandlerId, key: RunKey) -> Result<(), B::Error> {
+        let Some(workflow) = self.handler(id).map(|handler| handler.workflow) else {
+            return Ok(());
+        };
+        if let Some(slot) = self.load_workflow(workflow)? {
+            slot.workflow.handling = Some(key);
+            slot.is_changed = true;
+        }
+        if let Some(handler) = self.handler_mut(id) {
+            handler.run = Some(key);
+        }
+        Ok(())
+    }
+
+    /// A run of a handler has begun.
+    pub(super) fn handler_begun(&mut self, key: RunKey) -> Result<(), B::Error> {
+        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(()) };
+        let (workflow, Some(name)) = (run.workflow, run.handler.clone()) else { return Ok(()) };
+        let now = self.moment.now;
+        if let Some(id) = self.handler_named(workflow, &name)?
+            && let Some(handler) = self.handler_mut(id)
+        {
+            handler.run = Some(key);
+            handler.last_run_at = Some(now);
+            handler.runs += 1;
+        }
+        Ok(())
+    }
+
+    /// Someone starts a producer or a consumer.
+    pub(super) fn start_handler(
+        &mut self,
+        id: WorkflowId,
+        name: &str,
+        new: &NewRun,
+    ) -> Asked<B::Error> {
+        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let (live, handling) = (slot.workflow.live, slot.workflow.handling);
+        let handler = self.handler_named(id, name)?;
+        let (Some(live), Some(handler)) = (live, handler) else {
+            return Ok(Err(Refused::NotFound { what: "handler", id: name.to_owned() }));
+        };
+        let kind = self.handler(handler).map(|known| known.kind);
+        if kind == Some(HandlerKind::Producer) {
+            return self.start_producer(id, name, new);
+        }
+        self.call_handler(handler, Cause::ByHand)?;
+        if let Some(known) = self.handler_mut(handler) {
+            known.retry_at = None;
+        }
+        if handling.is_some() {
+            return Ok(Ok(Answer::Called(name.to_owned())));
+        }
+        let resumes = self.handler(handler).and_then(|known| known.resumes);
+        self.start_consumer(handler, live, Some(new))?;
+        Ok(Ok(match resumes {
+            None => Answer::Run(crate::ids::RunId::Other(new.id).to_string()),
+            Some(_) => Answer::Called(name.to_owned()),
+        }))
+    }
+
+    /// A run of a producer besides its schedule: it waits for its workflow to be free.
+    fn start_producer(&mut self, id: WorkflowId, name: &str, new: &NewRun) -> Asked<B::Error> {
+        let trigger = format!("producers.{name}");
+        let known = self.book.triggered_schedules(id)?;
+        let is_its = |known: &schedule::Schedule| known.trigger.as_deref() == Some(&trigger);
+        match known.iter().find(|known| is_its(known)).map(|known| known.id) {
+            Some(schedule) => {
+                let started = self.decide_schedule(schedule, schedule::Input::Start, Some(new))?;
+                let id = crate::ids::RunId::Other(new.id).to_string();
+                Ok(started.map(|()| Answer::Run(id)))
+            }
+            None => Ok(Err(Refused::NotFound { what: "handler", id: name.to_owned() })),
+        }
+    }
+
+    /// Someone starts a workflow that has handlers alone: all its producers run, or, if it has none, its consumers
+    /// look.
+    pub(super) fn start_all_handlers(
+        &mut self,
+        id: WorkflowId,
+        definition: &Definition,
+        new: &NewRun,
+    ) -> Asked<B::Error> {
+        let mut first = None;
+        for (place, producer) in (0_u64..).zip(&definition.producers) {
+            let own = match first {
+                None => new.clone(),
+                Some(_) => {
+                    let half = (new.id & u128::from(u32::MAX)) as i64;
+                    NewRun { id: self.derived_id(RunKey(id.0), place, half), ..new.clone() }
+                }
+            };
+            // One that has not ended yet stands for this one too.
+            if let Ok(answer) = self.start_producer(id, &producer.name, &own)? {
+                first.get_or_insert(answer);
+            }
+        }
+        if !definition.producers.is_empty() {
+            let busy = || Refused::Conflict("All producers are active already.".to_owned());
+            return Ok(first.ok_or_else(busy));
+        }
+        let mut answer = None;
+        for consumer in &definition.consumers {
+            let own = NewRun { id: new.id, ..new.clone() };
+            match answer {
+                None => answer = Some(self.start_handler(id, &consumer.name, &own)?),
+                Some(_) => {
+                    if let Some(handler) = self.handler_named(id, &consumer.name)? {
+                        self.call_handler(handler, Cause::ByHand)?;
+                    }
+                }
+            }
+        }
+        Ok(answer.unwrap_or_else(|| Err(unknown_workflow(id))))
+    }
+
+    /// The handlers of a version that goes live: new ones are made, others kept, those that it does not have go.
+    pub(super) fn move_handlers(
+        &mut self,
+        id: WorkflowId,
+        definition: &Definition,
+    ) -> Result<(), B::Error> {
+        self.declare_topics(id, definition)?;
+        let mut left = self.handlers_of(id)?;
+        let mut subscriptions = Vec::new();
+        for handled in definition.handled() {
+            let is_it = |known: &HandlerId| {
+                let known = self.handler(*known);
+                known.is_some_and(|h| h.name == handled.name() && h.kind == handled.kind())
+            };
+            let handler = match left.iter().position(is_it) {
+                Some(at) => left.remove(at),
+                None => self.new_handler(id, definition, handled.name(), handled.kind())?,
+            };
+            if handled.kind() == HandlerKind::Consumer {
+                let topics = self.subscribed(id, definition, handled.name())?;
+                let consumer = Subscriber::Consumer(id, handler);
+                subscriptions.extend(topics.into_iter().map(|topic| (topic, consumer)));
+            }
+        }
+        for gone in left {
+            self.remove_handler(gone);
+        }
+        for trigger in &definition.triggers {
+            let crate::definition::TriggerKind::Event { topic, .. } = &trigger.kind else {
+                continue;
+            };
+            let topic = self.topic_meant(id, definition, topic)?;
+            subscriptions.extend(topic.map(|topic| (topic, Subscriber::Triggers(id))));
+        }
+        subscriptions.sort_unstable();
+        subscriptions.dedup();
+        self.writes.subscriptions.push((id, subscriptions));
+        self.look_at_handlers(id)
+    }
+
+    fn new_handler(
+        &mut self,
+        workflow: WorkflowId,
+        definition: &Definition,
+        name: &str,
+        kind: HandlerKind,
+    ) -> Result<HandlerId, B::Error> {
+        let id = self.book.new_handler_id();
+        let mut handler = Handler::new(id, workflow, name, kind);
+        if kind == HandlerKind::Consumer && self.has_pending(workflow, definition, name)? {
+            handler.cause = Some(Cause::Deployed);
+        }
+        self.keep_handler(handler, true);
+        self.handlers.of.entry(workflow).or_default().push(id);
+        Ok(id)
+    }
+
+    /// Whether there are events that a consumer could work on.
+    pub(super) fn has_pending(
+        &mut self,
+        workflow: WorkflowId,
+        definition: &Definition,
+        consumer: &str,
+    ) -> Result<bool, B::Error> {
+        for topic in self.subscribed(workflow, definition, consumer)? {
+            if self.pending_in(topic)? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn remove_handler(&mut self, id: HandlerId) {
+        if let Some(slot) = self.handlers.slots.get_mut(&id) {
+            slot.is_gone = true;
+        }
+    }
+
+    /// A workflow that is out of use has no handlers, and hears of nothing.
+    pub(super) fn remove_handlers(&mut self, id: WorkflowId) -> Result<(), B::Error> {
+        for handler in self.handlers_of(id)? {
+            self.remove_handler(handler);
+        }
+        self.writes.subscriptions.push((id, Vec::new()));
+        Ok(())
+    }
+
+    /// Handlers go on after their workflow was paused: what failed is tried again.
+    pub(super) fn resume_handlers(&mut self, id: WorkflowId) -> Result<(), B::Error> {
+        for handler in self.handlers_of(id)? {
+            let Some(known) = self.handler(handler) else { continue };
+            if known.failures == 0 && known.resumes.is_none() {
+                continue;
+            }
+            let (kind, name) = (known.kind, known.name.clone());
+            if let Some(known) = self.handler_mut(handler) {
+                known.failures = 0;
+                known.retry_at = None;
+                if kind == HandlerKind::Consumer {
+                    known.call(Cause::Retry);
+                }
+            }
+            if kind == HandlerKind::Producer {
+                self.resume_producer(id, &name)?;
+            }
+        }
+        self.places.look = true;
+        self.look_at_handlers(id)
+    }
+
+    /// The schedule of a producer whose failure has paused it goes on, with what was missed.
+    fn resume_producer(&mut self, id: WorkflowId, name: &str) -> Result<(), B::Error> {
+        let trigger = format!("producers.{name}");
+        let known = self.book.triggered_schedules(id)?;
+        let is_its = |known: &&schedule::Schedule| known.trigger.as_deref() == Some(&trigger);
+        if let Some(schedule) = known.iter().find(is_its).map(|known| known.id) {
+            let input = schedule::Input::Resume { catch_up: true };
+            // One that was not paused goes on anyway.
+            let _ = self.decide_schedule(schedule, input, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a consumer's run is shown to work on.
+fn handler_input(handler: &Handler, cause: Cause, payload: Option<&RawValue>) -> Box<RawValue> {
+    let told = serde_json::json!({
+        "handler": handler.name, "cause": cause.name(), "payload": payload,
+    });
+    serde_json::value::to_raw_value(&told).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// Whether a run was asked for by somebody: it begins also while its workflow is paused.
+pub(super) fn is_asked_for(triggered_by: TriggeredBy) -> bool {
+    matches!(triggered_by, TriggeredBy::Manual)
+}

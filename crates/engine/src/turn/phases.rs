@@ -1,0 +1,658 @@
+//! Runs of handlers: what a phase gives, and what follows when a run has ended.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::phase_result::{Produced, Reserved, Wrong, wake_at};
+use super::{Book, Turn};
+use crate::definition::handlers::{MUTATE, MUTATION, NEXT, PREPARE, PRODUCE};
+use crate::definition::{Action, Definition, limits};
+use crate::handlers::{Cause, HandlerKind, Mutation, MutationStatus};
+use crate::ids::{RunKey, TopicId, WorkflowId};
+use crate::run::{
+    AttemptEnd, Doing, Ending, Part, RECONCILING, Run, RunStatus, StepState, StepStatus, WHOLE,
+};
+use crate::topics::{EventState, Fate, Message};
+
+/// Events that a phase is given which cannot ask for them.
+const GIVEN: usize = 100;
+
+/// What a run of a handler leaves behind if it succeeds.
+#[derive(Default)]
+pub(super) struct Outcome {
+    state: Option<Box<RawValue>>,
+    publish: Vec<(TopicId, Vec<Message>)>,
+}
+
+impl<B: Book> Turn<'_, B> {
+    /// What a phase of a handler has given is checked, and what is to be kept of it is taken out. What is wrong with it
+    /// is a failure of the phase, and nothing is moved.
+    pub(super) fn phase_end(
+        &mut self,
+        key: RunKey,
+        token: u32,
+        end: AttemptEnd,
+    ) -> Result<AttemptEnd, B::Error> {
+        if !self.load_run(key)? {
+            return Ok(end);
+        }
+        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(end) };
+        let (Some(handler), Some(active)) = (run.handler.clone(), run.position.with_token(token))
+        else {
+            return Ok(end);
+        };
+        let (part, is_stopping) = (active.part(), run.position.is_stopping());
+        let AttemptEnd::Succeeded { output } = &end else { return Ok(end) };
+        if is_stopping || part.item != WHOLE {
+            return Ok(end);
+        }
+        let Some((workflow, definition)) = self.whole_definition(key)? else { return Ok(end) };
+        let Some(phase) = phase_of(&definition, &handler, part) else { return Ok(end) };
+        let output = output.clone();
+        let kept = match phase.as_str() {
+            PRODUCE | NEXT => self.produced(key, workflow, &definition, &handler, &output)?,
+            PREPARE => self.prepared(key, workflow, &definition, &handler, &output)?,
+            MUTATE => Ok(mutates(&output)),
+            _ => return Ok(end),
+        };
+        Ok(match kept {
+            Ok(output) => AttemptEnd::Succeeded { output },
+            Err(Wrong { code, message, retryable }) => {
+                AttemptEnd::Failed { code: code.to_owned(), message, retryable, output: None }
+            }
+        })
+    }
+
+    /// A producer, or the last phase of a consumer: state to keep, and events to publish.
+    fn produced(
+        &mut self,
+        key: RunKey,
+        workflow: WorkflowId,
+        definition: &Arc<Definition>,
+        handler: &str,
+        output: &RawValue,
+    ) -> Result<Result<Box<RawValue>, Wrong>, B::Error> {
+        let produced = match Produced::read(output) {
+            Ok(produced) => produced,
+            Err(wrong) => return Ok(Err(wrong)),
+        };
+        let count = produced.publish.len();
+        let mut publish: Vec<(TopicId, Vec<Message>)> = Vec::new();
+        for event in produced.publish {
+            if !may_publish(definition, handler, &event.topic) {
+                return Ok(Err(Wrong::topic(&event.topic, "publish to")));
+            }
+            let Some(topic) = self.topic_meant(workflow, definition, &event.topic)? else {
+                return Ok(Err(Wrong::topic(&event.topic, "publish to")));
+            };
+            match publish.iter_mut().find(|(known, _)| *known == topic) {
+                Some((_, messages)) => messages.push(event.message),
+                None => publish.push((topic, vec![event.message])),
+            }
+        }
+        let state = produced.state;
+        self.outcomes.insert(key, Outcome { state, publish });
+        Ok(Ok(raw(&with_log(json!({"published": count}), produced.log))))
+    }
+
+    /// A consumer has said which events it works on: they are its own, or it has failed.
+    fn prepared(
+        &mut self,
+        key: RunKey,
+        workflow: WorkflowId,
+        definition: &Arc<Definition>,
+        handler: &str,
+        output: &RawValue,
+    ) -> Result<Result<Box<RawValue>, Wrong>, B::Error> {
+        let reserved = match Reserved::read(output) {
+            Ok(reserved) => reserved,
+            Err(wrong) => return Ok(Err(wrong)),
+        };
+        let subscribed = definition.consumer(handler).map(|consumer| consumer.subscribe.as_slice());
+        let mut fates = Vec::new();
+        for reservation in &reserved.reservations {
+            let name = &reservation.topic;
+            let is_its = subscribed.is_some_and(|subscribed| subscribed.contains(name));
+            let topic = self.topic_meant(workflow, definition, name)?.filter(|_| is_its);
+            let Some(topic) = topic else { return Ok(Err(Wrong::topic(name, "reserve from"))) };
+            match self.reservable(topic, name, &reservation.ids)? {
+                Ok(found) => fates.extend(found),
+                Err(wrong) => return Ok(Err(wrong)),
+            }
+        }
+        let mut keys = HashSet::new();
+        if let Some(fate) = fates.iter().find(|fate| !keys.insert(fate.key)) {
+            let topic = self.topic(fate.topic).map(|topic| topic.name.clone());
+            return Ok(Err(Wrong::twice(&topic.unwrap_or_default())));
+        }
+        for fate in &fates {
+            self.move_event(fate, EventState::Reserved, Some(key), None)?;
+        }
+        let count = fates.len();
+        let kept = json!({
+            "count": count,
+            "reservations": reserved.reservations,
+            "data": reserved.data,
+            "wake_at": reserved.wake_at.map(|at| at.to_string()),
+        });
+        Ok(Ok(raw(&with_log(kept, reserved.log))))
+    }
+
+    fn reservable(
+        &mut self,
+        topic: TopicId,
+        name: &str,
+        ids: &[String],
+    ) -> Result<Result<Vec<Fate>, Wrong>, B::Error> {
+        if ids.len() > limits::EVENTS {
+            return Ok(Err(Wrong::reservation(format!(
+                "{} events are more than a run works on; at most {}",
+                ids.len(),
+                limits::EVENTS
+            ))));
+        }
+        if self.load_topic(topic)?.is_none() {
+            return Ok(Err(Wrong::topic(name, "reserve from")));
+        }
+        let mut found = Vec::with_capacity(ids.len());
+        for (fate, id) in self.fates(topic, ids)?.into_iter().zip(ids) {
+            match fate {
+                None => {
+                    let message = format!("there is no event {} in topic {name}", cut(id));
+                    return Ok(Err(Wrong::reservation(message)));
+                }
+                Some(fate) if fate.state != EventState::Pending => {
+                    let message = format!(
+                        "event {} of topic {name} is {}, not pending",
+                        cut(id),
+                        fate.state.name()
+                    );
+                    // Somebody else was faster: another look may find others.
+                    return Ok(Err(Wrong { retryable: true, ..Wrong::reservation(message) }));
+                }
+                Some(fate) => found.push(fate),
+            }
+        }
+        Ok(Ok(found))
+    }
+
+    /// What a phase works on.
+    pub(super) fn phase_input(&mut self, key: RunKey, part: Part) -> Result<Value, B::Error> {
+        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(Value::Null) };
+        let (workflow, Some(handler)) = (run.workflow, run.handler.clone()) else {
+            return Ok(Value::Null);
+        };
+        let Some((_, definition)) = self.whole_definition(key)? else { return Ok(Value::Null) };
+        let phase = phase_of(&definition, &handler, part).unwrap_or_default();
+        let mut input = Map::new();
+        input.insert("workflow".to_owned(), json!(definition.name));
+        input.insert("handler".to_owned(), json!(handler));
+        let named = if part.item == RECONCILING { "reconcile" } else { phase.as_str() };
+        input.insert("phase".to_owned(), json!(named));
+        if phase == PRODUCE || phase == PREPARE {
+            let id = self.handler_named(workflow, &handler)?;
+            let state = id.and_then(|id| self.handler(id)).map(|known| known.state.clone());
+            input.insert("state".to_owned(), json!(state));
+        }
+        if phase == PREPARE {
+            let asks = |consumer: &crate::definition::Consumer| {
+                !matches!(consumer.prepare, Action::Script(_))
+            };
+            if definition.consumer(&handler).is_some_and(asks) {
+                let events = self.given_events(workflow, &definition, &handler)?;
+                input.insert("events".to_owned(), Value::Array(events));
+            }
+            return Ok(Value::Object(input));
+        }
+        if phase != PRODUCE {
+            let prepared = self.phase_output(key, &definition, &handler, PREPARE)?;
+            input.insert("prepared".to_owned(), told_prepared(prepared));
+        }
+        if part.item == RECONCILING {
+            let asked = self.phase_output(key, &definition, &handler, MUTATE)?;
+            let mutation = asked.and_then(|asked| asked.get("mutation").cloned());
+            input.insert("mutation".to_owned(), mutation.unwrap_or_default());
+        } else if phase == NEXT {
+            input.insert("result".to_owned(), self.mutation_result(key, &definition, &handler)?);
+        }
+        Ok(Value::Object(input))
+    }
+
+    /// The mutation that the phase before asks for.
+    pub(super) fn asked_mutation(
+        &mut self,
+        key: RunKey,
+    ) -> Result<Option<Box<RawValue>>, B::Error> {
+        let Some((_, definition)) = self.whole_definition(key)? else { return Ok(None) };
+        let handler = self.runs.get(&key).and_then(|slot| slot.run.handler.clone());
+        let Some(handler) = handler else { return Ok(None) };
+        let asked = self.phase_output(key, &definition, &handler, MUTATE)?;
+        Ok(asked.and_then(|asked| asked.get("mutation").map(raw)))
+    }
+
+    /// Pending events for a phase that cannot ask for them itself.
+    fn given_events(
+        &mut self,
+        workflow: WorkflowId,
+        definition: &Definition,
+        handler: &str,
+    ) -> Result<Vec<Value>, B::Error> {
+        let mut given = Vec::new();
+        for topic in self.subscribed(workflow, definition, handler)? {
+            let name = self.topic(topic).map(|topic| topic.name.clone());
+            for event in self.pending_events(topic, GIVEN)? {
+                let message = &event.message;
+                given.push(json!({
+                    "topic": name, "message_id": message.message_id, "title": message.title,
+                    "payload": message.payload, "causes": message.causes,
+                    "attempt": event.fate.attempt, "created_at": event.created_at.to_string(),
+                }));
+            }
+        }
+        Ok(given)
+    }
+
+    fn phase_output(
+        &mut self,
+        key: RunKey,
+        definition: &Definition,
+        handler: &str,
+        phase: &str,
+    ) -> Result<Option<Value>, B::Error> {
+        let process = definition.handler(handler);
+        let Some(step) = process.and_then(|process| process.graph().index(phase)) else {
+            return Ok(None);
+        };
+        let record = self.step_record(key, step)?;
+        let output = record.and_then(|record| record.output);
+        Ok(output.and_then(|output| serde_json::from_str(output.get()).ok()))
+    }
+
+    /// What the last phase learns of the mutation.
+    fn mutation_result(
+        &mut self,
+        key: RunKey,
+        definition: &Definition,
+        handler: &str,
+    ) -> Result<Value, B::Error> {
+        let process = definition.handler(handler);
+        let Some(step) = process.and_then(|process| process.graph().index(MUTATION)) else {
+            return Ok(json!({"status": "none"}));
+        };
+        let record = self.step_record(key, step)?;
+        Ok(match record {
+            Some(record) if record.status == StepStatus::Completed => {
+                json!({"status": "applied", "result": record.output})
+            }
+            Some(record) if record.attempts > 0 => json!({"status": "skipped"}),
+            _ => json!({"status": "none"}),
+        })
+    }
+
+    /// A run of a handler has ended: the workflow is free, what it leaves behind is written, and whoever is next
+    /// begins.
+    pub(super) fn handler_run_ended(
+        &mut self,
+        key: RunKey,
+        retryable: bool,
+    ) -> Result<(), B::Error> {
+        let outcome = self.outcomes.remove(&key).unwrap_or_default();
+        let Some(run) = self.runs.get(&key).map(|slot| slot.run.clone()) else { return Ok(()) };
+        let (Some(name), Some(ending)) = (run.handler.clone(), run.ending()) else {
+            return Ok(());
+        };
+        if let Some(slot) = self.load_workflow(run.workflow)?
+            && slot.workflow.handling == Some(key)
+        {
+            slot.workflow.handling = None;
+            slot.is_changed = true;
+        }
+        let Some((workflow, definition)) = self.whole_definition(key)? else { return Ok(()) };
+        let id = self.handler_named(workflow, &name)?;
+        if let Some(handler) = id.and_then(|id| self.handler_mut(id)) {
+            handler.run = handler.run.filter(|run| *run != key);
+            handler.last_outcome = Some(ending);
+            if ending == Ending::Succeeded {
+                handler.failures = 0;
+                handler.state = outcome.state.unwrap_or_else(|| handler.state.clone());
+            }
+        }
+        let kind = id.and_then(|id| self.handler(id)).map(|handler| handler.kind);
+        match kind {
+            Some(HandlerKind::Producer) if ending != Ending::Succeeded => {
+                self.producer_failed(&run, ending, retryable)?;
+            }
+            Some(HandlerKind::Producer) => {}
+            _ => self.consumer_ended(&run, &definition, ending, retryable)?,
+        }
+        if ending == Ending::Succeeded {
+            for (topic, messages) in outcome.publish {
+                self.publish_messages(topic, messages)?;
+            }
+        }
+        self.look_at_handlers(workflow)
+    }
+
+    /// Its schedule tries it again if that can help; else the workflow waits for a person.
+    fn producer_failed(
+        &mut self,
+        run: &Run,
+        ending: Ending,
+        retryable: bool,
+    ) -> Result<(), B::Error> {
+        let name = run.handler.clone().unwrap_or_default();
+        let Some(id) = self.handler_named(run.workflow, &name)? else { return Ok(()) };
+        if ending == Ending::Cancelled {
+            return Ok(());
+        }
+        let now = self.moment.now;
+        let again = self.handler_mut(id).and_then(|handler| handler.backoff(now));
+        if !retryable || again.is_none() {
+            self.pause_for(run, "failed")?;
+        }
+        Ok(())
+    }
+
+    fn consumer_ended(
+        &mut self,
+        run: &Run,
+        definition: &Arc<Definition>,
+        ending: Ending,
+        retryable: bool,
+    ) -> Result<(), B::Error> {
+        let name = run.handler.clone().unwrap_or_default();
+        let reserved = self.reserved_by(run.key)?;
+        let id = self.handler_named(run.workflow, &name)?;
+        if ending == Ending::Succeeded {
+            for fate in &reserved {
+                self.move_event(fate, EventState::Consumed, Some(run.key), None)?;
+            }
+            return self.consumer_succeeded(run, definition, reserved.is_empty());
+        }
+        if is_mutated(run, definition, &name) && id.is_some() {
+            if let Some(handler) = id.and_then(|id| self.handler_mut(id)) {
+                handler.resumes = Some(run.key);
+            }
+        } else {
+            self.release(&reserved)?;
+        }
+        let Some(id) = id else { return Ok(()) };
+        let now = self.moment.now;
+        let is_told = run.error.as_ref().is_some_and(|error| error.code == "did_not_happen");
+        if is_told {
+            // Somebody knows that nothing was done: it is done anew, at once.
+            return self.call_handler(id, Cause::Retry);
+        }
+        let again = match self.handler_mut(id) {
+            Some(handler) => handler.backoff(now).filter(|_| retryable),
+            None => None,
+        };
+        self.call_handler(id, Cause::Retry)?;
+        match again.filter(|_| ending != Ending::Cancelled) {
+            Some(at) => {
+                if let Some(handler) = self.handler_mut(id) {
+                    handler.retry_at = Some(at);
+                }
+                Ok(())
+            }
+            None => {
+                let how = if ending == Ending::Cancelled { "was cancelled" } else { "failed" };
+                self.pause_for(run, how)
+            }
+        }
+    }
+
+    /// It sleeps if it found nothing to do; else it looks again as long as there is something.
+    fn consumer_succeeded(
+        &mut self,
+        run: &Run,
+        definition: &Arc<Definition>,
+        is_empty: bool,
+    ) -> Result<(), B::Error> {
+        let (workflow, name) = (run.workflow, run.handler.clone().unwrap_or_default());
+        let Some(id) = self.handler_named(workflow, &name)? else { return Ok(()) };
+        let prepared = self.phase_output(run.key, definition, &name, PREPARE)?;
+        let wake = prepared.as_ref().and_then(|prepared| prepared.get("wake_at"));
+        let wake: Option<Timestamp> = wake.and_then(|at| wake_at(at).ok().flatten());
+        let live = self.live_definition(workflow)?;
+        let has_pending = match live {
+            Some(live) => self.has_pending(workflow, &live, &name)?,
+            None => false,
+        };
+        let now = self.moment.now;
+        if let Some(handler) = self.handler_mut(id) {
+            match is_empty {
+                true => handler.sleep(now, wake, has_pending),
+                false => {
+                    handler.sleep(now, wake, false);
+                    if has_pending {
+                        handler.call(Cause::More);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn live_definition(
+        &mut self,
+        workflow: WorkflowId,
+    ) -> Result<Option<Arc<Definition>>, B::Error> {
+        match self.load_workflow(workflow)?.and_then(|slot| slot.workflow.live) {
+            Some(live) => self.definition(workflow, live),
+            None => Ok(None),
+        }
+    }
+
+    /// Events that a run has not worked off are pending again; what fails too often is skipped.
+    fn release(&mut self, reserved: &[Fate]) -> Result<(), B::Error> {
+        for fate in reserved {
+            let limit = self.load_topic(fate.topic)?.map_or(u32::MAX, |s| s.topic.max_attempts);
+            match fate.attempt + 1 >= limit {
+                true => {
+                    let reason = Some("poison".to_owned());
+                    self.move_event(fate, EventState::Skipped, None, reason)?;
+                }
+                false => self.move_event(fate, EventState::Pending, None, None)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The workflow waits for a person.
+    fn pause_for(&mut self, run: &Run, how: &str) -> Result<(), B::Error> {
+        let name = run.handler.as_deref().unwrap_or_default();
+        let why = run.error.as_ref().map(|error| format!(": {}", error.message));
+        let reason = format!("{name} {how} (run {}){}", run.id, why.unwrap_or_default());
+        let by = (run.status == RunStatus::Suspended).then_some(run.key);
+        self.pause_handlers(run.workflow, reason, by)
+    }
+
+    fn pause_handlers(
+        &mut self,
+        workflow: WorkflowId,
+        reason: String,
+        by: Option<RunKey>,
+    ) -> Result<(), B::Error> {
+        let now = self.moment.now;
+        if let Some(slot) = self.load_workflow(workflow)? {
+            slot.workflow.paused = true;
+            slot.workflow.paused_reason = Some(reason);
+            slot.workflow.paused_by = by;
+            slot.workflow.updated_at = now;
+            slot.is_changed = true;
+        }
+        self.notices.push(super::Notice::Workflow { id: workflow });
+        Ok(())
+    }
+
+    /// A run of a handler has been decided over: its mutation is noted, and the workflow waits while nobody knows what
+    /// became of it.
+    pub(super) fn after_phase(
+        &mut self,
+        key: RunKey,
+        before: RunStatus,
+        mutation: Option<MutationStatus>,
+    ) -> Result<(), B::Error> {
+        self.note_mutation(key, mutation)?;
+        let Some(run) = self.runs.get(&key).map(|slot| slot.run.clone()) else { return Ok(()) };
+        if run.status == RunStatus::Suspended && before != RunStatus::Suspended {
+            return self.pause_for(&run, "does not know what became of its mutation");
+        }
+        if run.status == RunStatus::Suspended || before != RunStatus::Suspended {
+            return Ok(());
+        }
+        let Some(slot) = self.load_workflow(run.workflow)? else { return Ok(()) };
+        if slot.workflow.paused_by == Some(key) {
+            slot.workflow.paused = false;
+            slot.workflow.paused_reason = None;
+            slot.workflow.paused_by = None;
+            slot.is_changed = true;
+            self.notices.push(super::Notice::Workflow { id: run.workflow });
+            self.places.look = true;
+        }
+        Ok(())
+    }
+
+    fn note_mutation(
+        &mut self,
+        key: RunKey,
+        before: Option<MutationStatus>,
+    ) -> Result<(), B::Error> {
+        let status = self.mutation_status(key)?;
+        let Some(status) = status.filter(|_| status != before) else { return Ok(()) };
+        let Some((workflow, definition)) = self.whole_definition(key)? else { return Ok(()) };
+        let handler = self.runs.get(&key).and_then(|slot| slot.run.handler.clone());
+        let handler = handler.unwrap_or_default();
+        let process = definition.handler(&handler);
+        let step = process.and_then(|process| process.graph().index(MUTATION));
+        let record = match step {
+            Some(step) => self.step_record(key, step)?,
+            None => None,
+        };
+        let now = self.moment.now;
+        let error = self.runs.get(&key).and_then(|slot| slot.run.error.as_ref());
+        let note = match status {
+            MutationStatus::Unknown => error.map(|error| error.message.clone()),
+            MutationStatus::Failed => {
+                record.as_ref().and_then(|record| record.error.as_ref()).map(|e| e.message.clone())
+            }
+            _ => None,
+        };
+        let started_at = record.map_or(now, |record| record.started_at);
+        self.writes.mutations.push(Mutation {
+            run: key,
+            workflow,
+            handler,
+            status,
+            started_at,
+            updated_at: now,
+            said_by: self.said_by.clone(),
+            note,
+        });
+        Ok(())
+    }
+
+    /// Where the mutation of a run stands, if it has come to that.
+    pub(super) fn mutation_status(
+        &mut self,
+        key: RunKey,
+    ) -> Result<Option<MutationStatus>, B::Error> {
+        let Some((_, definition)) = self.whole_definition(key)? else { return Ok(None) };
+        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(None) };
+        let process = run.handler.as_deref().and_then(|name| definition.handler(name));
+        let Some(step) = process.and_then(|process| process.graph().index(MUTATION)) else {
+            return Ok(None);
+        };
+        if let Some(active) = run.position.part(step, WHOLE) {
+            return Ok(match active.doing {
+                Doing::Performed { .. } | Doing::Claimed { .. } => Some(MutationStatus::InFlight),
+                Doing::Unknown { .. } => Some(MutationStatus::Unknown),
+                _ => None,
+            });
+        }
+        let state = run.position.states.of(step);
+        Ok(match state {
+            StepState::Completed => Some(MutationStatus::Applied),
+            StepState::Failed => Some(MutationStatus::Failed),
+            StepState::Cancelled => Some(MutationStatus::Unknown),
+            StepState::Skipped => {
+                let record = self.step_record(key, step)?;
+                record.filter(|record| record.attempts > 0).map(|_| MutationStatus::Skipped)
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Which phase a part of a handler's run is.
+fn phase_of(definition: &Definition, handler: &str, part: Part) -> Option<String> {
+    let process = definition.handler(handler)?;
+    process.steps.get(part.step as usize).map(|step| step.id.clone())
+}
+
+/// Whether the mutation of a run has happened, or a person has said to go on without it.
+fn is_mutated(run: &Run, definition: &Definition, handler: &str) -> bool {
+    let process = definition.handler(handler);
+    let step = process.and_then(|process| process.graph().index(MUTATION));
+    let mutated = |step| match run.position.states.of(step) {
+        StepState::Completed => true,
+        // Without a mutation nothing is lost by beginning anew.
+        _ => false,
+    };
+    step.is_some_and(mutated)
+}
+
+fn may_publish(definition: &Definition, handler: &str, topic: &str) -> bool {
+    let allowed = match (definition.producer(handler), definition.consumer(handler)) {
+        (Some(producer), _) => producer.publishes.as_slice(),
+        (_, Some(consumer)) if consumer.publishes.is_empty() => {
+            return definition.topic(topic).is_some();
+        }
+        (_, Some(consumer)) => consumer.publishes.as_slice(),
+        (None, None) => return false,
+    };
+    allowed.iter().any(|known| known == topic)
+}
+
+/// What the phase `mutate` has given: the mutation that it asks for, if it does.
+fn mutates(output: &RawValue) -> Box<RawValue> {
+    let told: Map<String, Value> = serde_json::from_str(output.get()).unwrap_or_default();
+    let mutation = told.get("mutation").cloned().filter(|mutation| !mutation.is_null());
+    let queue = mutation.as_ref().and_then(|mutation| mutation.pointer("/worker/queue")).cloned();
+    let mut kept = json!({"mutates": mutation.is_some(), "mutation": mutation});
+    if let Some(queue) = queue {
+        kept["queue"] = queue;
+    }
+    raw(&with_log(kept, told.get("log").cloned()))
+}
+
+/// What a phase learns of what was prepared.
+fn told_prepared(prepared: Option<Value>) -> Value {
+    let Some(Value::Object(mut prepared)) = prepared else { return Value::Null };
+    prepared.remove("count");
+    prepared.remove("log");
+    if let Some(at) = prepared.remove("wake_at") {
+        prepared.insert("wakeAt".to_owned(), at);
+    }
+    Value::Object(prepared)
+}
+
+fn with_log(mut kept: Value, log: Option<Value>) -> Value {
+    if let Some(log) = log.filter(|log| log.as_array().is_some_and(|lines| !lines.is_empty())) {
+        kept["log"] = log;
+    }
+    kept
+}
+
+fn cut(id: &str) -> String {
+    id.chars().take(80).collect()
+}
+
+fn raw(value: &Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
