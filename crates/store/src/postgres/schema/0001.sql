@@ -323,10 +323,10 @@ CREATE INDEX handlers_running ON handlers (run) WHERE run IS NOT NULL;
 CREATE TABLE subscriptions (
   topic bigint NOT NULL,
   workflow bigint NOT NULL,
-  handler bigint NOT NULL,
-  PRIMARY KEY (topic, workflow, handler)
+  handler bigint NOT NULL
 );
-CREATE INDEX subscriptions_by_workflow ON subscriptions (workflow, (topic + 0));
+CREATE UNIQUE INDEX subscriptions_by_topic ON subscriptions (topic, (workflow + 0), (handler + 0));
+CREATE INDEX subscriptions_by_workflow ON subscriptions (workflow);
 
 -- Parts of runs that wait for an event of a topic.
 CREATE TABLE waits (
