@@ -142,11 +142,7 @@ fn insert(new: &[(&Event, &Fate)], all: &mut Vec<Asked>) {
     all.push(Asked::new(NEW_EVENTS, params));
 }
 
-fn say(
-    sql: &'static str,
-    said: &[(i64, &Message)],
-    all: &mut Vec<Asked>,
-) -> Result<(), Failure> {
+fn say(sql: &'static str, said: &[(i64, &Message)], all: &mut Vec<Asked>) -> Result<(), Failure> {
     if said.is_empty() {
         return Ok(());
     }

@@ -113,7 +113,8 @@ fn hearing(book: &mut PgBook<'_>) -> Result<Hearing, Failure> {
     let mut hearing = topic_load::hearing(book.link, topics)?;
     let runs = std::mem::take(&mut hearing.runs);
     let is_new = |key: &i64| !book.loaded.locked_runs.contains(&engine::RunKey(*key));
-    load::runs(book.link, &mut book.loaded, runs.into_iter().filter(is_new).collect())?;
+    let runs = runs.into_iter().filter(is_new).collect();
+    load::runs(book.link, &mut book.loaded, runs)?;
     Ok(hearing)
 }
 

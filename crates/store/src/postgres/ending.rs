@@ -112,7 +112,9 @@ fn written(writes: &Writes) -> (Option<i64>, Option<i64>) {
         run.wake_at()
     });
     let handlers = writes.handlers.iter().filter_map(|write| match write {
-        HandlerWrite::Insert(handler) | HandlerWrite::Update { after: handler, .. } => handler.due(),
+        HandlerWrite::Insert(handler) | HandlerWrite::Update { after: handler, .. } => {
+            handler.due()
+        }
         HandlerWrite::Delete { .. } => None,
     });
     (schedules.chain(handlers).map(ms).min(), runs.map(ms).min())

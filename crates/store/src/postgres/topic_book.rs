@@ -178,7 +178,8 @@ impl PgBook<'_> {
         if !self.loaded.topics.reserved.contains_key(&run) {
             topic_load::reserved(self.link, &mut self.loaded.topics, run)?;
         }
-        let found = |book: &Self| book.loaded.topics.reserved.get(&run).cloned().unwrap_or_default();
+        let found =
+            |book: &Self| book.loaded.topics.reserved.get(&run).cloned().unwrap_or_default();
         let mut fates = found(self);
         let is_free = |fate: &Fate| !self.loaded.topics.topics.contains_key(&fate.topic);
         let mut unlocked: Vec<TopicId> =
@@ -260,8 +261,7 @@ impl PgBook<'_> {
             Some((run, part)) => (run.0, part.step.cast_signed(), part.item),
             None => (i64::MIN, i32::MIN, i32::MIN),
         };
-        let params =
-            vec![param(topic.0), param(run), param(step), param(item), param(many(limit))];
+        let params = vec![param(topic.0), param(run), param(step), param(item), param(many(limit))];
         let part = |row: &Row| {
             Ok((RunKey(get(row, 0)?), Part { step: small(row, 1)?, item: get(row, 2)? }))
         };
@@ -272,7 +272,8 @@ impl PgBook<'_> {
         if let Some(handler) = self.loaded.topics.handlers.remove(&id) {
             return Ok(Some(handler));
         }
-        let workflows = self.keys("SELECT workflow FROM handlers WHERE id = $1", vec![param(id.0)])?;
+        let workflows =
+            self.keys("SELECT workflow FROM handlers WHERE id = $1", vec![param(id.0)])?;
         let Some(workflow) = workflows.first().copied().map(WorkflowId) else { return Ok(None) };
         self.own_workflow(workflow)?;
         topic_load::handlers(self.link, &mut self.loaded.topics, workflow)?;
