@@ -62,6 +62,7 @@ fn state<'js>(request: &Request, meter: Rc<Meter>, channel: &Rc<RefCell<Channel>
         waiting: RefCell::default(),
         transient: RefCell::default(),
         calls: Cell::default(),
+        asked_bytes: Cell::default(),
         published: RefCell::default(),
         published_bytes: Cell::default(),
         inputs: RefCell::default(),

@@ -114,6 +114,27 @@ async fn dropping_and_cancelling_kill_the_child() {
 }
 
 #[tokio::test]
+async fn answers_that_nobody_waited_for_are_no_part_of_the_next_phase() {
+    let scripts = limited(ScriptLimits::default());
+    for source in [
+        "ctx.fetch('http://a'); return 5",
+        "for (let i = 0; i < 50; i++) ctx.fetch('http://a/' + i); return 5",
+        "ctx.fetch('http://never'); return 5",
+        "await Promise.race([ctx.fetch('http://a'), ctx.fetch('http://b'), ctx.fetch('http://c')]); return 5",
+        "await Promise.race([ctx.fetch('http://a'), ctx.fetch('http://never')]); return 5",
+        "ctx.fetch('http://a'); await ctx.fetch('http://a'); ctx.fetch('http://away'); return 5",
+    ] {
+        for round in 0..20 {
+            let ended = evaluate(&scripts, step(source)).await;
+            assert_eq!(ended.unwrap().value, json!(5), "{source}, round {round}");
+            let next = "return (await (await ctx.fetch('http://mine')).json()).url";
+            let ended = evaluate(&scripts, step(next)).await;
+            assert_eq!(ended.unwrap().value, json!("http://mine"), "after {source}, round {round}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn phases_beyond_the_pool_wait_for_their_turn() {
     let dir = tempfile::tempdir().unwrap();
     let host = own_host(&dir, 2);
@@ -210,4 +231,12 @@ async fn a_child_does_not_grow() {
     // A context has about 100 KB: 600 that stayed would be 15,000 pages.
     assert_eq!(seen[0].0, seen[3].0);
     assert!(seen[3].1 < seen[0].1 + 1_000, "{seen:?}");
+}
+
+#[tokio::test]
+async fn the_program_itself_is_started_wherever_it_lies() {
+    // This one says what it is for rather than evaluating anything.
+    let host = ScriptHost::of_this_program(&["--help"]).unwrap();
+    let cold = Scripts::new(host).warm().await.unwrap_err();
+    assert!(cold.to_string().contains("does not evaluate scripts"), "{cold}");
 }
