@@ -241,6 +241,7 @@ impl Definition {
             timezone: self.timezone.clone(),
             calendar: self.calendar.clone(),
             retention: self.retention,
+            topics: self.topics.clone(),
             secrets: self.secrets.clone(),
             script: self.script.clone(),
             ..Definition::of_steps(&self.name, steps)

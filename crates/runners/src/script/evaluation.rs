@@ -49,6 +49,8 @@ impl fmt::Debug for Evaluation {
 pub enum Entry {
     /// The text is the body of `async function (ctx, input, steps)`.
     Body,
+    /// The text is the body of an async function of `ctx` and what is named here.
+    Phase(Vec<String>),
     /// The text is a module; this is the way through its default export to a function, such as
     /// `["producers", "pollEmail", "handler"]`.
     Handler(Vec<String>),
