@@ -12,6 +12,7 @@ mod migrate;
 mod next;
 mod node;
 mod place;
+mod scripts;
 mod store_file;
 mod terminal;
 mod tour;

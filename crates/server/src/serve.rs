@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use runners::script::Scripts;
 use runners::{MailServer, Notifier, Policy, Runners, SetupError, WebhookKeys};
 use store::{Failure, Report, Store};
 use tokio::net::TcpListener;
@@ -50,6 +51,8 @@ pub struct ServerOptions {
     pub secrets: Arc<Secrets>,
     /// How people are told something.
     pub telling: Telling,
+    /// Where scripts are evaluated; without it, there are none.
+    pub scripts: Option<Arc<Scripts>>,
 }
 
 /// How people are told something.
@@ -76,6 +79,7 @@ impl ServerOptions {
             clock: Arc::new(SystemClock),
             secrets: Arc::default(),
             telling: Telling::default(),
+            scripts: None,
         }
     }
 }
@@ -134,6 +138,7 @@ impl Server {
             clock,
             secrets,
             telling,
+            scripts,
         } = options;
         let allows_exec = runners.allow_exec;
         let token = check_token(token.as_deref(), listen)?;
@@ -155,7 +160,8 @@ impl Server {
             tokio::spawn(driver.run(nudges, reports, stop_driving.clone())),
         ));
         let stop_listening = CancellationToken::new();
-        let app = App::new(hub.clone(), token, allows_exec, secrets, stop_listening.clone());
+        let app =
+            App::new(hub.clone(), token, allows_exec, secrets, scripts, stop_listening.clone());
         let serve = http::serve(listener, http::router(app), stop_listening.clone());
         let listening = tokio::spawn(serve);
         tracing::info!(%address, "listening");
