@@ -19,6 +19,8 @@ pub(crate) struct Beside {
     pub(crate) queue: Vec<(Part, String)>,
     /// The steps by which people are asked.
     pub(crate) approvals: Vec<u32>,
+    /// What waits for events.
+    pub(crate) waits: Vec<Part>,
 }
 
 /// Something that does not agree.
@@ -35,6 +37,9 @@ pub(crate) enum Breach {
     ApprovalOfNothing(u32),
     /// What is asked is known to nobody any more: a person has to look.
     ApprovalMissing(u32),
+    WaitOfNothing(Part),
+    /// It waits for an event, but would not be told of it: a person has to look.
+    WaitMissing(Part),
 }
 
 impl Breach {
@@ -48,6 +53,8 @@ impl Breach {
             Breach::QueueMissing(..) => "queue-missing",
             Breach::ApprovalOfNothing(_) => "approval-of-nothing",
             Breach::ApprovalMissing(_) => "approval-missing",
+            Breach::WaitOfNothing(_) => "wait-of-nothing",
+            Breach::WaitMissing(_) => "wait-missing",
         }
     }
 
@@ -71,11 +78,17 @@ impl Breach {
             Breach::ApprovalMissing(step) => {
                 format!("step {step} of run {run} waits for people, but they are not asked")
             }
+            Breach::WaitOfNothing(part) => {
+                format!("step {} of run {run} is told of events, but waits for none", part.step)
+            }
+            Breach::WaitMissing(part) => {
+                format!("step {} of run {run} waits for an event, but is told of none", part.step)
+            }
         }
     }
 
     pub(crate) fn can_be_mended(&self) -> bool {
-        !matches!(self, Breach::AtRest | Breach::ApprovalMissing(_))
+        !matches!(self, Breach::AtRest | Breach::ApprovalMissing(_) | Breach::WaitMissing(_))
     }
 }
 
@@ -119,7 +132,18 @@ pub(crate) fn breaches(run: &Run, beside: &Beside) -> Vec<Breach> {
     found.extend(of_nothing.map(|step| Breach::ApprovalOfNothing(*step)));
     let missing = asked.iter().filter(|step| !beside.approvals.contains(step));
     found.extend(missing.map(|step| Breach::ApprovalMissing(*step)));
+    found.extend(breaches_of_waits(run, &beside.waits));
     found
+}
+
+fn breaches_of_waits(run: &Run, waits: &[Part]) -> Vec<Breach> {
+    let active = run.position.active.iter();
+    let awaiting = active.filter(|active| matches!(active.doing, Doing::Awaiting { .. }));
+    let awaiting: Vec<Part> = awaiting.map(|active| active.part()).collect();
+    let of_nothing = waits.iter().filter(|part| !awaiting.contains(part));
+    let missing = awaiting.iter().filter(|part| !waits.contains(part));
+    let of_nothing = of_nothing.map(|part| Breach::WaitOfNothing(*part));
+    of_nothing.chain(missing.map(|part| Breach::WaitMissing(*part))).collect()
 }
 
 /// What is said of breaches, by their kind.

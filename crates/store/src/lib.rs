@@ -99,8 +99,8 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Answered<'_, Vec<ScheduleId>>;
 
-    /// Ended runs, their steps and ledger rows that were kept long enough are removed, at most `limit`
-    /// of each: `keep`, or as long as their schedule or workflow says.
+    /// Ended runs, their steps, ledger rows, and events that are done with are removed if they were kept long
+    /// enough, at most `limit` of each: `keep`, or as long as their schedule or workflow says.
     fn expire(&self, now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired>;
 
     /// A page of schedules, by id.

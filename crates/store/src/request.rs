@@ -140,7 +140,7 @@ pub enum Call {
 /// What was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired {
-    /// How many runs, ledger rows and remembered answers.
+    /// How many runs, ledger rows, events and remembered answers.
     pub removed: u64,
     /// Whether there may be more.
     pub more: bool,

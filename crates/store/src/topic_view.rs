@@ -2,10 +2,10 @@
 
 use engine::handlers::{Handler, Mutation};
 use engine::topics::{Event, EventState, Topic};
-use engine::{RunId, TopicId};
+use engine::{EventKey, RunId, TopicId};
 use jiff::Timestamp;
 
-use crate::view::Cursor;
+use crate::view::{self, Cursor};
 
 /// Which topics.
 #[derive(Clone, Debug, Default)]
@@ -82,4 +82,24 @@ pub struct MutationQuery {
     pub limit: usize,
     /// After this one.
     pub after: Option<Cursor>,
+}
+
+/// A topic, for lists: its name and its id, since several may have the same name.
+pub(crate) fn after_topic(cursor: Option<&Cursor>) -> Option<(&str, TopicId)> {
+    let (name, id) = view::name(cursor)?.rsplit_once('/')?;
+    Some((name, id.parse().ok()?))
+}
+
+pub(crate) fn topic_cursor(topic: &Topic) -> Cursor {
+    Cursor::Name(format!("{}/{}", topic.name, topic.id))
+}
+
+/// An event, for lists: when it was published, in milliseconds, and its key.
+pub(crate) fn after_event(cursor: Option<&Cursor>) -> Option<(i64, EventKey)> {
+    let (at, key) = view::name(cursor)?.split_once('/')?;
+    Some((at.parse().ok()?, key.parse().ok()?))
+}
+
+pub(crate) fn event_cursor(event: &Event) -> Cursor {
+    Cursor::Name(format!("{}/{}", event.created_at.as_millisecond(), event.fate.key))
 }

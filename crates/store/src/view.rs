@@ -334,6 +334,13 @@ pub(crate) fn step_id(definition: &Definition, step: u32) -> Result<String, Fail
     known.ok_or_else(|| Failure::Damaged(format!("{} has no step {step}", definition.name)))
 }
 
+/// What a run goes through: the steps of its workflow, or the phases of one of its handlers.
+pub(crate) fn process(whole: Definition, run: &Run) -> Result<Arc<Definition>, Failure> {
+    let Some(handler) = &run.handler else { return Ok(Arc::new(whole)) };
+    let known = whole.handler(handler).cloned();
+    known.ok_or_else(|| Failure::Damaged(format!("{} has no handler {handler}", whole.name)))
+}
+
 /// When a step is to be done, if that is being watched.
 pub(crate) fn deadline(position: &Position, step: u32) -> Option<Timestamp> {
     position.watches.iter().find(|watch| watch.step == Some(step)).map(|watch| watch.due)

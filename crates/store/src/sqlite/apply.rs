@@ -11,15 +11,17 @@ use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, Statement, params};
 
 use super::apply_runs::{self, INSERT_RUN, UPDATE_RUN};
+use super::apply_topics;
 use super::rows::{code, ms};
 use crate::failure::Failure;
 use crate::stored::{block, json, milliseconds};
 use crate::words::words;
 
-/// The kinds of wakeups, in the order in which those of one instant are claimed.
+/// The kinds of wakeups.
 pub(super) const WAKE_RUN: i64 = 0;
 pub(super) const WAKE_SCHEDULE: i64 = 1;
 pub(super) const WAKE_NODE: i64 = 2;
+pub(super) const WAKE_HANDLER: i64 = 3;
 
 /// Writes everything.
 pub(super) fn apply(
@@ -38,6 +40,7 @@ pub(super) fn apply(
     }
     apply_runs::steps(connection, writes)?;
     apply_runs::waiting(connection, writes)?;
+    apply_topics::apply(&mut pen, writes)?;
     ledger(connection, writes)?;
     for write in &writes.workflows {
         workflow(connection, write)?;
@@ -55,7 +58,7 @@ pub(super) fn apply(
 
 /// The statements of a fire, looked up once for all that is written.
 pub(super) struct Pen<'c> {
-    connection: &'c Connection,
+    pub(super) connection: &'c Connection,
     update_progress: CachedStatement<'c>,
     pub(super) insert_run: CachedStatement<'c>,
     pub(super) update_run: CachedStatement<'c>,
@@ -271,13 +274,15 @@ fn workflow(connection: &Connection, workflow: &Workflow) -> Result<(), Failure>
     // In place of the row with the same id: one with the same name alone is another workflow.
     let sql = "INSERT INTO workflows
                (id, name, status, paused, newest, live, concurrency, active, by_hand, retention,
-                created_at, updated_at)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+                created_at, updated_at, paused_reason, paused_by, handling)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
                ON CONFLICT (id) DO UPDATE SET name = excluded.name, status = excluded.status,
                 paused = excluded.paused, newest = excluded.newest, live = excluded.live,
                 concurrency = excluded.concurrency, active = excluded.active,
                 by_hand = excluded.by_hand, retention = excluded.retention,
-                created_at = excluded.created_at, updated_at = excluded.updated_at";
+                created_at = excluded.created_at, updated_at = excluded.updated_at,
+                paused_reason = excluded.paused_reason, paused_by = excluded.paused_by,
+                handling = excluded.handling";
     connection.prepare_cached(sql)?.execute(params![
         workflow.id.0,
         workflow.name,
@@ -291,6 +296,9 @@ fn workflow(connection: &Connection, workflow: &Workflow) -> Result<(), Failure>
         workflow.retention.map(milliseconds),
         ms(workflow.created_at),
         ms(workflow.updated_at),
+        workflow.paused_reason,
+        workflow.paused_by.map(|run| run.0),
+        workflow.handling.map(|run| run.0),
     ])?;
     Ok(())
 }

@@ -4,15 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use engine::definition::Definition;
+use engine::handlers::Handler;
 use engine::run::{Part, Run, StepRecord};
 use engine::schedule::{Override, Schedule};
+use engine::topics::{Event, Fate, Subscriber, Topic};
 use engine::turn::{Book, Workflow};
-use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use engine::{EventKey, HandlerId, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row, params};
 
 use super::apply_runs::owner;
 use super::recent::Recent;
-use super::rows;
+use super::{rows, topic_book};
 use crate::failure::Failure;
 
 /// Definitions that are kept in memory. They never change, so any number would be right.
@@ -24,6 +27,9 @@ pub(super) struct Ids {
     pub(super) run: i64,
     pub(super) schedule: i64,
     pub(super) workflow: i64,
+    pub(super) topic: i64,
+    pub(super) event: i64,
+    pub(super) handler: i64,
 }
 
 /// What the writer remembers between transactions. Nothing of it is needed.
@@ -282,6 +288,79 @@ impl Book for SqlBook<'_> {
         found.dedup();
         found.truncate(limit);
         Ok(found)
+    }
+
+    fn topic(&mut self, id: TopicId) -> Result<Option<Topic>, Failure> {
+        topic_book::topic(self.connection, id)
+    }
+
+    fn topic_named(
+        &mut self,
+        workflow: Option<WorkflowId>,
+        name: &str,
+    ) -> Result<Option<TopicId>, Failure> {
+        topic_book::topic_named(self.connection, workflow, name)
+    }
+
+    fn fates(&mut self, topic: TopicId, ids: &[String]) -> Result<Vec<Option<Fate>>, Failure> {
+        topic_book::fates(self.connection, topic, ids)
+    }
+
+    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Failure> {
+        topic_book::reserved_by(self.connection, run)
+    }
+
+    fn event(&mut self, key: EventKey) -> Result<Option<Event>, Failure> {
+        topic_book::event(self.connection, key)
+    }
+
+    fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Failure> {
+        topic_book::pending_events(self.connection, topic, limit)
+    }
+
+    fn oldest_pending(
+        &mut self,
+        topic: TopicId,
+        limit: usize,
+    ) -> Result<Vec<(EventKey, Timestamp)>, Failure> {
+        topic_book::oldest_pending(self.connection, topic, limit)
+    }
+
+    fn subscribers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Failure> {
+        topic_book::subscribers(self.connection, topic)
+    }
+
+    fn waiting_for(
+        &mut self,
+        topic: TopicId,
+        after: Option<(RunKey, Part)>,
+        limit: usize,
+    ) -> Result<Vec<(RunKey, Part)>, Failure> {
+        topic_book::waiting_for(self.connection, topic, after, limit)
+    }
+
+    fn handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Failure> {
+        topic_book::handler(self.connection, id)
+    }
+
+    fn handlers_of(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Failure> {
+        let ids = self.keys("SELECT id FROM handlers WHERE workflow = ?1 ORDER BY id", [id.0])?;
+        Ok(ids.into_iter().map(HandlerId).collect())
+    }
+
+    fn new_event_key(&mut self) -> EventKey {
+        self.ids.event += 1;
+        EventKey(self.ids.event)
+    }
+
+    fn new_topic_id(&mut self) -> TopicId {
+        self.ids.topic += 1;
+        TopicId(self.ids.topic)
+    }
+
+    fn new_handler_id(&mut self) -> HandlerId {
+        self.ids.handler += 1;
+        HandlerId(self.ids.handler)
     }
 
     fn new_run_key(&mut self) -> RunKey {

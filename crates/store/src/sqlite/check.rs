@@ -3,19 +3,20 @@
 use jiff::Timestamp;
 use rusqlite::Connection;
 
+use super::check_topics::OF_TOPICS;
 use super::core::Core;
 use crate::check_run::{TOLD, more};
 use crate::failure::Failure;
 use crate::view::Finding;
 
 /// One invariant: what breaks it, and how it is mended.
-struct Invariant {
-    code: &'static str,
+pub(super) struct Invariant {
+    pub(super) code: &'static str,
     /// Rows with an id and a text for each breach.
-    breaches: &'static str,
-    message: &'static str,
+    pub(super) breaches: &'static str,
+    pub(super) message: &'static str,
     /// Mends all breaches; nothing if a person has to look.
-    mend: Option<&'static str>,
+    pub(super) mend: Option<&'static str>,
 }
 
 /// Attempts of nodes that nobody knows.
@@ -62,12 +63,16 @@ const INVARIANTS: [Invariant; 11] = [
         code: "wakeup-of-nothing",
         breaches: "SELECT id, kind FROM wakeups
                    WHERE (kind = 1 AND id NOT IN (SELECT id FROM progress))
-                      OR (kind = 0 AND id NOT IN (SELECT key FROM runs WHERE status < 4))",
-        message: "a wakeup is for {id}, which has ended or is gone",
+                      OR (kind = 0 AND id NOT IN (SELECT key FROM runs WHERE status < 4))
+                      OR (kind = 3 AND id NOT IN (SELECT id FROM handlers
+                            WHERE coalesce(retry_at, wake_at) IS NOT NULL))",
+        message: "a wakeup is for {id}, which has ended, is gone or does not wait",
         mend: Some(
             "DELETE FROM wakeups
              WHERE (kind = 1 AND id NOT IN (SELECT id FROM progress))
-                OR (kind = 0 AND id NOT IN (SELECT key FROM runs WHERE status < 4))",
+                OR (kind = 0 AND id NOT IN (SELECT key FROM runs WHERE status < 4))
+                OR (kind = 3 AND id NOT IN (SELECT id FROM handlers
+                      WHERE coalesce(retry_at, wake_at) IS NOT NULL))",
         ),
     },
     Invariant {
@@ -138,11 +143,13 @@ const INVARIANTS: [Invariant; 11] = [
         breaches: "SELECT w.id, w.name FROM workflows w
                    WHERE w.concurrency IS NOT NULL AND w.active <>
                    (SELECT count(*) FROM runs r INDEXED BY runs_open
-                    WHERE r.status IN (1, 2, 3) AND r.status < 4 AND r.workflow = w.id)",
+                    WHERE r.status IN (1, 2, 3) AND r.status < 4 AND r.workflow = w.id
+                      AND r.handler IS NULL)",
         message: "workflow {text} counts its active runs wrongly",
         mend: Some(
             "UPDATE workflows SET active = (SELECT count(*) FROM runs r INDEXED BY runs_open
-              WHERE r.status IN (1, 2, 3) AND r.status < 4 AND r.workflow = workflows.id)
+              WHERE r.status IN (1, 2, 3) AND r.status < 4 AND r.workflow = workflows.id
+                AND r.handler IS NULL)
              WHERE concurrency IS NOT NULL",
         ),
     },
@@ -151,7 +158,7 @@ const INVARIANTS: [Invariant; 11] = [
 impl Core {
     pub(super) fn check(&mut self, _: Timestamp, repair: bool) -> Result<Vec<Finding>, Failure> {
         let mut findings = integrity(&self.connection)?;
-        for invariant in &INVARIANTS {
+        for invariant in INVARIANTS.iter().chain(&OF_TOPICS) {
             let breaches = breaches(&self.connection, invariant)?;
             let mended = match invariant.mend.filter(|_| repair && !breaches.is_empty()) {
                 Some(mend) => {

@@ -55,6 +55,7 @@ fn all(connection: &Connection) -> Result<Vec<Broken>, Failure> {
             owners_agree: owned_by == owners,
             queue: queued(connection, run.key)?,
             approvals: asked(connection, run.key)?,
+            waits: waits(connection, run.key)?,
         };
         let broken = |breach| Broken { key, breach, wake_at, owners: owners.clone() };
         found.extend(breaches(&run, &beside).into_iter().map(broken));
@@ -82,6 +83,12 @@ fn queued(connection: &Connection, run: RunKey) -> Result<Vec<(Part, String)>, F
 fn asked(connection: &Connection, run: RunKey) -> Result<Vec<u32>, Failure> {
     let mut statement = connection.prepare_cached("SELECT step FROM approvals WHERE run = ?1")?;
     Ok(statement.query_map([run.0], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+fn waits(connection: &Connection, run: RunKey) -> Result<Vec<Part>, Failure> {
+    let read = |row: &Row<'_>| Ok(Part { step: row.get(0)?, item: row.get(1)? });
+    let mut statement = connection.prepare_cached("SELECT step, item FROM waits WHERE run = ?1")?;
+    Ok(statement.query_map([run.0], read)?.collect::<Result<_, _>>()?)
 }
 
 fn mend(connection: &Connection, broken: &Broken) -> Result<(), Failure> {
@@ -112,7 +119,11 @@ fn mend(connection: &Connection, broken: &Broken) -> Result<(), Failure> {
             let sql = "DELETE FROM approvals WHERE run = ?1 AND step = ?2";
             connection.prepare_cached(sql)?.execute(params![key, step])?;
         }
-        Breach::AtRest | Breach::ApprovalMissing(_) => {}
+        Breach::WaitOfNothing(part) => {
+            let sql = "DELETE FROM waits WHERE run = ?1 AND step = ?2 AND item = ?3";
+            connection.prepare_cached(sql)?.execute(params![key, part.step, part.item])?;
+        }
+        Breach::AtRest | Breach::ApprovalMissing(_) | Breach::WaitMissing(_) => {}
     }
     Ok(())
 }

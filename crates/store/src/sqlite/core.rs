@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use engine::turn::{Answer, Book as _, Command, Places, Turn, Wakeup};
-use engine::{Moment, NodeId, Rules, RunKey, ScheduleId};
+use engine::{HandlerId, Moment, NodeId, Rules, RunKey, ScheduleId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::apply::{WAKE_NODE, WAKE_RUN, WAKE_SCHEDULE, apply};
+use super::apply::{WAKE_HANDLER, WAKE_NODE, WAKE_RUN, WAKE_SCHEDULE, apply};
 use super::apply_runs::owner;
 use super::book::{Ids, Memory, SqlBook};
 use super::rows::{self, ms};
@@ -106,11 +106,16 @@ impl Core {
             let wakeup = match row.get(1)? {
                 WAKE_RUN => Wakeup::Run(RunKey(id)),
                 WAKE_SCHEDULE => Wakeup::Schedule(ScheduleId(id)),
+                WAKE_HANDLER => Wakeup::Handler(HandlerId(id)),
                 _ => Wakeup::Node(NodeId(id)),
             };
             Ok((row.get(0)?, wakeup))
         };
-        Ok(statement.query_map(params![ms(now), limit], read)?.collect::<Result<_, _>>()?)
+        let found = statement.query_map(params![ms(now), limit], read)?;
+        let mut found = found.collect::<Result<Vec<(i64, Wakeup)>, _>>()?;
+        // Those of one instant in the engine's order, which is not that of their stored kinds.
+        found.sort_unstable();
+        Ok(found)
     }
 
     /// A wakeup that was claimed and is still there, due as before, would be claimed for ever. If what
@@ -135,10 +140,12 @@ impl Core {
                 Wakeup::Node(_) => continue,
                 Wakeup::Run(key) => self.book().run(key)?.and_then(|run| run.wake_at()),
                 Wakeup::Schedule(id) => self.book().schedule(id)?.and_then(|s| s.wake_at()),
+                Wakeup::Handler(id) => self.book().handler(id)?.and_then(|handler| handler.due()),
             };
             let (kind, id) = match wakeup {
                 Wakeup::Run(key) => (WAKE_RUN, key.0),
                 Wakeup::Schedule(id) => (WAKE_SCHEDULE, id.0),
+                Wakeup::Handler(id) => (WAKE_HANDLER, id.0),
                 Wakeup::Node(node) => (WAKE_NODE, node.0),
             };
             let sql = "DELETE FROM wakeups WHERE due = ?1 AND kind = ?2 AND id = ?3";
@@ -287,5 +294,8 @@ fn ids(connection: &Connection) -> Result<Ids, Failure> {
         run: greatest("SELECT max(key) FROM runs")?.max(given("greatest_run")?),
         schedule,
         workflow: greatest("SELECT max(id) FROM workflows")?,
+        topic: greatest("SELECT max(id) FROM topics")?,
+        event: greatest("SELECT max(key) FROM events")?.max(given("greatest_event")?),
+        handler: greatest("SELECT max(id) FROM handlers")?.max(given("greatest_handler")?),
     })
 }

@@ -50,8 +50,9 @@ impl Core {
             .prepare_cached(sql)?
             .execute(params![ms(now).saturating_sub(KEYS_KEPT_MS), limit])?;
         let (rows, more_rows) = self.expire_ledger(ms(now), before, limit)?;
-        let more = runs == limit || more_rows || keys == limit;
-        Ok(Expired { removed: (runs + keys + rows) as u64, more })
+        let (events, more_events) = self.expire_events(ms(now), before, limit)?;
+        let more = runs == limit || more_rows || more_events || keys == limit;
+        Ok(Expired { removed: (runs + keys + rows + events) as u64, more })
     }
 
     fn expire_runs(&self, now: i64, before: i64, limit: usize) -> Result<usize, Failure> {
@@ -62,12 +63,15 @@ impl Core {
             let found = statement.query_map(params![at, left, LOOKED_AT], |row| row.get(0))?;
             expired.extend(found.collect::<Result<Vec<i64>, _>>()?);
         }
+        let expired = self.not_needed(expired)?;
         for key in &expired {
             for sql in [
                 "DELETE FROM steps WHERE run = ?1",
                 "DELETE FROM alerts WHERE run = ?1",
                 "DELETE FROM approvals WHERE run = ?1",
                 "DELETE FROM queue WHERE run = ?1",
+                "DELETE FROM waits WHERE run = ?1",
+                "DELETE FROM mutations WHERE run = ?1",
                 "DELETE FROM runs WHERE key = ?1",
             ] {
                 self.connection.prepare_cached(sql)?.execute([key])?;

@@ -2,9 +2,11 @@
 
 mod apply;
 mod apply_runs;
+mod apply_topics;
 mod book;
 mod check;
 mod check_runs;
+mod check_topics;
 mod checkpoint;
 mod core;
 mod expiry;
@@ -14,6 +16,10 @@ mod rows;
 mod run_views;
 mod schedule_views;
 mod search;
+mod topic_book;
+mod topic_expiry;
+mod topic_rows;
+mod topic_views;
 mod upkeep;
 mod waiting_views;
 mod workflow_views;
@@ -26,7 +32,7 @@ use std::time::Duration;
 
 use calendar::Zones;
 use engine::schedule::Override;
-use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
+use engine::{Moment, NodeId, Rules, RunId, ScheduleId, TopicId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -40,6 +46,9 @@ use self::writer::{Writer, commit_group};
 use crate::failure::Failure;
 use crate::request::{
     CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
+};
+use crate::topic_view::{
+    EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 use crate::view::{
     AlertView, ApprovalQuery, ApprovalView, CalendarView, Finding, LedgerQuery, LedgerRow,
@@ -307,6 +316,30 @@ impl Store for Sqlite {
 
     fn queues(&self) -> Answered<'_, Vec<QueueView>> {
         self.read(|connection| waiting_views::queues(connection))
+    }
+
+    fn topics(&self, query: TopicQuery) -> Answered<'_, Page<TopicView>> {
+        self.read(move |connection| topic_views::topics(connection, &query))
+    }
+
+    fn events(&self, query: EventQuery) -> Answered<'_, Page<EventView>> {
+        self.read(move |connection| topic_views::events(connection, &query))
+    }
+
+    fn events_by_id(
+        &self,
+        topic: TopicId,
+        message_ids: Vec<String>,
+    ) -> Answered<'_, Vec<EventView>> {
+        self.read(move |connection| topic_views::events_by_id(connection, topic, &message_ids))
+    }
+
+    fn handlers(&self, workflow: WorkflowId) -> Answered<'_, Vec<HandlerView>> {
+        self.read(move |connection| topic_views::handlers(connection, workflow))
+    }
+
+    fn mutations(&self, query: MutationQuery) -> Answered<'_, Page<MutationView>> {
+        self.read(move |connection| topic_views::mutations(connection, &query))
     }
 
     fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {

@@ -26,7 +26,7 @@ pub(super) fn instant(row: &Row<'_>, column: usize) -> Read<Timestamp> {
     Timestamp::from_millisecond(value).map_err(|error| damaged(column, Type::Integer, error))
 }
 
-fn maybe_instant(row: &Row<'_>, column: usize) -> Read<Option<Timestamp>> {
+pub(super) fn maybe_instant(row: &Row<'_>, column: usize) -> Read<Option<Timestamp>> {
     let value: Option<i64> = row.get(column)?;
     let instant = value.map(Timestamp::from_millisecond).transpose();
     instant.map_err(|error| damaged(column, Type::Integer, error))
@@ -42,14 +42,14 @@ pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Read<T>
     serde_json::from_str(text).map_err(|error| damaged(column, Type::Text, error))
 }
 
-fn maybe_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Read<Option<T>> {
+pub(super) fn maybe_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Read<Option<T>> {
     match row.get_ref(column)? {
         rusqlite::types::ValueRef::Null => Ok(None),
         _ => json(row, column).map(Some),
     }
 }
 
-fn raw(row: &Row<'_>, column: usize) -> Read<Option<Box<RawValue>>> {
+pub(super) fn raw(row: &Row<'_>, column: usize) -> Read<Option<Box<RawValue>>> {
     let text: Option<String> = row.get(column)?;
     let raw = text.map(RawValue::from_string).transpose();
     raw.map_err(|error| damaged(column, Type::Text, error))
@@ -100,9 +100,9 @@ fn progress(row: &Row<'_>) -> Read<Progress> {
 pub(super) const RUN: &str = "r.key, r.uuid, r.workflow, r.version, r.schedule, r.n, r.retry, \
      r.triggered_by, r.by, r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, \
      r.timeout, r.state, r.lacks_place, r.overdue, r.parent, r.parent_token, r.depth, r.input, \
-     r.output, r.error, r.retry_of";
+     r.output, r.error, r.retry_of, r.handler";
 /// How many columns that is.
-pub(super) const RUN_COLUMNS: usize = 26;
+pub(super) const RUN_COLUMNS: usize = 27;
 
 pub(super) fn run(row: &Row<'_>) -> Read<Run> {
     let schedule = row.get::<_, Option<i64>>(4)?.map(ScheduleId);
@@ -113,6 +113,7 @@ pub(super) fn run(row: &Row<'_>) -> Read<Run> {
         id: run_id(row, schedule, [1, 5, 6])?,
         workflow: WorkflowId(row.get(2)?),
         version: row.get(3)?,
+        handler: row.get(26)?,
         schedule,
         triggered_by: coded(row, 7, &TriggeredBy::ALL)?,
         by: row.get(8)?,
@@ -180,7 +181,8 @@ pub(super) fn entry(row: &Row<'_>) -> Read<Entry> {
 }
 
 pub(super) const WORKFLOW: &str = "w.id, w.name, w.status, w.paused, w.newest, w.live, \
-     w.concurrency, w.active, w.by_hand, w.retention, w.created_at, w.updated_at";
+     w.concurrency, w.active, w.by_hand, w.retention, w.created_at, w.updated_at, w.paused_reason, \
+     w.paused_by, w.handling";
 
 pub(super) fn workflow(row: &Row<'_>) -> Read<Workflow> {
     Ok(Workflow {
@@ -188,6 +190,9 @@ pub(super) fn workflow(row: &Row<'_>) -> Read<Workflow> {
         name: row.get(1)?,
         status: coded(row, 2, &WorkflowStatus::ALL)?,
         paused: row.get(3)?,
+        paused_reason: row.get(12)?,
+        paused_by: row.get::<_, Option<i64>>(13)?.map(RunKey),
+        handling: row.get::<_, Option<i64>>(14)?.map(RunKey),
         newest: row.get(4)?,
         live: row.get(5)?,
         concurrency: row.get(6)?,

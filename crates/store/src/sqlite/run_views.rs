@@ -1,7 +1,5 @@
 //! Runs, as they are seen.
 
-use std::sync::Arc;
-
 use engine::run::{RunStatus, TriggeredBy};
 use engine::{RunId, ScheduleId};
 use rusqlite::types::Value;
@@ -138,5 +136,6 @@ pub(super) fn run(connection: &Connection, id: &RunId) -> Result<Option<RunDetai
         return Err(Failure::Damaged(format!("the definition of run {id} is gone")));
     };
     let steps = book::step_records(connection, key)?;
-    Ok(Some(RunDetail { view, definition: Arc::new(definition), steps }))
+    let definition = view::process(definition, &view.run)?;
+    Ok(Some(RunDetail { view, definition, steps }))
 }

@@ -47,7 +47,17 @@ pub(super) fn workflow(
     id_or_name: &str,
     revision: Option<u32>,
 ) -> Result<Option<WorkflowView>, Failure> {
-    let found = match id_or_name.parse::<WorkflowId>() {
+    match by_id_or_name(connection, id_or_name)? {
+        Some(workflow) => with_revision(connection, workflow, revision),
+        None => Ok(None),
+    }
+}
+
+pub(super) fn by_id_or_name(
+    connection: &Connection,
+    id_or_name: &str,
+) -> Result<Option<Workflow>, Failure> {
+    Ok(match id_or_name.parse::<WorkflowId>() {
         Ok(id) => {
             let sql = format!("SELECT {} FROM workflows w WHERE w.id = ?1", rows::WORKFLOW);
             connection.prepare_cached(&sql)?.query_row([id.0], rows::workflow).optional()?
@@ -56,11 +66,7 @@ pub(super) fn workflow(
             let sql = format!("SELECT {} FROM workflows w WHERE w.name = ?1", rows::WORKFLOW);
             connection.prepare_cached(&sql)?.query_row([id_or_name], rows::workflow).optional()?
         }
-    };
-    match found {
-        Some(workflow) => with_revision(connection, workflow, revision),
-        None => Ok(None),
-    }
+    })
 }
 
 fn with_revision(

@@ -1,7 +1,7 @@
 -- Instants are milliseconds since 1970. Statuses and outcomes are numbers: the order of `ALL` in the engine.
 
 -- Everything that waits for a time. Clustered by time, so that claiming what is due reads one end of it,
--- however much is pending. kind: 0 run, 1 schedule, 2 node.
+-- however much is pending. kind: 0 run, 1 schedule, 2 node, 3 handler.
 CREATE TABLE wakeups (
   due INTEGER NOT NULL,
   kind INTEGER NOT NULL,
@@ -99,6 +99,9 @@ CREATE TABLE workflows (
   name TEXT NOT NULL UNIQUE,
   status INTEGER NOT NULL,
   paused INTEGER NOT NULL,
+  paused_reason TEXT,
+  paused_by INTEGER,
+  handling INTEGER,
   newest INTEGER NOT NULL,
   live INTEGER,
   concurrency INTEGER,
@@ -108,6 +111,8 @@ CREATE TABLE workflows (
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
 );
+CREATE INDEX workflows_paused_by ON workflows (paused_by) WHERE paused_by IS NOT NULL;
+CREATE INDEX workflows_handling ON workflows (handling) WHERE handling IS NOT NULL;
 
 CREATE TABLE revisions (
   workflow INTEGER NOT NULL,
@@ -124,6 +129,8 @@ CREATE TABLE runs (
   uuid BLOB,
   workflow INTEGER NOT NULL,
   version INTEGER NOT NULL,
+  -- The name of the producer or consumer whose run it is.
+  handler TEXT,
   schedule INTEGER,
   n INTEGER,
   retry INTEGER NOT NULL,
@@ -217,6 +224,107 @@ CREATE TABLE alerts (
   refused TEXT,
   PRIMARY KEY (run, step, action, at)
 ) WITHOUT ROWID;
+
+-- Topics, with how many of their events are in each state: nobody has to count them.
+CREATE TABLE topics (
+  id INTEGER PRIMARY KEY,
+  -- Nothing if it is shared.
+  workflow INTEGER,
+  name TEXT NOT NULL,
+  max_attempts INTEGER NOT NULL,
+  pending INTEGER NOT NULL,
+  reserved INTEGER NOT NULL,
+  consumed INTEGER NOT NULL,
+  skipped INTEGER NOT NULL,
+  created_at INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX topics_by_workflow ON topics (workflow, name) WHERE workflow IS NOT NULL;
+CREATE UNIQUE INDEX topics_shared ON topics (name) WHERE workflow IS NULL;
+CREATE INDEX topics_by_name ON topics (name);
+
+-- What has become of an event: the narrow row that is written when it is reserved, given back, done with.
+CREATE TABLE events (
+  key INTEGER PRIMARY KEY,
+  topic INTEGER NOT NULL,
+  message_id TEXT NOT NULL,
+  state INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  run INTEGER,
+  reason TEXT,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX events_by_message ON events (topic, message_id);
+-- What is pending is found without what was. SQLite uses these only where a query says the same, as with runs.
+CREATE INDEX events_pending ON events (topic, created_at) WHERE state = 0;
+CREATE INDEX events_reserved ON events (run) WHERE state = 1;
+-- For lists of what is not pending.
+CREATE INDEX events_by_state ON events (topic, state, created_at) WHERE state > 0;
+-- For expiry of what is done with.
+CREATE INDEX events_by_end ON events (topic, updated_at) WHERE state > 1;
+
+-- What an event says, up to 256 KiB: read, but not written again when the event comes to another state. causes: a
+-- JSON list, nothing if it is empty.
+CREATE TABLE messages (
+  event INTEGER PRIMARY KEY,
+  title TEXT,
+  payload TEXT NOT NULL,
+  causes TEXT
+);
+
+-- Producers and consumers. kind: 0 producer, 1 consumer.
+CREATE TABLE handlers (
+  id INTEGER PRIMARY KEY,
+  workflow INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  kind INTEGER NOT NULL,
+  -- What it keeps from one run to the next, JSON.
+  state TEXT NOT NULL,
+  cause INTEGER,
+  wake_at INTEGER,
+  retry_at INTEGER,
+  failures INTEGER NOT NULL,
+  resumes INTEGER,
+  run INTEGER,
+  last_run_at INTEGER,
+  last_outcome INTEGER,
+  runs INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX handlers_by_workflow ON handlers (workflow, name);
+CREATE INDEX handlers_resuming ON handlers (resumes) WHERE resumes IS NOT NULL;
+CREATE INDEX handlers_running ON handlers (run) WHERE run IS NOT NULL;
+
+-- Who hears of the events of a topic. handler: 0 for the workflow's triggers.
+CREATE TABLE subscriptions (
+  topic INTEGER NOT NULL,
+  workflow INTEGER NOT NULL,
+  handler INTEGER NOT NULL,
+  PRIMARY KEY (topic, workflow, handler)
+) WITHOUT ROWID;
+CREATE INDEX subscriptions_by_workflow ON subscriptions (workflow);
+
+-- Parts of runs that wait for an event of a topic.
+CREATE TABLE waits (
+  run INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  item INTEGER NOT NULL,
+  topic INTEGER NOT NULL,
+  PRIMARY KEY (run, step, item)
+) WITHOUT ROWID;
+CREATE INDEX waits_by_topic ON waits (topic, run, step, item);
+
+-- Mutations of the outside world by consumers' runs: one in each at most.
+CREATE TABLE mutations (
+  run INTEGER PRIMARY KEY,
+  workflow INTEGER NOT NULL,
+  handler TEXT NOT NULL,
+  status INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  said_by TEXT,
+  note TEXT
+);
+CREATE INDEX mutations_by_workflow ON mutations (workflow);
 
 CREATE TABLE idempotency (
   key TEXT PRIMARY KEY,

@@ -1,0 +1,125 @@
+//! Events that are done with go after a while, and what others still need of runs stays.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::apply::remember_greatest;
+use super::core::Core;
+use crate::failure::Failure;
+
+/// Whether a run is referred to by something that goes on: an event that is reserved, a handler that will go
+/// on with it, a workflow that waits for it.
+const NEEDED: &str = "SELECT EXISTS (SELECT 1 FROM events INDEXED BY events_reserved
+                   WHERE state = 1 AND run = ?1)
+      OR EXISTS (SELECT 1 FROM handlers WHERE resumes = ?1)
+      OR EXISTS (SELECT 1 FROM handlers WHERE run = ?1)
+      OR EXISTS (SELECT 1 FROM workflows WHERE paused_by = ?1)
+      OR EXISTS (SELECT 1 FROM workflows WHERE handling = ?1)";
+
+/// What is done with in a topic for longest. Pending and reserved events are not in the index.
+const DONE: &str = "SELECT key, state FROM events INDEXED BY events_by_end
+     WHERE state > 1 AND topic = ?1 AND updated_at < ?2 ORDER BY updated_at LIMIT ?3";
+
+impl Core {
+    /// Those of these runs that nothing refers to which goes on.
+    pub(super) fn not_needed(&self, runs: Vec<i64>) -> Result<Vec<i64>, Failure> {
+        let mut statement = self.connection.prepare_cached(NEEDED)?;
+        let mut found = Vec::with_capacity(runs.len());
+        for key in runs {
+            if !statement.query_row([key], |row| row.get(0))? {
+                found.push(key);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Events that were done with before: `before`, or as long ago as their workflow says. A few topics in each
+    /// go, going on where it stopped, until all of them have had their turn. How many went, and whether there may
+    /// be more.
+    pub(super) fn expire_events(
+        &self,
+        now: i64,
+        before: i64,
+        limit: usize,
+    ) -> Result<(usize, bool), Failure> {
+        let connection = &self.connection;
+        let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'expired_topic'";
+        let known = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+        let mut done: i64 = known.unwrap_or(0);
+        let began_at = done;
+        let mut removed = 0;
+        let mut more = true;
+        for _ in 0..limit {
+            let Some((topic, own)) = next_topic(connection, done)? else {
+                (done, more) = (0, false);
+                break;
+            };
+            let before = own.map_or(before, |keep| now.saturating_sub(keep));
+            removed += expire_in(connection, topic, before, limit - removed)?;
+            if removed == limit {
+                break;
+            }
+            done = topic;
+        }
+        if done != began_at {
+            let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('expired_topic', ?1)";
+            connection.prepare_cached(sql)?.execute([done.to_string()])?;
+        }
+        Ok((removed, more))
+    }
+}
+
+/// The topic after this one, and how long its workflow keeps things, if it says so itself.
+fn next_topic(connection: &Connection, after: i64) -> Result<Option<(i64, Option<i64>)>, Failure> {
+    let sql = "SELECT t.id, w.retention FROM topics t LEFT JOIN workflows w ON w.id = t.workflow
+               WHERE t.id > ?1 ORDER BY t.id LIMIT 1";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row([after], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+}
+
+fn expire_in(
+    connection: &Connection,
+    topic: i64,
+    before: i64,
+    limit: usize,
+) -> Result<usize, Failure> {
+    let mut statement = connection.prepare_cached(DONE)?;
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let found = statement.query_map(params![topic, before, limit], read)?;
+    let found = found.collect::<Result<Vec<(i64, i64)>, _>>()?;
+    let Some(greatest) = found.iter().map(|(key, _)| *key).max() else { return Ok(0) };
+    for sql in ["DELETE FROM events WHERE key = ?1", "DELETE FROM messages WHERE event = ?1"] {
+        let mut statement = connection.prepare_cached(sql)?;
+        for (key, _) in &found {
+            statement.execute([key])?;
+        }
+    }
+    // 2 is consumed, 3 skipped.
+    let of = |state: i64| found.iter().filter(|(_, of)| *of == state).count();
+    let sql = "UPDATE topics SET consumed = consumed - ?2, skipped = skipped - ?3 WHERE id = ?1";
+    connection.prepare_cached(sql)?.execute(params![topic, of(2), of(3)])?;
+    remember_greatest(connection, "greatest_event", greatest)?;
+    Ok(found.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a plan says of how it finds rows.
+    fn plan(connection: &Connection, sql: &str) -> String {
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let lines = statement.query_map([], |row| row.get::<_, String>(3)).unwrap();
+        lines.collect::<Result<Vec<_>, _>>().unwrap().join("\n")
+    }
+
+    #[test]
+    fn what_is_needed_and_what_is_done_with_is_found_by_indexes_alone() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(include_str!("schema/0001.sql")).unwrap();
+        for sql in [NEEDED, DONE] {
+            let plan = plan(&connection, sql);
+            assert!(!plan.contains("SCAN events") && !plan.contains("TEMP B-TREE"), "{plan}");
+            assert!(!plan.contains("SCAN handlers") && !plan.contains("SCAN workflows"), "{plan}");
+        }
+    }
+}
