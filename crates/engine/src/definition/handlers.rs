@@ -237,7 +237,7 @@ impl Definition {
             Handled::Consumer(consumer) => consumer.steps(),
         };
         Definition {
-            version: self.version.clone(),
+            version: self.version,
             timezone: self.timezone.clone(),
             calendar: self.calendar.clone(),
             retention: self.retention,
