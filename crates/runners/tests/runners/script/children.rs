@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::Notify;
 
 use super::*;
@@ -42,7 +43,7 @@ impl ScriptWorld for Silent {
 }
 
 /// Ids of the children of this process that run the program at this path.
-fn running(program: &std::path::Path) -> Vec<String> {
+pub(super) fn running(program: &std::path::Path) -> Vec<String> {
     let program = fs::canonicalize(program).unwrap();
     let ours = |entry: &fs::DirEntry| {
         fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe == program)
@@ -52,7 +53,7 @@ fn running(program: &std::path::Path) -> Vec<String> {
 }
 
 /// A host whose program no other test runs, because it is a copy.
-fn own_host(dir: &tempfile::TempDir, children: usize) -> ScriptHost {
+pub(super) fn own_host(dir: &tempfile::TempDir, children: usize) -> ScriptHost {
     let program = dir.path().join("script-child");
     fs::copy(env!("CARGO_BIN_EXE_script-child"), &program).unwrap();
     ScriptHost { children, ..ScriptHost::new(program, &[]) }
@@ -84,6 +85,39 @@ async fn children_stay_warm_and_end_with_the_pool() {
     assert!(!running(&host.program).contains(&warm[0]), "one that broke a limit is replaced");
     drop(scripts);
     all_gone(&host).await;
+}
+
+#[tokio::test]
+async fn a_warm_child_that_died_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = own_host(&dir, 1);
+    let scripts = Scripts::new(host.clone());
+    for source in ["return 1", "throw new Error('x')"] {
+        let _ = evaluate(&scripts, step(source)).await;
+        let id = running(&host.program)[0].parse().unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), Signal::KILL).unwrap();
+        all_gone(&host).await;
+        assert_eq!(evaluate(&scripts, step("return 2")).await.unwrap().value, json!(2));
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_is_killed_at_work_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = own_host(&dir, 1);
+    let scripts = Scripts::new(host.clone());
+    let (world, cancel) = (Silent::default(), CancellationToken::new());
+    let evaluating = scripts.evaluate(step("await ctx.fetch('http://a')"), &world, &cancel);
+    let killing = async {
+        world.asked.notified().await;
+        let id = running(&host.program)[0].parse().unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), Signal::KILL).unwrap();
+    };
+    let (ended, ()) = tokio::join!(evaluating, killing);
+    let (what, message) = limit(ended);
+    assert_eq!(what, Limit::Process);
+    assert!(message.contains("signal 9"), "{message}");
+    assert_eq!(evaluate(&scripts, step("return 2")).await.unwrap().value, json!(2));
 }
 
 #[tokio::test]
