@@ -356,7 +356,12 @@ impl<B: Book> Turn<'_, B> {
         let now = self.moment.now;
         let again = self.handler_mut(id).and_then(|handler| handler.backoff(now));
         if !retryable || again.is_none() {
-            self.pause_for(run, "failed")?;
+            return self.pause_for(run, "failed");
+        }
+        if !matches!(run.id, crate::ids::RunId::Occurrence { .. })
+            && let Some(handler) = self.handler_mut(id)
+        {
+            handler.retry_at = again;
         }
         Ok(())
     }
