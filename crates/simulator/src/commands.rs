@@ -212,9 +212,9 @@ impl People {
             // Several steps may be unknown: a person says which is meant.
             Some(detail) => {
                 let step = detail.definition.steps[step as usize].id.clone();
-                Command::ResolveStep { id, step, resolution }
+                Command::ResolveStep { id, step, resolution, by: "ada".to_owned() }
             }
-            None => Command::ResolveRun { id, resolution },
+            None => Command::ResolveRun { id, resolution, by: "ada".to_owned() },
         })
     }
 }

@@ -117,6 +117,8 @@ pub enum Command {
         id: RunId,
         /// What.
         resolution: Resolution,
+        /// Who says so.
+        by: String,
     },
     /// The same, of a run with several of them.
     ResolveStep {
@@ -126,6 +128,8 @@ pub enum Command {
         step: String,
         /// What.
         resolution: Resolution,
+        /// Who says so.
+        by: String,
     },
     /// A worker takes what is queued. What it is to do comes as effects.
     ClaimAttempts {
@@ -377,10 +381,12 @@ impl<B: Book> Turn<'_, B> {
                 self.change_run(&id, run::Input::Cancel { reason })
             }
             Command::RetryRun { id, from_start, run } => self.retry_run(&id, from_start, &run),
-            Command::ResolveRun { id, resolution } => {
+            Command::ResolveRun { id, resolution, by } => {
+                self.said_by = Some(by);
                 self.change_run(&id, run::Input::Resolve { step: None, resolution })
             }
-            Command::ResolveStep { id, step, resolution } => {
+            Command::ResolveStep { id, step, resolution, by } => {
+                self.said_by = Some(by);
                 let step = Some(step);
                 self.change_run(&id, run::Input::Resolve { step, resolution })
             }

@@ -98,7 +98,7 @@ fn one_of_everything() {
     let stored = serde_json::to_string(&read).unwrap();
     assert_eq!(serde_json::from_str::<Definition>(&stored).unwrap(), read);
     assert_eq!(read.max_concurrent_steps, Some(4));
-    let TriggerKind::Webhook { secret, payload } = &read.triggers[0].kind else { panic!() };
+    let TriggerKind::Webhook { secret, payload, .. } = &read.triggers[0].kind else { panic!() };
     assert_eq!(secret.as_deref(), Some("hook-key"));
     assert_eq!(payload, &Some(json!({"id": "{{ input.body.id }}"})));
     let look_up = step(&read, "look-up");

@@ -4,8 +4,10 @@
 
 mod catch_up;
 mod control;
+mod handlers;
 mod limits;
 mod overlap;
 mod processes;
 mod retries;
+mod topics;
 mod world;

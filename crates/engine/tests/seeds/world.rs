@@ -5,17 +5,23 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use calendar::Zones;
-use engine::definition::{Action, Definition, Kept, OnError, Step, StepRetry, Version};
+use engine::definition::{Action, Definition, OnError, Step, StepRetry};
+use engine::handlers::Handler;
 use engine::ledger::Entry;
 use engine::run::{Approval, AttemptEnd, Part, Queueing, Run, RunStatus, StepRecord};
 use engine::schedule::{Override, Schedule, read_written};
+use engine::topics::{Event, EventState, Fate, Subscriber, Topic};
 use engine::turn::{
     AlertWrite, Answer, ApprovalWrite, Book, Command, Effect, NewRun, NewSchedule, OverrideWrite,
     Perform, Places, Refused, RunWrite, ScheduleWrite, Turn, Turned, Verb, Wakeup, Workflow,
 };
-use engine::{Moment, NodeId, Rules, RunId, RunKey, ScheduleId, WorkflowId};
+use engine::{
+    EventKey, HandlerId, Moment, NodeId, Rules, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
+};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::value::RawValue;
+
+use super::topics::Topics;
 
 const NODE: NodeId = NodeId(1);
 
@@ -31,6 +37,7 @@ pub(crate) struct Memory {
     pub(crate) alerts: Vec<AlertWrite>,
     definitions: BTreeMap<(WorkflowId, u32), Arc<Definition>>,
     overrides: BTreeMap<(ScheduleId, Timestamp), Override>,
+    pub(crate) topics: Topics,
     last: i64,
 }
 
@@ -155,6 +162,79 @@ impl Book for Memory {
         Ok(found)
     }
 
+    fn topic(&mut self, id: TopicId) -> Result<Option<Topic>, Infallible> {
+        Ok(self.topics.topics.get(&id).cloned())
+    }
+
+    fn topic_named(
+        &mut self,
+        workflow: Option<WorkflowId>,
+        name: &str,
+    ) -> Result<Option<TopicId>, Infallible> {
+        Ok(self.topics.topic_named(workflow, name))
+    }
+
+    fn fates(&mut self, topic: TopicId, ids: &[String]) -> Result<Vec<Option<Fate>>, Infallible> {
+        self.topics.fates(topic, ids)
+    }
+
+    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Infallible> {
+        let fates = self.topics.events.values().map(|event| &event.fate);
+        let is_it = |fate: &&Fate| fate.run == Some(run) && fate.state == EventState::Reserved;
+        Ok(fates.filter(is_it).cloned().collect())
+    }
+
+    fn event(&mut self, key: EventKey) -> Result<Option<Event>, Infallible> {
+        Ok(self.topics.events.get(&key).cloned())
+    }
+
+    fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Infallible> {
+        Ok(self.topics.pending(topic, limit))
+    }
+
+    fn oldest_pending(
+        &mut self,
+        topic: TopicId,
+        limit: usize,
+    ) -> Result<Vec<(EventKey, Timestamp)>, Infallible> {
+        let found = self.topics.pending(topic, limit);
+        Ok(found.into_iter().map(|event| (event.fate.key, event.created_at)).collect())
+    }
+
+    fn subscribers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Infallible> {
+        Ok(self.topics.subscribers(topic))
+    }
+
+    fn waiting_for(
+        &mut self,
+        topic: TopicId,
+        after: Option<(RunKey, Part)>,
+        limit: usize,
+    ) -> Result<Vec<(RunKey, Part)>, Infallible> {
+        Ok(self.topics.waiting_for(topic, after, limit))
+    }
+
+    fn handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Infallible> {
+        Ok(self.topics.handlers.get(&id).cloned())
+    }
+
+    fn handlers_of(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Infallible> {
+        let of = self.topics.handlers.values().filter(|handler| handler.workflow == id);
+        Ok(of.map(|handler| handler.id).collect())
+    }
+
+    fn new_event_key(&mut self) -> EventKey {
+        EventKey(self.next())
+    }
+
+    fn new_topic_id(&mut self) -> TopicId {
+        TopicId(self.next())
+    }
+
+    fn new_handler_id(&mut self) -> HandlerId {
+        HandlerId(self.next())
+    }
+
     fn new_run_key(&mut self) -> RunKey {
         RunKey(self.next())
     }
@@ -170,23 +250,7 @@ impl Book for Memory {
 
 /// A definition that does nothing.
 pub(crate) fn empty(name: &str) -> Definition {
-    Definition {
-        name: name.to_owned(),
-        version: Version::default(),
-        description: None,
-        timezone: None,
-        calendar: None,
-        concurrency: None,
-        timeout: None,
-        retention: None,
-        max_concurrent_steps: None,
-        deadline: None,
-        calendars: Vec::new(),
-        triggers: Vec::new(),
-        steps: Vec::new(),
-        outputs: Vec::new(),
-        kept: Kept::default(),
-    }
+    Definition::of_steps(name, Vec::new())
 }
 
 /// What an attempt takes and how it ends.
@@ -283,6 +347,7 @@ impl World {
             on_error: OnError::FailProcess,
             idempotent: true,
             compensation: None,
+            reconcile: None,
             deadline: None,
         };
         let definition = Definition { concurrency, steps: vec![step], ..empty(name) };
@@ -355,7 +420,9 @@ impl World {
         let runs = runs.filter_map(|run| Some((run.wake_at()?, Wakeup::Run(run.key))));
         let schedules = self.memory.schedules.values();
         let schedules = schedules.filter_map(|s| Some((s.wake_at()?, Wakeup::Schedule(s.id))));
-        let mut all: Vec<_> = runs.chain(schedules).collect();
+        let handlers = self.memory.topics.wakeups();
+        let handlers = handlers.map(|(at, id)| (at, Wakeup::Handler(id)));
+        let mut all: Vec<_> = runs.chain(schedules).chain(handlers).collect();
         all.sort_unstable();
         all
     }
@@ -384,7 +451,8 @@ impl World {
     }
 
     fn apply(&mut self, turned: Turned) {
-        let writes = turned.writes;
+        let mut writes = turned.writes;
+        self.memory.topics.apply(&mut writes);
         for write in writes.schedules {
             match write {
                 ScheduleWrite::Insert(new) => drop(self.memory.schedules.insert(new.id, *new)),

@@ -10,6 +10,7 @@ use engine::turn::{OverrideWrite, ScheduleWrite, WorkflowStatus, Writes};
 use tokio_postgres::types::ToSql;
 
 use super::apply_runs;
+use super::apply_topics;
 use super::apply_waiting;
 use super::link::{Asked, Param, param};
 use super::rows::narrow;
@@ -27,6 +28,7 @@ pub(super) fn statements(writes: &Writes, node: NodeId, stamp: i64) -> Result<Ve
     apply_runs::runs(writes, stamp, &mut all)?;
     apply_runs::steps(writes, &mut all)?;
     apply_waiting::waiting(writes, &mut all)?;
+    apply_topics::topics(writes, &mut all)?;
     ledger(writes, &mut all);
     workflows(writes, &mut all)?;
     overrides(writes, &mut all)?;
@@ -295,13 +297,14 @@ fn workflows(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
     for w in &writes.workflows {
         let sql =
             "INSERT INTO workflows (id, name, status, paused, newest, live, concurrency, active,
-                     by_hand, retention, created_at, updated_at)
-                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                     by_hand, retention, created_at, updated_at, paused_reason, paused_by, handling)
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
                    ON CONFLICT (id) DO UPDATE SET name = excluded.name, status = excluded.status,
                      paused = excluded.paused, newest = excluded.newest, live = excluded.live,
                      concurrency = excluded.concurrency, active = excluded.active,
                      by_hand = excluded.by_hand, retention = excluded.retention,
-                     updated_at = excluded.updated_at";
+                     updated_at = excluded.updated_at, paused_reason = excluded.paused_reason,
+                     paused_by = excluded.paused_by, handling = excluded.handling";
         let params = vec![
             param(w.id.0),
             param(w.name.clone()),
@@ -315,6 +318,9 @@ fn workflows(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
             param(w.retention.map(milliseconds)),
             param(ms(w.created_at)),
             param(ms(w.updated_at)),
+            param(w.paused_reason.as_deref().map(plain)),
+            param(w.paused_by.map(|run| run.0)),
+            param(w.handling.map(|run| run.0)),
         ];
         all.push(Asked::new(sql, params));
     }

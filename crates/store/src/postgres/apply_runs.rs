@@ -40,20 +40,21 @@ macro_rules! insert_into {
             $table,
             " (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
                effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
-               started_at, ended_at, state, owners, lacks_place, overdue, output, error, wake_at, stamp)
+               started_at, ended_at, state, owners, lacks_place, overdue, output, error, wake_at, handler, stamp)
              SELECT key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
                effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
                started_at, ended_at, state, owners::bigint[], lacks_place, overdue, output, error,
-               wake_at, $29::bigint
+               wake_at, handler, $30::bigint
              FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[],
                $6::bigint[], $7::integer[], $8::smallint[], $9::text[], $10::bigint[],
                $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::text[],
                $16::bigint[], $17::integer[], $18::smallint[], $19::smallint[], $20::bigint[],
                $21::bigint[], $22::text[], $23::text[], $24::boolean[], $25::boolean[],
-               $26::text[], $27::text[], $28::bigint[])
+               $26::text[], $27::text[], $28::bigint[], $29::text[])
              AS u (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
                effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
-               started_at, ended_at, state, owners, lacks_place, overdue, output, error, wake_at)"
+               started_at, ended_at, state, owners, lacks_place, overdue, output, error, wake_at,
+               handler)"
         )
     };
 }
@@ -104,7 +105,7 @@ fn write_runs(
         column(runs, |r| r.parent.map(|parent| i16::from(parent.depth))),
     ];
     params.extend(position_columns(runs)?);
-    params.push(param(stamp));
+    params.extend([column(runs, |r| r.handler.clone()), param(stamp)]);
     all.push(Asked::new(sql, params));
     Ok(())
 }

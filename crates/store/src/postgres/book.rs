@@ -2,19 +2,23 @@
 //! the rest on demand.
 //!
 //! Locks are taken in one order, so that nodes do not wait for each other in a circle: schedules, then runs,
-//! then workflows, each by id; what is only taken if it is free may come at any time. A run's lock is taken
-//! after that of its schedule, and together with those of the runs that wait for its end. Commands that need
-//! another order collide at times, and are tried again.
+//! then workflows, then topics, each by id; what is only taken if it is free may come at any time. A run's lock is
+//! taken after that of its schedule, and together with those of the runs that wait for its end. A workflow's lock is
+//! that of its handlers, a topic's that of its events; those who hear of a topic are locked before it. Commands that
+//! need another order collide at times, and are tried again.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use engine::definition::Definition;
+use engine::handlers::Handler;
 use engine::run::{Part, Run, StepRecord};
 use engine::schedule::{Override, Schedule};
+use engine::topics::{Event, Fate, Subscriber, Topic};
 use engine::turn::{Book, ById, Workflow};
-use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use engine::{EventKey, HandlerId, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use super::Shared;
@@ -22,10 +26,12 @@ use super::claims;
 use super::columns::of_step;
 use super::link::{Asked, Link, param};
 use super::load;
+use super::needs::Needs;
 use super::rows;
+use super::topic_load::LoadedTopics;
 use crate::failure::Failure;
 
-/// Keys of runs that are taken from the sequence at a time.
+/// Keys of runs, and of events, that are taken from their sequence at a time.
 pub(super) const KEYS: i64 = 4_096;
 
 /// What has been loaded.
@@ -49,12 +55,27 @@ pub(super) struct Loaded {
     pub(super) outdated: Vec<ScheduleId>,
     /// Something was locked by another node, and left to it.
     pub(super) passed_over: bool,
+    /// Topics and handlers.
+    pub(super) topics: LoadedTopics,
+}
+
+impl Loaded {
+    /// Handlers of workflows whose lock is not ours were read too early: they had none before.
+    pub(super) fn forget_others_handlers(&mut self, workflows: &[i64]) {
+        for id in workflows.iter().copied().map(WorkflowId) {
+            if !self.owned_workflows.contains(&id) {
+                let known = self.topics.handlers_of.remove(&id).unwrap_or_default();
+                known.iter().for_each(|handler| drop(self.topics.handlers.remove(handler)));
+            }
+        }
+    }
 }
 
 /// The book of one transaction.
 pub(super) struct PgBook<'a> {
     pub(super) link: &'a mut Link,
     pub(super) shared: &'a Shared,
+    pub(super) needs: &'a mut Needs,
     pub(super) loaded: Loaded,
     /// How many pending runs are worth loading.
     pub(super) places: usize,
@@ -62,21 +83,29 @@ pub(super) struct PgBook<'a> {
     stamp: i64,
     schedule_ids: Vec<i64>,
     workflow_ids: Vec<i64>,
+    event_keys: std::ops::Range<i64>,
     /// An id could not be had. Nothing may be written.
     pub(super) failed: Option<Failure>,
 }
 
 impl<'a> PgBook<'a> {
-    pub(super) fn new(link: &'a mut Link, shared: &'a Shared, places: usize) -> PgBook<'a> {
+    pub(super) fn new(
+        link: &'a mut Link,
+        shared: &'a Shared,
+        needs: &'a mut Needs,
+        places: usize,
+    ) -> PgBook<'a> {
         PgBook {
             link,
             shared,
+            needs,
             loaded: Loaded::default(),
             places,
             run_keys: 0..0,
             stamp: 0,
             schedule_ids: Vec::new(),
             workflow_ids: Vec::new(),
+            event_keys: 0..0,
             failed: None,
         }
     }
@@ -90,6 +119,11 @@ impl<'a> PgBook<'a> {
     /// What no other transaction is stamped with, once a block of keys was taken.
     pub(super) fn stamp(&self) -> i64 {
         self.stamp
+    }
+
+    /// The next block of events' keys.
+    pub(super) fn take_event_block(&mut self, block: i64) {
+        self.event_keys = block * KEYS..(block + 1) * KEYS;
     }
 
     /// So many schedules will be created.
@@ -117,7 +151,7 @@ impl<'a> PgBook<'a> {
         }
     }
 
-    fn keys(
+    pub(super) fn keys(
         &mut self,
         sql: &'static str,
         params: Vec<super::link::Param>,
@@ -128,6 +162,9 @@ impl<'a> PgBook<'a> {
 
 const SCHEDULE_IDS: &str = "SELECT nextval('schedule_ids') FROM generate_series(1, $1::bigint)";
 const WORKFLOW_IDS: &str = "SELECT nextval('workflow_ids') FROM generate_series(1, $1::bigint)";
+const TOPIC_IDS: &str = "SELECT nextval('topic_ids') FROM generate_series(1, $1::bigint)";
+const HANDLER_IDS: &str = "SELECT nextval('handler_ids') FROM generate_series(1, $1::bigint)";
+const EVENT_BLOCK: &str = "SELECT nextval('event_blocks') FROM generate_series(1, $1::bigint)";
 const RUN_BLOCK: &str = "SELECT nextval('run_blocks') FROM generate_series(1, $1::bigint)";
 
 const STEP: &str =
@@ -169,10 +206,7 @@ impl Book for PgBook<'_> {
     }
 
     fn workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Failure> {
-        if !self.loaded.workflows.contains_key(&id) {
-            load::workflows(self.link, &mut self.loaded, vec![id.0])?;
-        }
-        Ok(self.loaded.workflows.get(&id).cloned())
+        self.locked_workflow(id)
     }
 
     fn workflow_named(&mut self, name: &str) -> Result<Option<WorkflowId>, Failure> {
@@ -198,10 +232,7 @@ impl Book for PgBook<'_> {
     }
 
     fn run(&mut self, key: RunKey) -> Result<Option<Run>, Failure> {
-        if !self.loaded.runs.contains_key(&key) {
-            load::runs(self.link, &mut self.loaded, vec![key.0])?;
-        }
-        Ok(self.loaded.runs.remove(&key))
+        self.locked_run(key)
     }
 
     fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Failure> {
@@ -316,6 +347,79 @@ impl Book for PgBook<'_> {
         claims::queued(self.link, &mut self.loaded, queues, limit)
     }
 
+    fn topic(&mut self, id: TopicId) -> Result<Option<Topic>, Failure> {
+        self.locked_topic(id)
+    }
+
+    fn topic_named(
+        &mut self,
+        workflow: Option<WorkflowId>,
+        name: &str,
+    ) -> Result<Option<TopicId>, Failure> {
+        self.find_topic(workflow, name)
+    }
+
+    fn fates(&mut self, topic: TopicId, ids: &[String]) -> Result<Vec<Option<Fate>>, Failure> {
+        self.fates_of(topic, ids)
+    }
+
+    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Failure> {
+        self.reserved_events(run)
+    }
+
+    fn event(&mut self, key: EventKey) -> Result<Option<Event>, Failure> {
+        self.one_event(key)
+    }
+
+    fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Failure> {
+        self.oldest_events(topic, limit)
+    }
+
+    fn oldest_pending(
+        &mut self,
+        topic: TopicId,
+        limit: usize,
+    ) -> Result<Vec<(EventKey, Timestamp)>, Failure> {
+        self.oldest_places(topic, limit)
+    }
+
+    fn subscribers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Failure> {
+        self.hearers(topic)
+    }
+
+    fn waiting_for(
+        &mut self,
+        topic: TopicId,
+        after: Option<(RunKey, Part)>,
+        limit: usize,
+    ) -> Result<Vec<(RunKey, Part)>, Failure> {
+        self.waiting_parts(topic, after, limit)
+    }
+
+    fn handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Failure> {
+        self.locked_handler(id)
+    }
+
+    fn handlers_of(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Failure> {
+        self.locked_handlers(id)
+    }
+
+    fn new_event_key(&mut self) -> EventKey {
+        if self.event_keys.is_empty() {
+            let block = self.id(EVENT_BLOCK);
+            self.take_event_block(block);
+        }
+        EventKey(self.event_keys.next().unwrap_or(0))
+    }
+
+    fn new_topic_id(&mut self) -> TopicId {
+        TopicId(self.id(TOPIC_IDS))
+    }
+
+    fn new_handler_id(&mut self) -> HandlerId {
+        HandlerId(self.id(HANDLER_IDS))
+    }
+
     fn new_run_key(&mut self) -> RunKey {
         if self.run_keys.is_empty() {
             let block = self.id(RUN_BLOCK);
@@ -347,4 +451,9 @@ pub(super) fn first(rows: &[Row]) -> Result<Option<i64>, Failure> {
 /// A block of keys, to be asked for with other things.
 pub(super) fn ask_block() -> Asked {
     Asked::new(RUN_BLOCK, vec![param(1_i64)])
+}
+
+/// The same for events.
+pub(super) fn ask_event_block() -> Asked {
+    Asked::new(EVENT_BLOCK, vec![param(1_i64)])
 }

@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
+use super::check_topics::OF_TOPICS;
 use super::core::Core;
 use super::link::{Asked, Link, Param, param};
 use super::rows::{self, get};
@@ -14,14 +15,14 @@ use crate::failure::Failure;
 use crate::view::Finding;
 
 /// One invariant: what breaks it, and how it is mended.
-struct Invariant {
-    code: &'static str,
+pub(super) struct Invariant {
+    pub(super) code: &'static str,
     /// Rows with an id, a text, and how many breaches there are in all.
-    breaches: &'static str,
-    message: &'static str,
+    pub(super) breaches: &'static str,
+    pub(super) message: &'static str,
     /// Statements of one transaction that mends breaches; nothing if a person has to look. It is done again
     /// until the last of them returns no row.
-    mend: &'static [&'static str],
+    pub(super) mend: &'static [&'static str],
 }
 
 /// Rows with an id and a text for each breach.
@@ -33,6 +34,8 @@ macro_rules! breaches {
         )
     };
 }
+
+pub(super) use breaches;
 
 /// A schedule with nothing going on wakes at its next time, if it is active.
 macro_rules! wakeup {
@@ -73,7 +76,8 @@ macro_rules! counted_blocks {
 
 macro_rules! active {
     () => {
-        "(SELECT count(*) FROM open_runs r WHERE r.status IN (1, 2, 3) AND r.workflow = w.id)"
+        "(SELECT count(*) FROM open_runs r WHERE r.status IN (1, 2, 3) AND r.workflow = w.id
+            AND r.handler IS NULL)"
     };
 }
 
@@ -268,7 +272,7 @@ impl Core {
     pub(super) fn check(&mut self, _: Timestamp, repair: bool) -> Result<Vec<Finding>, Failure> {
         // First, so that what names the nodes of runs is right when they are looked for.
         let mut findings = self.check_runs(repair)?;
-        for invariant in &INVARIANTS {
+        for invariant in INVARIANTS.iter().chain(&OF_TOPICS) {
             let found = look(&mut self.link, invariant.breaches, Vec::new)?;
             if found.is_empty() {
                 continue;

@@ -24,10 +24,12 @@ macro_rules! with_beside {
             "SELECT ",
             of_run!(),
             ", r.wake_at, r.owners, q.steps, q.items, q.queues,
-               (SELECT array_agg(step) FROM approvals WHERE run = r.key)
+               (SELECT array_agg(step) FROM approvals WHERE run = r.key), v.steps, v.items
              FROM open_runs r
              LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items,
                  array_agg(queue) AS queues FROM queue WHERE run = r.key) q ON true
+             LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items
+                 FROM waits WHERE run = r.key) v ON true
              WHERE ",
             $which
         )
@@ -68,11 +70,13 @@ fn broken(row: &Row) -> Result<(Run, Vec<Breach>), Failure> {
     let run = rows::run(row)?;
     let owners: Option<Vec<i64>> = get(row, RUN_COLUMNS + 1)?;
     let named: Vec<i64> = run.position.owners().iter().map(|node| node.0).collect();
+    let waits = numbers(row, RUN_COLUMNS + 6)?.into_iter().zip(numbers(row, RUN_COLUMNS + 7)?);
     let beside = Beside {
         wakes: agree(run.wake_at().map(ms), get(row, RUN_COLUMNS)?),
         owners_agree: owners.unwrap_or_default() == named,
         queue: queued(row)?,
         approvals: numbers(row, RUN_COLUMNS + 5)?.into_iter().map(i32::cast_unsigned).collect(),
+        waits: waits.map(part).collect(),
     };
     let breaches = breaches(&run, &beside);
     Ok((run, breaches))
@@ -82,10 +86,13 @@ fn numbers(row: &Row, column: usize) -> Result<Vec<i32>, Failure> {
     Ok(get::<Option<Vec<i32>>>(row, column)?.unwrap_or_default())
 }
 
+fn part((step, item): (i32, i32)) -> Part {
+    Part { step: step.cast_unsigned(), item }
+}
+
 fn queued(row: &Row) -> Result<Vec<(Part, String)>, Failure> {
     let (steps, items) = (numbers(row, RUN_COLUMNS + 2)?, numbers(row, RUN_COLUMNS + 3)?);
     let queues: Option<Vec<String>> = get(row, RUN_COLUMNS + 4)?;
-    let part = |(step, item): (i32, i32)| Part { step: step.cast_unsigned(), item };
     let parts = steps.into_iter().zip(items).map(part);
     Ok(parts.zip(queues.unwrap_or_default()).collect())
 }
@@ -135,6 +142,10 @@ fn mending(run: &Run, breach: &Breach) -> Option<Asked> {
             "DELETE FROM approvals WHERE run = $1 AND step = $2",
             vec![param(key), param(step.cast_signed())],
         ),
-        Breach::AtRest | Breach::ApprovalMissing(_) => return None,
+        Breach::WaitOfNothing(part) => Asked::new(
+            "DELETE FROM waits WHERE run = $1 AND step = $2 AND item = $3",
+            vec![param(key), param(part.step.cast_signed()), param(part.item)],
+        ),
+        Breach::AtRest | Breach::ApprovalMissing(_) | Breach::WaitMissing(_) => return None,
     })
 }

@@ -15,7 +15,7 @@ macro_rules! of_run {
         "r.key, r.uuid, r.workflow, r.version, r.schedule, r.n, r.retry, r.triggered_by, r.by,
          r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, r.timeout, r.state,
          r.lacks_place, r.overdue, r.parent, r.parent_token, r.depth, r.input, r.output, r.error,
-         r.retry_of"
+         r.retry_of, r.handler"
     };
 }
 
@@ -28,7 +28,7 @@ macro_rules! of_step {
 macro_rules! of_workflow {
     () => {
         "w.id, w.name, w.status, w.paused, w.newest, w.live, w.concurrency, w.active, w.by_hand,
-         w.retention, w.created_at, w.updated_at"
+         w.retention, w.created_at, w.updated_at, w.paused_reason, w.paused_by, w.handling"
     };
 }
 
@@ -39,4 +39,34 @@ macro_rules! of_ledger {
     };
 }
 
-pub(super) use {of_ledger, of_run, of_schedule, of_step, of_workflow};
+macro_rules! of_topic {
+    () => {
+        "t.id, t.workflow, t.name, t.max_attempts, t.pending, t.reserved, t.consumed, t.skipped,
+         t.created_at"
+    };
+}
+
+macro_rules! of_fate {
+    () => {
+        "e.key, e.topic, e.state, e.attempt, e.run, e.reason, e.updated_at"
+    };
+}
+
+/// What has become of it, and what it says.
+macro_rules! of_event {
+    () => {
+        "e.key, e.topic, e.state, e.attempt, e.run, e.reason, e.updated_at, e.created_at,
+         e.message_id, m.title, m.payload, m.causes"
+    };
+}
+
+macro_rules! of_handler {
+    () => {
+        "h.id, h.workflow, h.name, h.kind, h.state, h.cause, h.wake_at, h.retry_at, h.failures,
+         h.resumes, h.run, h.last_run_at, h.last_outcome, h.runs"
+    };
+}
+
+pub(super) use {
+    of_event, of_fate, of_handler, of_ledger, of_run, of_schedule, of_step, of_topic, of_workflow,
+};

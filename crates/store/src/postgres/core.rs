@@ -7,12 +7,15 @@ use engine::turn::{Answer, Command, Places, Turn, Wakeup, Writes};
 use engine::{Moment, NodeId, Rules, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
 
+use super::around::{About, prefetch_around};
 use super::book::{PgBook, ask_block, first};
 use super::ending::{Ahead, Ending, ask_everything, calls};
 use super::link::{Asked, Link, param};
 use super::load;
+use super::needs::Needs;
 use super::rows::{self, get};
 use super::settling::Settling;
+use super::topic_load;
 use super::{PostgresClock, Shared};
 use crate::failure::Failure;
 use crate::request::{Call, CommandRequest, Commanded, Idempotency, TurnRequest, Turned};
@@ -93,10 +96,9 @@ impl Core {
         mut locked: impl FnMut(),
     ) -> Result<Turned, Failure> {
         let Core { link, shared } = self;
-        // Workflows that turned out to be changed, and whose rows are locked for that from the beginning.
-        let mut own = BTreeSet::new();
+        let mut needs = Needs::default();
         let turned =
-            link.transact(|link| take_turn(link, shared, request, &mut own, fills, &mut locked));
+            link.transact(|link| take_turn(link, shared, request, &mut needs, fills, &mut locked));
         locked();
         let turned = turned.inspect_err(|failure| shared.doubt(failure))?;
         shared.remember_attempts(&turned.effects, &request.reports);
@@ -105,8 +107,8 @@ impl Core {
 
     pub(super) fn command(&mut self, request: &CommandRequest) -> Result<Commanded, Failure> {
         let Core { link, shared } = self;
-        let mut own = BTreeSet::new();
-        let done = link.transact(|link| carry_out(link, shared, request, &mut own));
+        let mut needs = Needs::default();
+        let done = link.transact(|link| carry_out(link, shared, request, &mut needs));
         done.inspect_err(|failure| shared.doubt(failure))
     }
 }
@@ -115,13 +117,13 @@ fn take_turn(
     link: &mut Link,
     shared: &Shared,
     request: &TurnRequest,
-    own: &mut BTreeSet<i64>,
+    needs: &mut Needs,
     fills: Fills,
     locked: &mut impl FnMut(),
 ) -> Result<Turned, Failure> {
     let Opened { moment, rules } = open(link, shared, request.node, request.moment)?;
-    let mut book = PgBook::new(link, shared, request.places.free);
-    let due = prefetch(&mut book, request, moment.now, own, locked)?;
+    let mut book = PgBook::new(link, shared, needs, request.places.free);
+    let due = prefetch(&mut book, request, moment.now, locked)?;
     let outdated = std::mem::take(&mut book.loaded.outdated);
     let mut turn = Turn::new(&mut book, &rules, moment, request.node, request.places);
     turn.expect(due.len() + request.reports.len());
@@ -147,7 +149,7 @@ fn take_turn(
         turn.fill_places()?;
     }
     let turned = turn.finish();
-    check_book(&mut book, &turned.writes, own)?;
+    check_book(&mut book, &turned.writes)?;
     let passed_over = book.loaded.passed_over;
     let mut calls = calls(&turned.writes, &turned.effects, request.node);
     if turned.places.look && turned.places.free == 0 && shared.may_call_look(moment.now) {
@@ -189,10 +191,10 @@ fn prefetch(
     book: &mut PgBook<'_>,
     request: &TurnRequest,
     now: Timestamp,
-    own: &BTreeSet<i64>,
     locked: &mut impl FnMut(),
 ) -> Result<Vec<(i64, Wakeup)>, Failure> {
     let mut reported: Vec<i64> = request.reports.iter().map(|report| report.run.0).collect();
+    reported.extend(&book.needs.runs);
     reported.sort_unstable();
     reported.dedup();
     let (reported, schedules) = around(book, reported)?;
@@ -205,6 +207,7 @@ fn prefetch(
         let gone = "SELECT id FROM nodes WHERE lease_until < $1 AND id <> $2
                     ORDER BY id FOR UPDATE SKIP LOCKED";
         asked.push(Asked::new(gone, vec![param(ms(now)), param(request.node.0)]));
+        asked.push(topic_load::ask_due_handlers(ms(now), limit, book.shared.horizon.low()));
     }
     // After the locks, so that the runs of a schedule have keys in the order of their numbers.
     asked.push(ask_block());
@@ -213,14 +216,20 @@ fn prefetch(
     settling.keep(book.link, &mut book.loaded, &found)?;
     let block = found.last().map(|rows| first(rows)).transpose()?.flatten();
     book.take_block(block.unwrap_or_default());
-    let mut due = Vec::new();
-    if request.limit > 0 {
-        due = claimed(book, &found[first_due], &found[first_due + 1], request.limit)?;
-        for row in &found[first_due + 2] {
-            due.push((ms(now), Wakeup::Node(NodeId(get(row, 0)?))));
-        }
+    if request.limit == 0 {
+        prefetch_around(book, &About::default())?;
+        return Ok(Vec::new());
     }
-    prefetch_around(book, own)?;
+    let mut due = claimed(book, &found[first_due], &found[first_due + 1])?;
+    let about = About::due(&found[first_due + 3])?;
+    prefetch_around(book, &about)?;
+    due.extend(about.still_due(book, ms(now)));
+    // At one instant a run before a schedule before a handler: that is the order of their kinds.
+    due.sort_unstable();
+    due.truncate(request.limit);
+    for row in &found[first_due + 2] {
+        due.push((ms(now), Wakeup::Node(NodeId(get(row, 0)?))));
+    }
     Ok(due)
 }
 
@@ -241,12 +250,11 @@ fn around(book: &mut PgBook<'_>, runs: Vec<i64>) -> Result<(Vec<i64>, Vec<i64>),
     Ok((all, schedules))
 }
 
-/// What is due and free, in order of its time.
+/// What is due and free of schedules and runs.
 fn claimed(
     book: &mut PgBook<'_>,
     schedules: &[tokio_postgres::Row],
     runs: &[tokio_postgres::Row],
-    limit: usize,
 ) -> Result<Vec<(i64, Wakeup)>, Failure> {
     let ids = load::keep_schedules(book.link, &mut book.loaded, schedules)?;
     let keys = load::keep_runs(&mut book.loaded, runs)?;
@@ -257,45 +265,7 @@ fn claimed(
         .iter()
         .filter_map(|key| Some((ms(loaded.runs.get(key)?.wake_at()?), Wakeup::Run(*key))));
     let schedule_wakes = ids.iter().filter_map(|id| Some((ms(wakes(id)?), Wakeup::Schedule(*id))));
-    let mut due: Vec<(i64, Wakeup)> = run_wakes.chain(schedule_wakes).collect();
-    // A run before a schedule at one instant: that is the order of their kinds.
-    due.sort_unstable();
-    due.truncate(limit);
-    Ok(due)
-}
-
-/// The workflows and overrides of what was loaded.
-fn prefetch_around(book: &mut PgBook<'_>, own: &BTreeSet<i64>) -> Result<(), Failure> {
-    let loaded = &book.loaded;
-    let mut workflows: BTreeSet<i64> = loaded.schedules.values().map(|s| s.workflow.0).collect();
-    workflows.extend(loaded.runs.values().map(|run| run.workflow.0));
-    let mut overridden: Vec<i64> = loaded
-        .schedules
-        .values()
-        .filter(|schedule| schedule.progress.has_overrides)
-        .map(|schedule| schedule.id.0)
-        .collect();
-    overridden.sort_unstable();
-    if workflows.is_empty() && own.is_empty() {
-        return Ok(());
-    }
-    if !own.is_empty() {
-        load::own_workflows(book.link, &mut book.loaded, own.iter().copied().collect())?;
-    }
-    let shared: Vec<i64> = workflows.difference(own).copied().collect();
-    let mut asked: Vec<Asked> = load::ask_workflows(shared).into();
-    asked.push(load::ask_overrides(overridden.clone()));
-    asked.push(Asked::new(
-        "SELECT schedule FROM outdated WHERE schedule = ANY($1) ORDER BY schedule",
-        vec![param(book.loaded.locked.iter().map(|id| id.0).collect::<Vec<i64>>())],
-    ));
-    let found = book.link.ask(asked)?;
-    load::keep_workflows(&mut book.loaded, &found[0], &found[1])?;
-    load::keep_overrides(&mut book.loaded, &overridden, &found[2])?;
-    for row in &found[3] {
-        book.loaded.outdated.push(ScheduleId(get(row, 0)?));
-    }
-    Ok(())
+    Ok(run_wakes.chain(schedule_wakes).collect())
 }
 
 /// Their next times were computed again.
@@ -306,11 +276,7 @@ fn up_to_date(ids: &[ScheduleId]) -> Option<Asked> {
 }
 
 /// Whether everything could be read, and everything that is written was locked for it.
-fn check_book(
-    book: &mut PgBook<'_>,
-    writes: &Writes,
-    own: &mut BTreeSet<i64>,
-) -> Result<(), Failure> {
+fn check_book(book: &mut PgBook<'_>, writes: &Writes) -> Result<(), Failure> {
     if let Some(failure) = book.failed.take() {
         return Err(failure);
     }
@@ -324,7 +290,7 @@ fn check_book(
     if borrowed.is_empty() {
         return Ok(());
     }
-    own.extend(borrowed);
+    book.needs.own.extend(borrowed);
     Err(book.link.again("a workflow is changed"))
 }
 
@@ -332,7 +298,7 @@ fn carry_out(
     link: &mut Link,
     shared: &Shared,
     request: &CommandRequest,
-    own: &mut BTreeSet<i64>,
+    needs: &mut Needs,
 ) -> Result<Commanded, Failure> {
     let Opened { moment, rules } = open(link, shared, request.node, request.moment)?;
     if let Some(idempotency) = &request.idempotency
@@ -350,14 +316,14 @@ fn carry_out(
             look: false,
         });
     }
-    let mut book = PgBook::new(link, shared, 0);
-    expect(&mut book, &request.command, own)?;
+    let mut book = PgBook::new(link, shared, needs, 0);
+    expect(&mut book, &request.command)?;
     // What a command creates begins with the driver's next turn: it knows the places.
     let places = Places { look: false, ..Places::new(0) };
     let mut turn = Turn::new(&mut book, &rules, moment, request.node, places);
     let answer = turn.command(request.command.clone())?.map_err(Failure::Refused)?;
     let turned = turn.finish();
-    check_book(&mut book, &turned.writes, own)?;
+    check_book(&mut book, &turned.writes)?;
     let calls = calls(&turned.writes, &turned.effects, request.node);
     let mut besides = Vec::new();
     if let Command::Recompute(ids) = &request.command {
@@ -380,7 +346,10 @@ fn carry_out(
 }
 
 /// What a command will ask for, as far as it is many.
-fn expect(book: &mut PgBook<'_>, command: &Command, own: &BTreeSet<i64>) -> Result<(), Failure> {
+fn expect(book: &mut PgBook<'_>, command: &Command) -> Result<(), Failure> {
+    let runs = book.needs.runs.iter().copied().collect();
+    load::runs(book.link, &mut book.loaded, runs)?;
+    let mut about = About::default();
     match command {
         Command::CreateSchedules(new) => {
             book.expect_schedules(new.len())?;
@@ -393,9 +362,14 @@ fn expect(book: &mut PgBook<'_>, command: &Command, own: &BTreeSet<i64>) -> Resu
             ids.dedup();
             load::schedules(book.link, &mut book.loaded, ids)?;
         }
+        Command::PublishEvents { topic, events } => {
+            book.needs.topics.insert(topic.0);
+            let ids = events.iter().map(|message| message.message_id.clone()).collect();
+            about.published = Some((*topic, ids));
+        }
         _ => {}
     }
-    prefetch_around(book, own)
+    prefetch_around(book, &about)
 }
 
 fn remembered(link: &mut Link, idempotency: &Idempotency) -> Result<Option<Answer>, Failure> {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use engine::run::Active;
-use engine::turn::{Effect, RunWrite, ScheduleWrite, Writes};
+use engine::turn::{Effect, HandlerWrite, RunWrite, ScheduleWrite, Writes};
 use engine::{NodeId, RunKey};
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -42,7 +42,8 @@ pub(super) fn calls(writes: &Writes, effects: &[Effect], node: NodeId) -> HashSe
 macro_rules! ahead {
     ($runs:literal) => {
         concat!(
-            "SELECT (SELECT wake_at FROM progress WHERE wake_at > $2 ORDER BY wake_at LIMIT 1), ",
+            "SELECT least((SELECT wake_at FROM progress WHERE wake_at > $2 ORDER BY wake_at LIMIT 1),
+               (SELECT due FROM handlers WHERE due > $2 ORDER BY due LIMIT 1)), ",
             $runs,
             ", (SELECT min(lease_until) + 1 FROM nodes WHERE id <> $1),
                EXISTS (SELECT 1 FROM nodes WHERE id <> $1)"
@@ -50,7 +51,7 @@ macro_rules! ahead {
     };
 }
 
-/// The earliest wakeups after an instant: of schedules, of runs, of other nodes' leases; and whether there are
+/// The earliest wakeups after an instant: of schedules and handlers, of runs, of other nodes' leases; and whether there are
 /// other nodes.
 const AHEAD: &str =
     ahead!("(SELECT wake_at FROM open_runs WHERE wake_at > $2 ORDER BY wake_at LIMIT 1)");
@@ -65,6 +66,7 @@ pub(super) fn ask_everything(node: NodeId) -> Asked {
 /// What lies ahead, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ahead {
+    /// Of schedules and handlers.
     pub(super) schedule: Option<i64>,
     pub(super) run: Option<i64>,
     lease: Option<i64>,
@@ -98,7 +100,7 @@ pub(super) struct Left {
     pub(super) others: bool,
 }
 
-/// The earliest wakeups among what is written, of schedules and of runs.
+/// The earliest wakeups among what is written, of schedules and handlers, and of runs.
 fn written(writes: &Writes) -> (Option<i64>, Option<i64>) {
     let schedules = writes.schedules.iter().filter_map(|write| match write {
         ScheduleWrite::Insert(schedule) => schedule.wake_at(),
@@ -109,7 +111,13 @@ fn written(writes: &Writes) -> (Option<i64>, Option<i64>) {
         let (RunWrite::Insert(run) | RunWrite::Update { after: run, .. }) = write;
         run.wake_at()
     });
-    (schedules.map(ms).min(), runs.map(ms).min())
+    let handlers = writes.handlers.iter().filter_map(|write| match write {
+        HandlerWrite::Insert(handler) | HandlerWrite::Update { after: handler, .. } => {
+            handler.due()
+        }
+        HandlerWrite::Delete { .. } => None,
+    });
+    (schedules.chain(handlers).map(ms).min(), runs.map(ms).min())
 }
 
 /// From so many runs on, the next run's time is not asked for if it is known: it may have ended since, and the

@@ -10,6 +10,7 @@ use super::core::Core;
 use super::link::{Asked, Link, param};
 use super::reader::many;
 use super::rows::get;
+use super::topic_expiry::not_needed;
 use crate::failure::Failure;
 use crate::request::Expired;
 use crate::stored::{milliseconds, ms};
@@ -17,15 +18,15 @@ use crate::stored::{milliseconds, ms};
 /// Answers to idempotency keys are remembered so long.
 const KEYS_KEPT_MS: i64 = 24 * 3_600_000;
 /// Whoever removes history holds this advisory lock: one node is enough.
-const LOCK_EXPIRY: i32 = 0x7075_6e65;
+pub(super) const LOCK_EXPIRY: i32 = 0x7075_6e65;
 /// So many runs are looked at in one go.
 const LOOKED_AT: usize = 2_000;
 /// Schedules that say themselves how long their runs are kept: so many are looked at in one go.
 const SCHEDULES_LOOKED_AT: usize = 500;
 
-const HOLD: &str = "SELECT pg_try_advisory_xact_lock($1, hashtext(current_schema()))";
+pub(super) const HOLD: &str = "SELECT pg_try_advisory_xact_lock($1, hashtext(current_schema()))";
 const PLACES: &str = "SELECT key, value FROM meta WHERE key LIKE 'expired\\_%'";
-const KEEP_PLACE: &str = "INSERT INTO meta (key, value) VALUES ($1, $2)
+pub(super) const KEEP_PLACE: &str = "INSERT INTO meta (key, value) VALUES ($1, $2)
      ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE meta.value <> excluded.value";
 const KEYS: &str = "DELETE FROM idempotency WHERE key IN
        (SELECT key FROM idempotency WHERE created_at < $1 ORDER BY created_at LIMIT $2
@@ -79,11 +80,13 @@ const REMOVE_ROWS: &str = "DELETE FROM ledger WHERE (schedule, n) IN
      (SELECT * FROM unnest($1::bigint[], $2::bigint[]))";
 
 /// What goes of runs that have been kept long enough.
-const OF_RUNS: [&str; 5] = [
+const OF_RUNS: [&str; 7] = [
     "DELETE FROM steps WHERE run = ANY($1)",
     "DELETE FROM alerts WHERE run = ANY($1)",
     "DELETE FROM approvals WHERE run = ANY($1)",
     "DELETE FROM queue WHERE run = ANY($1)",
+    "DELETE FROM waits WHERE run = ANY($1)",
+    "DELETE FROM mutations WHERE run = ANY($1)",
     "DELETE FROM ended_runs WHERE key = ANY($1)",
 ];
 
@@ -110,6 +113,12 @@ impl Core {
         limit: usize,
     ) -> Result<Expired, Failure> {
         let (now, before) = (ms(now), ms(now).saturating_sub(milliseconds(keep)));
+        let (events, more) = self.expire_events(now, before, limit)?;
+        let others = self.expire_others(now, before, limit)?;
+        Ok(Expired { removed: others.removed + events as u64, more: others.more || more })
+    }
+
+    fn expire_others(&mut self, now: i64, before: i64, limit: usize) -> Result<Expired, Failure> {
         self.link.transact(|link| {
             let found = link.begin(vec![
                 Asked::new(HOLD, vec![param(LOCK_EXPIRY)]),
@@ -179,6 +188,7 @@ impl Go<'_> {
         self.keep_place("expired_run", &others);
         expired.append(&mut others.expired);
         expired.sort_unstable();
+        let expired = not_needed(self.link, expired)?;
         let count = expired.len();
         if count > 0 {
             for sql in OF_RUNS {

@@ -73,17 +73,39 @@ const WAITING_FOR: &str = "WITH RECURSIVE up AS (
        WHERE up.parent_token IS NOT NULL)
      SELECT key, schedule FROM up";
 /// Several nodes may decide over an unlimited workflow at the same time; nobody changes it meanwhile.
-const UNLIMITED: &str = concat!(
-    workflow_columns!(),
-    "WHERE w.id = ANY($1) AND w.concurrency IS NULL ORDER BY w.id FOR SHARE"
-);
-/// One after the other where active runs are counted.
-const LIMITED: &str = concat!(
-    workflow_columns!(),
-    "WHERE w.id = ANY($1) AND w.concurrency IS NOT NULL ORDER BY w.id FOR UPDATE"
-);
+macro_rules! unlimited {
+    ($how:literal) => {
+        concat!(
+            workflow_columns!(),
+            "WHERE w.id = ANY($1) AND w.concurrency IS NULL
+               AND NOT EXISTS (SELECT 1 FROM handlers h WHERE h.workflow = w.id)
+             ORDER BY w.id FOR SHARE OF w",
+            $how
+        )
+    };
+}
+
+/// One after the other where active runs are counted, or handlers have their turn.
+macro_rules! limited {
+    ($how:literal) => {
+        concat!(
+            workflow_columns!(),
+            "WHERE w.id = ANY($1) AND (w.concurrency IS NOT NULL
+               OR EXISTS (SELECT 1 FROM handlers h WHERE h.workflow = w.id))
+             ORDER BY w.id FOR UPDATE OF w",
+            $how
+        )
+    };
+}
+
+const UNLIMITED: &str = unlimited!("");
+const LIMITED: &str = limited!("");
+const FREE_UNLIMITED: &str = unlimited!(" SKIP LOCKED");
+const FREE_LIMITED: &str = limited!(" SKIP LOCKED");
 const OWN_WORKFLOWS: &str =
     concat!(workflow_columns!(), "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE");
+const FREE_OWN_WORKFLOWS: &str =
+    concat!(workflow_columns!(), "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE SKIP LOCKED");
 const OVERRIDES: &str = "SELECT schedule, nominal, action, by FROM overrides
      WHERE schedule = ANY($1) ORDER BY schedule, nominal";
 /// Workflows with pending runs, from one to the next by the index: many runs cost no more.
@@ -199,11 +221,18 @@ pub(super) fn runs(link: &mut Link, loaded: &mut Loaded, keys: Vec<i64>) -> Resu
     keep_runs(loaded, &found)?;
     let ended: Vec<i64> =
         keys.into_iter().filter(|key| !loaded.runs.contains_key(&RunKey(*key))).collect();
-    if !ended.is_empty() {
-        for row in &link.one(ENDED_RUNS, vec![param(ended)])? {
-            let run = rows::run(row)?;
-            loaded.runs.insert(run.key, run);
-        }
+    if ended.is_empty() { Ok(()) } else { ended_runs(link, loaded, ended) }
+}
+
+/// Runs that have ended: nobody changes them any more.
+pub(super) fn ended_runs(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    keys: Vec<i64>,
+) -> Result<(), Failure> {
+    for row in &link.one(ENDED_RUNS, vec![param(keys)])? {
+        let run = rows::run(row)?;
+        loaded.runs.insert(run.key, run);
     }
     Ok(())
 }
@@ -377,6 +406,29 @@ pub(super) fn own_workflows(
     ids: Vec<i64>,
 ) -> Result<(), Failure> {
     let found = link.one(OWN_WORKFLOWS, vec![param(ids)])?;
+    keep_workflows(loaded, &[], &found)
+}
+
+/// Of these, those that are free.
+pub(super) fn free_workflows(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<(), Failure> {
+    let found = link.ask(vec![
+        Asked::new(FREE_UNLIMITED, vec![param(ids.clone())]),
+        Asked::new(FREE_LIMITED, vec![param(ids)]),
+    ])?;
+    keep_workflows(loaded, &found[0], &found[1])
+}
+
+/// The same, to be changed.
+pub(super) fn free_own_workflows(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<(), Failure> {
+    let found = link.one(FREE_OWN_WORKFLOWS, vec![param(ids)])?;
     keep_workflows(loaded, &[], &found)
 }
 

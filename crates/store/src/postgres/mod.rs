@@ -2,11 +2,14 @@
 
 mod apply;
 mod apply_runs;
+mod apply_topics;
 mod apply_waiting;
+mod around;
 mod book;
 mod certificates;
 mod check;
 mod check_runs;
+mod check_topics;
 mod check_wakeups;
 mod claims;
 mod columns;
@@ -21,6 +24,7 @@ mod load;
 mod memory;
 mod migrate;
 mod moving;
+mod needs;
 mod nodes;
 mod reader;
 mod rows;
@@ -31,6 +35,11 @@ mod settling;
 mod shared;
 mod split;
 mod tls;
+mod topic_book;
+mod topic_expiry;
+mod topic_load;
+mod topic_rows;
+mod topic_views;
 mod upkeep;
 mod waiting_views;
 mod worker;
@@ -44,7 +53,7 @@ use std::time::Duration;
 use calendar::Zones;
 use deadpool_postgres::{Client, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod};
 use engine::schedule::Override;
-use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
+use engine::{Moment, NodeId, Rules, RunId, ScheduleId, TopicId, WorkflowId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 
@@ -59,6 +68,9 @@ use self::worker::Workers;
 use crate::failure::Failure;
 use crate::request::{
     Call, CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
+};
+use crate::topic_view::{
+    EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 use crate::view::{
     AlertView, ApprovalQuery, ApprovalView, CalendarView, Finding, LedgerQuery, LedgerRow,
@@ -329,6 +341,30 @@ impl Store for Postgres {
 
     fn queues(&self) -> Answered<'_, Vec<QueueView>> {
         self.read(|client| Box::pin(waiting_views::queues(client)))
+    }
+
+    fn topics(&self, query: TopicQuery) -> Answered<'_, Page<TopicView>> {
+        self.read(move |client| Box::pin(topic_views::topics(client, query)))
+    }
+
+    fn events(&self, query: EventQuery) -> Answered<'_, Page<EventView>> {
+        self.read(move |client| Box::pin(topic_views::events(client, query)))
+    }
+
+    fn events_by_id(
+        &self,
+        topic: TopicId,
+        message_ids: Vec<String>,
+    ) -> Answered<'_, Vec<EventView>> {
+        self.read(move |client| Box::pin(topic_views::events_by_id(client, topic, message_ids)))
+    }
+
+    fn handlers(&self, workflow: WorkflowId) -> Answered<'_, Vec<HandlerView>> {
+        self.read(move |client| Box::pin(topic_views::handlers(client, workflow)))
+    }
+
+    fn mutations(&self, query: MutationQuery) -> Answered<'_, Page<MutationView>> {
+        self.read(move |client| Box::pin(topic_views::mutations(client, query)))
     }
 
     fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {

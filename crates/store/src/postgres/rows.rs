@@ -17,7 +17,7 @@ use crate::stored::{Live, code, end_named};
 
 type Read<T> = Result<T, Failure>;
 
-fn damaged(column: usize, what: impl std::fmt::Display) -> Failure {
+pub(super) fn damaged(column: usize, what: impl std::fmt::Display) -> Failure {
     Failure::Damaged(format!("column {column}: {what}"))
 }
 
@@ -62,12 +62,12 @@ pub(super) fn json<T: DeserializeOwned>(row: &Row, column: usize) -> Read<T> {
     serde_json::from_str(get(row, column)?).map_err(|error| damaged(column, error))
 }
 
-fn maybe_json<T: DeserializeOwned>(row: &Row, column: usize) -> Read<Option<T>> {
+pub(super) fn maybe_json<T: DeserializeOwned>(row: &Row, column: usize) -> Read<Option<T>> {
     let text: Option<&str> = get(row, column)?;
     text.map(serde_json::from_str).transpose().map_err(|error| damaged(column, error))
 }
 
-fn raw(row: &Row, column: usize) -> Read<Option<Box<RawValue>>> {
+pub(super) fn raw(row: &Row, column: usize) -> Read<Option<Box<RawValue>>> {
     let text: Option<String> = get(row, column)?;
     text.map(RawValue::from_string).transpose().map_err(|error| damaged(column, error))
 }
@@ -113,7 +113,7 @@ fn progress(row: &Row) -> Read<Progress> {
 }
 
 /// How many columns a run has.
-pub(super) const RUN_COLUMNS: usize = 26;
+pub(super) const RUN_COLUMNS: usize = 27;
 
 pub(super) fn run(row: &Row) -> Read<Run> {
     let schedule = get::<Option<i64>>(row, 4)?.map(ScheduleId);
@@ -124,6 +124,7 @@ pub(super) fn run(row: &Row) -> Read<Run> {
         id: run_id(row, schedule, [1, 5, 6])?,
         workflow: WorkflowId(get(row, 2)?),
         version: small(row, 3)?,
+        handler: get(row, 26)?,
         schedule,
         triggered_by: coded(row, 7, &TriggeredBy::ALL)?,
         by: get(row, 8)?,
@@ -194,7 +195,7 @@ pub(super) fn entry(row: &Row) -> Read<Entry> {
 }
 
 /// How many columns a workflow has.
-pub(super) const WORKFLOW_COLUMNS: usize = 12;
+pub(super) const WORKFLOW_COLUMNS: usize = 15;
 
 pub(super) fn workflow(row: &Row) -> Read<Workflow> {
     let number = |column| -> Read<Option<u32>> {
@@ -206,6 +207,9 @@ pub(super) fn workflow(row: &Row) -> Read<Workflow> {
         name: get(row, 1)?,
         status: coded(row, 2, &WorkflowStatus::ALL)?,
         paused: get(row, 3)?,
+        paused_reason: get(row, 12)?,
+        paused_by: get::<Option<i64>>(row, 13)?.map(RunKey),
+        handling: get::<Option<i64>>(row, 14)?.map(RunKey),
         newest: small(row, 4)?,
         live: number(5)?,
         concurrency: number(6)?,

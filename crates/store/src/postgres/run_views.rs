@@ -3,12 +3,10 @@
 //! Each list is put together of branches, of which each is read in the order of one index and no further than
 //! the page: how many runs there are beyond it does not matter.
 
-use std::fmt::Write as _;
-use std::sync::Arc;
-
 use deadpool_postgres::Client;
 use engine::run::{RunStatus, TriggeredBy};
 use engine::{RunId, ScheduleId};
+use std::fmt::Write as _;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -224,8 +222,8 @@ pub(super) async fn run(client: &Client, id: RunId) -> Result<Option<RunDetail>,
     if get::<Option<&str>>(row, RUN_COLUMNS + BESIDE)?.is_none() {
         return Err(Failure::Damaged(format!("the definition of run {id} is gone")));
     }
-    let definition = Arc::new(rows::json(row, RUN_COLUMNS + BESIDE)?);
     let view = read_view(row)?;
+    let definition = view::process(rows::json(row, RUN_COLUMNS + BESIDE)?, &view.run)?;
     let steps = ask(client, STEPS, &[&view.run.key.0]).await?;
     let steps = steps.iter().map(rows::step).collect::<Result<_, _>>()?;
     Ok(Some(RunDetail { view, definition, steps }))

@@ -122,10 +122,12 @@ const WAKEUPS: &str = "SELECT
     (SELECT count(*) FROM (
        (SELECT 1 FROM progress WHERE wake_at <= $1 ORDER BY wake_at LIMIT $2)
        UNION ALL (SELECT 1 FROM open_runs WHERE wake_at <= $1 ORDER BY wake_at LIMIT $2)
+       UNION ALL (SELECT 1 FROM handlers WHERE due <= $1 ORDER BY due LIMIT $2)
        UNION ALL (SELECT 1 FROM nodes WHERE lease_until < $1) LIMIT $2) due),
     least(
       (SELECT wake_at FROM progress WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
       (SELECT wake_at FROM open_runs WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1),
+      (SELECT due FROM handlers WHERE due IS NOT NULL ORDER BY due LIMIT 1),
       (SELECT min(lease_until) + 1 FROM nodes WHERE lease_until < $1))";
 
 const BYTES: &str = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c

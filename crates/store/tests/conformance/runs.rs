@@ -177,7 +177,7 @@ pub(crate) async fn refusals_change_nothing(mut world: World) {
             "Cannot cancel run with status 'succeeded'.",
         ),
         (
-            Command::ResolveRun { id: run.clone(), resolution },
+            Command::ResolveRun { id: run.clone(), resolution, by: "ada".to_owned() },
             "Cannot resolve run with status 'succeeded'.",
         ),
         (

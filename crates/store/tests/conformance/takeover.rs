@@ -45,7 +45,7 @@ pub(crate) async fn what_must_not_be_repeated_is_suspended_and_resolved(mut worl
         assert_eq!(world.status(&run).await, RunStatus::Suspended);
         refusal(world.start(1, workflow).await);
 
-        let command = Command::ResolveRun { id: run.clone(), resolution };
+        let command = Command::ResolveRun { id: run.clone(), resolution, by: "ada".to_owned() };
         let commanded = world.commanded(2, command.clone(), None).await.unwrap();
         assert!(commanded.effects.is_empty() && commanded.look, "a place is found by the driver");
         let turned = world.turn(2).await;
@@ -74,7 +74,9 @@ pub(crate) async fn what_is_resolved_after_its_time_is_over_at_once(mut world: W
         world.turn(0).await;
         world.join(1).await;
         world.turn(1).await;
-        world.command(9, Command::ResolveRun { id: run.clone(), resolution }).await;
+        world
+            .command(9, Command::ResolveRun { id: run.clone(), resolution, by: "ada".to_owned() })
+            .await;
         let detail = world.run(&run).await;
         assert_eq!(detail.view.run.status, RunStatus::TimedOut, "{resolution:?}");
         assert_eq!(detail.steps.first().map(|step| step.status), first, "{resolution:?}");

@@ -237,7 +237,7 @@ fn a_pausable_clock_stands_while_a_person_is_waited_for() {
         world.advance_to("2026-03-03T17:00:00Z");
         let id = world.memory.runs[&run].id.clone();
         let resolution = Resolution::DidNotHappen;
-        world.command(Command::ResolveRun { id, resolution }).unwrap();
+        world.command(Command::ResolveRun { id, resolution, by: "ada".to_owned() }).unwrap();
         assert_eq!(world.memory.runs[&run].position.watches[0].due, at(due), "{pausable}");
     }
 }

@@ -190,7 +190,9 @@ fn an_attempt_that_must_not_be_repeated_waits_for_a_person_while_others_go_on() 
     let error = world.memory.runs[&run].error.clone().unwrap();
     assert_eq!((&*error.code, error.step.as_deref()), ("unknown_outcome", Some("pay")));
     let id = world.memory.runs[&run].id.clone();
-    world.command(Command::ResolveRun { id, resolution: Resolution::Applied }).unwrap();
+    world
+        .command(Command::ResolveRun { id, resolution: Resolution::Applied, by: "ada".to_owned() })
+        .unwrap();
     world.advance_to("2026-03-02T09:03:00Z");
     assert_eq!(status(&world, run), RunStatus::Succeeded);
     assert_eq!(*order.borrow(), ["pay", "note", "note", "end"]);
@@ -208,12 +210,15 @@ fn of_several_unknown_attempts_a_person_says_which_is_meant() {
     world.lose_node();
     let id = world.memory.runs[&run].id.clone();
     let resolution = Resolution::Applied;
-    let refused = world.command(Command::ResolveRun { id: id.clone(), resolution }).unwrap_err();
+    let refused = world
+        .command(Command::ResolveRun { id: id.clone(), resolution, by: "ada".to_owned() })
+        .unwrap_err();
     assert_eq!(refused.to_string(), "Say which step is meant: pay, ship.");
     let resolve = |step: &str, resolution| Command::ResolveStep {
         id: id.clone(),
         step: step.to_owned(),
         resolution,
+        by: "ada".to_owned(),
     };
     let refused = world.command(resolve("nothing", resolution)).unwrap_err();
     assert_eq!(refused.to_string(), "Cannot resolve step 'nothing': it is not waiting for that.");

@@ -34,6 +34,7 @@ pub(super) fn step(id: &str, action: Action) -> Step {
         on_error: OnError::FailProcess,
         idempotent: true,
         compensation: None,
+        reconcile: None,
         deadline: None,
     }
 }

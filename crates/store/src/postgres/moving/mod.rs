@@ -281,6 +281,9 @@ async fn finish(source: &Connection, transaction: &Transaction<'_>) -> Result<()
         .max(noted("greatest_schedule")?);
     let run = greatest("SELECT max(key) FROM runs")?.max(noted("greatest_run")?);
     let workflow = greatest("SELECT max(id) FROM workflows")?;
+    let topic = greatest("SELECT max(id) FROM topics")?;
+    let event = greatest("SELECT max(key) FROM events")?.max(noted("greatest_event")?);
+    let handler = greatest("SELECT max(id) FROM handlers")?.max(noted("greatest_handler")?);
     let node = greatest("SELECT max(id) FROM nodes")?;
     let zones = "SELECT value FROM meta WHERE key = 'zones'";
     let zones: Option<String> =
@@ -295,11 +298,15 @@ async fn finish(source: &Connection, transaction: &Transaction<'_>) -> Result<()
            OVERRIDING SYSTEM VALUE
            SELECT DISTINCT unnest(owners), 'moved', 0, 0, 0, 0, 0 FROM open_runs;
          SELECT setval('schedule_ids', {}), setval('workflow_ids', {}), setval('run_blocks', {}),
+           setval('topic_ids', {}), setval('event_blocks', {}), setval('handler_ids', {}),
            setval(pg_get_serial_sequence('nodes', 'id'), {});
          UPDATE meta SET value = '1' WHERE key = 'rules'",
         schedule.max(1),
         workflow.max(1),
         run / KEYS + 1,
+        topic.max(1),
+        event / KEYS + 1,
+        handler.max(1),
         node.max(1),
     );
     transaction.batch_execute(&sql).await.map_err(unavailable)?;

@@ -105,6 +105,9 @@ CREATE TABLE workflows (
   name text COLLATE "C" NOT NULL UNIQUE,
   status smallint NOT NULL,
   paused boolean NOT NULL,
+  paused_reason text,
+  paused_by bigint,
+  handling bigint,
   newest integer NOT NULL,
   live integer,
   concurrency integer,
@@ -114,6 +117,8 @@ CREATE TABLE workflows (
   created_at bigint NOT NULL,
   updated_at bigint NOT NULL
 ) WITH (fillfactor = 50);
+CREATE INDEX workflows_paused_by ON workflows (paused_by) WHERE paused_by IS NOT NULL;
+CREATE INDEX workflows_handling ON workflows (handling) WHERE handling IS NOT NULL;
 
 CREATE TABLE revisions (
   workflow bigint NOT NULL,
@@ -131,6 +136,8 @@ CREATE TABLE open_runs (
   uuid uuid,
   workflow bigint NOT NULL,
   version integer NOT NULL,
+  -- The name of the producer or consumer whose run it is.
+  handler text,
   schedule bigint,
   n bigint,
   retry integer NOT NULL,
@@ -240,6 +247,110 @@ CREATE TABLE alerts (
   PRIMARY KEY (run, step, action, at)
 );
 
+-- Topics, with how many of their events are in each state: nobody has to count them. The lock of a topic is that of
+-- its events, of its subscriptions and of what waits for it.
+CREATE TABLE topics (
+  id bigint PRIMARY KEY,
+  -- Nothing if it is shared.
+  workflow bigint,
+  name text COLLATE "C" NOT NULL,
+  max_attempts integer NOT NULL,
+  pending bigint NOT NULL,
+  reserved bigint NOT NULL,
+  consumed bigint NOT NULL,
+  skipped bigint NOT NULL,
+  created_at bigint NOT NULL
+) WITH (fillfactor = 50);
+CREATE UNIQUE INDEX topics_by_workflow ON topics (workflow, name) WHERE workflow IS NOT NULL;
+CREATE UNIQUE INDEX topics_shared ON topics (name) WHERE workflow IS NULL;
+CREATE INDEX topics_by_name ON topics (name, (id + 0));
+
+-- What has become of an event: the narrow row that is written when it is reserved, given back, done with. As with
+-- `open_runs`, a key as such is in the primary key's index alone, and a topic as such in that of messages' ids.
+CREATE TABLE events (
+  key bigint PRIMARY KEY,
+  topic bigint NOT NULL,
+  message_id text COLLATE "C" NOT NULL,
+  state smallint NOT NULL,
+  attempt integer NOT NULL,
+  run bigint,
+  reason text,
+  created_at bigint NOT NULL,
+  updated_at bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
+CREATE UNIQUE INDEX events_by_message ON events (topic, message_id);
+-- What is pending is found without what was, and so are lists of one state; a list of all is made of four.
+CREATE INDEX events_by_state ON events ((topic + 0), state, created_at, (key + 0));
+CREATE INDEX events_reserved ON events (run) WHERE state = 1;
+-- For expiry of what is done with.
+CREATE INDEX events_by_end ON events ((topic + 0), updated_at) WHERE state > 1;
+
+-- What an event says, up to 256 KiB: read, but not written again when the event comes to another state. causes: a
+-- JSON list, nothing if it is empty.
+CREATE TABLE messages (
+  event bigint PRIMARY KEY,
+  title text,
+  payload text NOT NULL,
+  causes text
+);
+
+-- Producers and consumers. kind: 0 producer, 1 consumer. The lock of their workflow is theirs.
+CREATE TABLE handlers (
+  id bigint PRIMARY KEY,
+  workflow bigint NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  kind smallint NOT NULL,
+  -- What it keeps from one run to the next, JSON.
+  state text NOT NULL,
+  cause smallint,
+  wake_at bigint,
+  retry_at bigint,
+  failures integer NOT NULL,
+  resumes bigint,
+  run bigint,
+  last_run_at bigint,
+  last_outcome smallint,
+  runs bigint NOT NULL,
+  -- Its wakeup.
+  due bigint
+) WITH (fillfactor = 70);
+CREATE UNIQUE INDEX handlers_by_workflow ON handlers (workflow, name);
+CREATE INDEX handlers_by_wakeup ON handlers (due, (id + 0)) WHERE due IS NOT NULL;
+CREATE INDEX handlers_resuming ON handlers (resumes) WHERE resumes IS NOT NULL;
+CREATE INDEX handlers_running ON handlers (run) WHERE run IS NOT NULL;
+
+-- Who hears of the events of a topic. handler: 0 for the workflow's triggers.
+CREATE TABLE subscriptions (
+  topic bigint NOT NULL,
+  workflow bigint NOT NULL,
+  handler bigint NOT NULL
+);
+CREATE UNIQUE INDEX subscriptions_by_topic ON subscriptions (topic, (workflow + 0), (handler + 0));
+CREATE INDEX subscriptions_by_workflow ON subscriptions (workflow);
+
+-- Parts of runs that wait for an event of a topic.
+CREATE TABLE waits (
+  run bigint NOT NULL,
+  step integer NOT NULL,
+  item integer NOT NULL,
+  topic bigint NOT NULL,
+  PRIMARY KEY (run, step, item)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
+CREATE INDEX waits_by_topic ON waits (topic, (run + 0), (step + 0), (item + 0));
+
+-- Mutations of the outside world by consumers' runs: one in each at most.
+CREATE TABLE mutations (
+  run bigint PRIMARY KEY,
+  workflow bigint NOT NULL,
+  handler text NOT NULL,
+  status smallint NOT NULL,
+  started_at bigint NOT NULL,
+  updated_at bigint NOT NULL,
+  said_by text,
+  note text
+);
+CREATE INDEX mutations_by_workflow ON mutations (workflow, (run + 0));
+
 CREATE TABLE idempotency (
   key text PRIMARY KEY,
   fingerprint bytea NOT NULL,
@@ -280,3 +391,6 @@ INSERT INTO meta (key, value) VALUES ('rules', '0');
 CREATE SEQUENCE run_blocks;
 CREATE SEQUENCE schedule_ids;
 CREATE SEQUENCE workflow_ids;
+CREATE SEQUENCE event_blocks;
+CREATE SEQUENCE topic_ids;
+CREATE SEQUENCE handler_ids;

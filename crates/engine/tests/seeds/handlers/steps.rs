@@ -1,0 +1,139 @@
+//! Processes and topics: steps that publish, steps that wait, events that start runs.
+
+use engine::definition::{Publish, Step, Stretch, Trigger, TriggerKind, WaitFor};
+use engine::run::{RunStatus, TriggeredBy};
+use engine::topics::EventState;
+use engine::turn::{Command, NewRun};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::processes::{Written as _, noop, step};
+
+fn process(name: &str, steps: Vec<Step>) -> Definition {
+    workflow(&["t"], Definition { steps, ..empty(name) })
+}
+
+fn waits(condition: Option<&str>, within: Option<i64>) -> Step {
+    let condition = condition.map(str::to_owned);
+    let within = within.map(|time| Stretch::parse(&format!("{time}s")).unwrap());
+    step("wait", Action::WaitFor(WaitFor { topic: "t".to_owned(), condition, within }))
+}
+
+fn start(world: &mut World, id: WorkflowId, payload: Value) -> engine::RunKey {
+    let run = NewRun { payload: Some(to_raw_value(&payload).unwrap()), ..world.new_run() };
+    let of = engine::RunId::Other(run.id);
+    world.command(Command::StartWorkflow { id, run }).unwrap();
+    settle(world);
+    world.memory.runs.values().find(|run| run.id == of).unwrap().key
+}
+
+#[test]
+fn a_step_publishes_once_with_its_own_id() {
+    let (mut world, _) = world(|_, _| gives(Value::Null));
+    let publish = Publish {
+        topic: "t".to_owned(),
+        message_id: None,
+        title: Some("for {{ input.payload.who }}".to_owned()),
+        payload: Some(json!({ "who": "{{ input.payload.who }}" })),
+    };
+    let id =
+        publish_version(&mut world, process("p", vec![step("tell", Action::Publish(publish))]));
+    let run = start(&mut world, id, json!({ "who": "ada" }));
+    assert_eq!(world.memory.runs[&run].status, RunStatus::Succeeded);
+    let event = world.memory.topics.events.values().next().unwrap();
+    assert_eq!(event.message.message_id, format!("{}/tell", world.memory.runs[&run].id));
+    assert_eq!(event.message.title.as_deref(), Some("for ada"));
+    assert_eq!(event.message.payload.get(), r#"{"who":"ada"}"#);
+}
+
+#[test]
+fn a_step_waits_for_the_event_that_it_means() {
+    let (mut world, _) = world(|_, _| gives(Value::Null));
+    let wait = waits(Some("event.payload.id == input.payload.order"), None);
+    let definition = process("p", vec![wait, noop("after").after(&["wait"])]);
+    let id = publish_version(&mut world, Definition { concurrency: Some(9), ..definition });
+    let first = start(&mut world, id, json!({ "order": "x1" }));
+    let second = start(&mut world, id, json!({ "order": "x2" }));
+    publish(&mut world, id, "t", &["x2"]);
+    let status = |world: &World, run| world.memory.runs[&run].status;
+    assert_eq!(status(&world, first), RunStatus::Waiting);
+    assert_eq!(status(&world, second), RunStatus::Succeeded);
+    publish(&mut world, id, "t", &["x3", "x1"]);
+    assert_eq!(status(&world, first), RunStatus::Succeeded);
+    assert_eq!(events(&world, id, "t", EventState::Consumed), ["x2", "x1"]);
+    assert_eq!(events(&world, id, "t", EventState::Pending), ["x3"]);
+    assert!(world.memory.topics.waits.is_empty());
+    // What is there already is found when the step begins.
+    let third = start(&mut world, id, json!({ "order": "x3" }));
+    assert_eq!(status(&world, third), RunStatus::Succeeded);
+}
+
+#[test]
+fn a_step_does_not_wait_for_ever() {
+    let (mut world, _) = world(|_, _| gives(Value::Null));
+    let id = publish_version(&mut world, process("p", vec![waits(None, Some(60))]));
+    let run = start(&mut world, id, Value::Null);
+    world.advance_to("2026-03-02T09:00:59Z");
+    assert_eq!(world.memory.runs[&run].status, RunStatus::Waiting);
+    world.advance_to("2026-03-02T09:01:00Z");
+    assert_eq!(world.memory.runs[&run].status, RunStatus::Failed);
+    let error = world.memory.runs[&run].error.clone().unwrap();
+    assert_eq!(error.message, "no event that it waits for has come on topic t in time");
+    assert!(world.memory.topics.waits.is_empty());
+    publish(&mut world, id, "t", &["late"]);
+    assert_eq!(events(&world, id, "t", EventState::Pending), ["late"]);
+}
+
+#[test]
+fn a_cancelled_run_waits_for_nothing() {
+    let (mut world, _) = world(|_, _| gives(Value::Null));
+    let id = publish_version(&mut world, process("p", vec![waits(None, None)]));
+    let run = start(&mut world, id, Value::Null);
+    let run_id = world.memory.runs[&run].id.clone();
+    world.command(Command::CancelRun { id: run_id, reason: "no".to_owned() }).unwrap();
+    assert!(world.memory.topics.waits.is_empty());
+}
+
+#[test]
+fn an_event_starts_a_run_of_each_trigger_that_it_is_for() {
+    let (mut world, _) = world(|_, _| gives(Value::Null));
+    let trigger = |id: &str, condition: Option<&str>| Trigger {
+        id: id.to_owned(),
+        kind: TriggerKind::Event {
+            topic: "t".to_owned(),
+            condition: condition.map(str::to_owned),
+            payload: None,
+        },
+        enabled: true,
+        description: None,
+    };
+    let triggers = vec![trigger("some", Some("event.payload.id == 'b'")), trigger("all", None)];
+    let definition = Definition { triggers, ..process("p", vec![noop("only")]) };
+    let id = publish_version(&mut world, definition);
+    publish(&mut world, id, "t", &["a", "b"]);
+    let runs: Vec<&Run> = world.memory.runs.values().collect();
+    assert_eq!(runs.len(), 3);
+    assert!(runs.iter().all(|run| run.triggered_by == TriggeredBy::Event));
+    let input: Value = serde_json::from_str(runs[0].input.get()).unwrap();
+    assert_eq!(input["payload"], json!({ "id": "a" }));
+    assert_eq!(input["event"]["message_id"], "a");
+    assert_eq!(events(&world, id, "t", EventState::Consumed), ["a", "b"]);
+    // Published again, it says something else and starts nothing.
+    publish(&mut world, id, "t", &["a"]);
+    assert_eq!(world.memory.runs.len(), 3);
+    let command = Command::PauseWorkflow { id, paused: true };
+    world.command(command).unwrap();
+    publish(&mut world, id, "t", &["c"]);
+    assert_eq!(world.memory.runs.len(), 3);
+    assert_eq!(events(&world, id, "t", EventState::Pending), ["c"]);
+}
+
+#[test]
+fn what_one_run_publishes_another_one_takes_in_the_same_turn() {
+    let (mut world, _) = world(|_, _| gives(Value::Null));
+    let tell = Publish { topic: "t".to_owned(), message_id: None, title: None, payload: None };
+    let steps = vec![step("tell", Action::Publish(tell)), waits(None, None)];
+    let id = publish_version(&mut world, process("p", steps));
+    let run = start(&mut world, id, json!({}));
+    assert_eq!(world.memory.runs[&run].status, RunStatus::Succeeded);
+}

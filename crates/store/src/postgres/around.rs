@@ -1,0 +1,130 @@
+//! What is locked after the schedules and runs that a transaction is about: workflows, and the topics of those with
+//! handlers.
+
+use std::collections::BTreeSet;
+
+use engine::turn::Wakeup;
+use engine::{HandlerId, ScheduleId, TopicId, WorkflowId};
+use tokio_postgres::Row;
+
+use super::book::{PgBook, ask_event_block, first};
+use super::link::{Asked, param};
+use super::load;
+use super::rows::get;
+use super::topic_load::{self, Around, Hearing};
+use crate::failure::Failure;
+use crate::stored::ms;
+
+/// What a transaction is about besides schedules and runs.
+#[derive(Default)]
+pub(super) struct About {
+    /// Handlers that may be due, and their workflows.
+    pub(super) handlers: Vec<(HandlerId, WorkflowId)>,
+    /// Events that are published: to which topic, and with which message ids.
+    pub(super) published: Option<(TopicId, Vec<String>)>,
+}
+
+impl About {
+    /// Of the answer to [`topic_load::ask_due_handlers`].
+    pub(super) fn due(found: &[Row]) -> Result<About, Failure> {
+        let handler = |row: &Row| Ok((HandlerId(get(row, 0)?), WorkflowId(get(row, 1)?)));
+        let handlers = found.iter().map(handler).collect::<Result<_, Failure>>()?;
+        Ok(About { handlers, published: None })
+    }
+
+    /// Of these handlers, those that are due now that nobody else changes them.
+    pub(super) fn still_due(&self, book: &PgBook<'_>, now: i64) -> Vec<(i64, Wakeup)> {
+        let due = |(id, _): &(HandlerId, WorkflowId)| {
+            let due = ms(book.loaded.topics.handlers.get(id)?.due()?);
+            (due <= now).then_some((due, Wakeup::Handler(*id)))
+        };
+        self.handlers.iter().filter_map(due).collect()
+    }
+}
+
+/// Loads and locks workflows and topics, and loads the overrides of schedules that were loaded.
+pub(super) fn prefetch_around(book: &mut PgBook<'_>, about: &About) -> Result<(), Failure> {
+    let hearing = hearing(book)?;
+    let handling = handling(book, about);
+    let loaded = &book.loaded;
+    let mut workflows: BTreeSet<i64> = loaded.schedules.values().map(|s| s.workflow.0).collect();
+    workflows.extend(loaded.runs.values().map(|run| run.workflow.0));
+    workflows.extend(handling.iter().chain(&hearing.triggered).chain(&book.needs.workflows));
+    let own: BTreeSet<i64> = book.needs.own.union(&hearing.consuming).copied().collect();
+    let of_handlers = loaded.runs.values().filter(|run| run.handler.is_some());
+    let around = Around {
+        runs: of_handlers.map(|run| run.key.0).collect(),
+        topics: book.needs.topics.iter().copied().collect(),
+        workflows: handling.union(&hearing.consuming).copied().collect(),
+    };
+    if workflows.is_empty() && own.is_empty() && around.is_empty() {
+        return Ok(());
+    }
+    let mut overridden: Vec<i64> = loaded
+        .schedules
+        .values()
+        .filter(|schedule| schedule.progress.has_overrides)
+        .map(|schedule| schedule.id.0)
+        .collect();
+    overridden.sort_unstable();
+    if !own.is_empty() {
+        load::own_workflows(book.link, &mut book.loaded, own.iter().copied().collect())?;
+    }
+    let shared: Vec<i64> = workflows.difference(&own).copied().collect();
+    let mut asked: Vec<Asked> = load::ask_workflows(shared).into();
+    asked.push(load::ask_overrides(overridden.clone()));
+    asked.push(Asked::new(
+        "SELECT schedule FROM outdated WHERE schedule = ANY($1) ORDER BY schedule",
+        vec![param(book.loaded.locked.iter().map(|id| id.0).collect::<Vec<i64>>())],
+    ));
+    let topics_at = asked.len();
+    if !around.is_empty() {
+        asked.extend(around.ask());
+    }
+    let events_at = asked.len();
+    if let Some((topic, message_ids)) = &about.published {
+        // After the topic's lock, so that its events have keys in the order of their commits.
+        asked.extend([topic_load::ask_fates(*topic, message_ids), ask_event_block()]);
+    }
+    let found = book.link.ask(asked)?;
+    load::keep_workflows(&mut book.loaded, &found[0], &found[1])?;
+    load::keep_overrides(&mut book.loaded, &overridden, &found[2])?;
+    for row in &found[3] {
+        book.loaded.outdated.push(ScheduleId(get(row, 0)?));
+    }
+    if !around.is_empty() {
+        around.keep(&mut book.loaded.topics, &found[topics_at..events_at])?;
+        book.loaded.forget_others_handlers(&around.workflows);
+    }
+    if let Some((topic, _)) = &about.published {
+        book.loaded.topics.fates = Some((*topic, topic_load::fates(&found[events_at])?));
+        let block = first(&found[events_at + 1])?;
+        book.take_event_block(block.unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// Who is to be locked before the topics that are needed; the runs among them are.
+fn hearing(book: &mut PgBook<'_>) -> Result<Hearing, Failure> {
+    if book.needs.topics.is_empty() {
+        return Ok(Hearing::default());
+    }
+    let topics = book.needs.topics.iter().copied().collect();
+    let mut hearing = topic_load::hearing(book.link, topics)?;
+    let runs = std::mem::take(&mut hearing.runs);
+    let is_new = |key: &i64| !book.loaded.locked_runs.contains(&engine::RunKey(*key));
+    let runs = runs.into_iter().filter(is_new).collect();
+    load::runs(book.link, &mut book.loaded, runs)?;
+    Ok(hearing)
+}
+
+/// The workflows whose handlers will be looked at.
+fn handling(book: &PgBook<'_>, about: &About) -> BTreeSet<i64> {
+    let loaded = &book.loaded;
+    let runs = loaded.runs.values().filter(|run| run.handler.is_some());
+    let produces = |trigger: &String| trigger.starts_with("producers.");
+    let schedules = loaded.schedules.values().filter(|s| s.trigger.as_ref().is_some_and(produces));
+    let due = about.handlers.iter().map(|(_, workflow)| workflow.0);
+    let runs = runs.map(|run| run.workflow.0);
+    runs.chain(schedules.map(|schedule| schedule.workflow.0)).chain(due).collect()
+}

@@ -1,0 +1,17 @@
+//! What a transaction turned out to need when it could not wait for it any more: it begins anew, and takes it from
+//! the beginning, in the order of locks.
+
+use std::collections::BTreeSet;
+
+/// Ids and keys.
+#[derive(Default)]
+pub(super) struct Needs {
+    /// Runs that are going to be changed.
+    pub(super) runs: BTreeSet<i64>,
+    /// Workflows that are going to be changed, or their handlers.
+    pub(super) own: BTreeSet<i64>,
+    /// Workflows that are read.
+    pub(super) workflows: BTreeSet<i64>,
+    /// Topics that are going to be changed, or their events.
+    pub(super) topics: BTreeSet<i64>,
+}

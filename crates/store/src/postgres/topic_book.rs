@@ -1,0 +1,305 @@
+//! The engine's questions about topics and handlers.
+//!
+//! Topics are the last in the order of locks. From the first one on nothing is waited for: a run, a workflow or another
+//! topic that is not free is noted, and the transaction begins anew with it.
+
+use engine::handlers::Handler;
+use engine::run::{Part, Run};
+use engine::topics::{Event, Fate, Subscriber, Topic};
+use engine::turn::Workflow;
+use engine::{EventKey, HandlerId, RunKey, TopicId, WorkflowId};
+use jiff::Timestamp;
+use tokio_postgres::Row;
+
+use super::book::PgBook;
+use super::columns::of_event;
+use super::link::param;
+use super::reader::{is_storable, many};
+use super::rows::{self, get, small};
+use super::topic_load::{self, WAITING};
+use super::{load, topic_rows};
+use crate::failure::Failure;
+
+const OF_WORKFLOW: &str = "SELECT id FROM topics WHERE workflow = $1 AND name = $2";
+const SHARED: &str = "SELECT id FROM topics WHERE workflow IS NULL AND name = $1";
+const EVENT: &str = concat!(
+    "SELECT ",
+    of_event!(),
+    " FROM events e JOIN messages m ON m.event = e.key WHERE e.key = $1"
+);
+const PENDING: &str = concat!(
+    "SELECT ",
+    of_event!(),
+    " FROM (SELECT * FROM events WHERE topic + 0 = $1 AND state = 0
+            ORDER BY created_at, key + 0 LIMIT $2) e
+     JOIN messages m ON m.event = e.key ORDER BY e.created_at, e.key"
+);
+const OLDEST: &str = "SELECT key, created_at FROM events WHERE topic + 0 = $1 AND state = 0
+     ORDER BY created_at, key + 0 LIMIT $2";
+const WAITS: &str = "SELECT run, step, item FROM waits
+     WHERE topic = $1 AND (run + 0, step + 0, item + 0) > ($2, $3, $4)
+     ORDER BY run + 0, step + 0, item + 0 LIMIT $5";
+
+impl PgBook<'_> {
+    fn holds_topics(&self) -> bool {
+        !self.loaded.topics.topics.is_empty()
+    }
+
+    /// Takes the lock of a topic, after those of the workflows that hear of it. Whether it is there.
+    fn take_topic(&mut self, id: TopicId) -> Result<bool, Failure> {
+        if self.loaded.topics.topics.contains_key(&id) {
+            return Ok(true);
+        }
+        if self.needs.topics.contains(&id.0) {
+            // It was waited for at the beginning.
+            return Ok(false);
+        }
+        let hearing = topic_load::hearing(self.link, vec![id.0])?;
+        for workflow in hearing.consuming {
+            self.own_workflow(WorkflowId(workflow))?;
+        }
+        for workflow in hearing.triggered {
+            self.free_workflow(WorkflowId(workflow))?;
+        }
+        if topic_load::free_topic(self.link, &mut self.loaded.topics, id)? {
+            return Ok(true);
+        }
+        self.needs.topics.insert(id.0);
+        Err(self.link.again("a topic is in use"))
+    }
+
+    /// Takes the lock of a workflow that is going to be changed, or its handlers.
+    fn own_workflow(&mut self, id: WorkflowId) -> Result<(), Failure> {
+        if self.loaded.owned_workflows.contains(&id) || self.needs.own.contains(&id.0) {
+            return Ok(());
+        }
+        if !self.loaded.workflows.contains_key(&id) {
+            load::free_own_workflows(self.link, &mut self.loaded, vec![id.0])?;
+        }
+        if self.loaded.owned_workflows.contains(&id) {
+            return Ok(());
+        }
+        self.needs.own.insert(id.0);
+        Err(self.link.again("a workflow with handlers is in use"))
+    }
+
+    fn free_workflow(&mut self, id: WorkflowId) -> Result<(), Failure> {
+        let is_known = self.loaded.workflows.contains_key(&id)
+            || self.needs.own.contains(&id.0)
+            || self.needs.workflows.contains(&id.0);
+        if is_known {
+            return Ok(());
+        }
+        load::free_workflows(self.link, &mut self.loaded, vec![id.0])?;
+        if self.loaded.workflows.contains_key(&id) {
+            return Ok(());
+        }
+        self.needs.workflows.insert(id.0);
+        Err(self.link.again("a workflow is in use"))
+    }
+
+    /// A workflow with its lock.
+    pub(super) fn locked_workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Failure> {
+        if self.holds_topics() {
+            self.free_workflow(id)?;
+        } else if !self.loaded.workflows.contains_key(&id) {
+            load::workflows(self.link, &mut self.loaded, vec![id.0])?;
+        }
+        Ok(self.loaded.workflows.get(&id).cloned())
+    }
+
+    /// A run with its lock, and its schedule's.
+    pub(super) fn locked_run(&mut self, key: RunKey) -> Result<Option<Run>, Failure> {
+        if self.loaded.runs.contains_key(&key) {
+            return Ok(self.loaded.runs.remove(&key));
+        }
+        match self.holds_topics() {
+            true => self.free_runs(vec![key.0])?,
+            false => load::runs(self.link, &mut self.loaded, vec![key.0])?,
+        }
+        Ok(self.loaded.runs.remove(&key))
+    }
+
+    fn free_runs(&mut self, keys: Vec<i64>) -> Result<(), Failure> {
+        let sql = "SELECT key FROM open_runs WHERE key = ANY($1)";
+        let open = self.link.one(sql, vec![param(keys.clone())])?;
+        let open: Vec<i64> = open.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        let ended: Vec<i64> = keys.into_iter().filter(|key| !open.contains(key)).collect();
+        if !ended.is_empty() {
+            load::ended_runs(self.link, &mut self.loaded, ended)?;
+        }
+        let free = load::free_runs(self.link, &mut self.loaded, open.clone())?;
+        if free.len() == open.len() {
+            return Ok(());
+        }
+        self.needs.runs.extend(open);
+        Err(self.link.again("a run that waits for an event is in use"))
+    }
+
+    pub(super) fn locked_topic(&mut self, id: TopicId) -> Result<Option<Topic>, Failure> {
+        self.take_topic(id)?;
+        Ok(self.loaded.topics.topics.get(&id).cloned())
+    }
+
+    pub(super) fn find_topic(
+        &mut self,
+        workflow: Option<WorkflowId>,
+        name: &str,
+    ) -> Result<Option<TopicId>, Failure> {
+        if let Some(id) = self.loaded.topics.named(workflow, name) {
+            return Ok(Some(id));
+        }
+        if !is_storable(name) {
+            return Ok(None);
+        }
+        let name = param(name.to_owned());
+        let ids = match workflow {
+            Some(workflow) => self.keys(OF_WORKFLOW, vec![param(workflow.0), name])?,
+            None => self.keys(SHARED, vec![name])?,
+        };
+        Ok(ids.first().copied().map(TopicId))
+    }
+
+    pub(super) fn fates_of(
+        &mut self,
+        topic: TopicId,
+        message_ids: &[String],
+    ) -> Result<Vec<Option<Fate>>, Failure> {
+        if !self.take_topic(topic)? {
+            return Ok(vec![None; message_ids.len()]);
+        }
+        let found = match self.loaded.topics.fates.take() {
+            Some((of, fates)) if of == topic => fates,
+            _ => {
+                let asked = topic_load::ask_fates(topic, message_ids);
+                let found = self.link.ask(vec![asked])?.pop().unwrap_or_default();
+                topic_load::fates(&found)?
+            }
+        };
+        Ok(message_ids.iter().map(|id| found.get(id).cloned()).collect())
+    }
+
+    pub(super) fn reserved_events(&mut self, run: RunKey) -> Result<Vec<Fate>, Failure> {
+        if !self.loaded.topics.reserved.contains_key(&run) {
+            topic_load::reserved(self.link, &mut self.loaded.topics, run)?;
+        }
+        let found =
+            |book: &Self| book.loaded.topics.reserved.get(&run).cloned().unwrap_or_default();
+        let mut fates = found(self);
+        let is_free = |fate: &Fate| !self.loaded.topics.topics.contains_key(&fate.topic);
+        let mut unlocked: Vec<TopicId> =
+            fates.iter().filter(|fate| is_free(fate)).map(|fate| fate.topic).collect();
+        unlocked.sort_unstable();
+        unlocked.dedup();
+        if !unlocked.is_empty() {
+            for topic in unlocked {
+                self.take_topic(topic)?;
+            }
+            // Now that nobody else changes them.
+            topic_load::reserved(self.link, &mut self.loaded.topics, run)?;
+            fates = found(self);
+        }
+        Ok(fates)
+    }
+
+    pub(super) fn one_event(&mut self, key: EventKey) -> Result<Option<Event>, Failure> {
+        let found = self.link.one(EVENT, vec![param(key.0)])?;
+        found.first().map(topic_rows::event).transpose()
+    }
+
+    /// With the topic's lock: whoever begins to wait for an event is seen by those who publish after it.
+    pub(super) fn oldest_events(
+        &mut self,
+        topic: TopicId,
+        limit: usize,
+    ) -> Result<Vec<Event>, Failure> {
+        if !self.take_topic(topic)? {
+            return Ok(Vec::new());
+        }
+        let found = self.link.one(PENDING, vec![param(topic.0), param(many(limit))])?;
+        found.iter().map(topic_rows::event).collect()
+    }
+
+    pub(super) fn oldest_places(
+        &mut self,
+        topic: TopicId,
+        limit: usize,
+    ) -> Result<Vec<(EventKey, Timestamp)>, Failure> {
+        let found = self.link.one(OLDEST, vec![param(topic.0), param(many(limit))])?;
+        found.iter().map(|row| Ok((EventKey(get(row, 0)?), rows::instant(row, 1)?))).collect()
+    }
+
+    pub(super) fn hearers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Failure> {
+        self.take_topic(topic)?;
+        Ok(self.loaded.topics.subscribers.get(&topic).cloned().unwrap_or_default())
+    }
+
+    /// What waits for a topic. Its runs are locked, unless it is only asked whether there are any.
+    pub(super) fn waiting_parts(
+        &mut self,
+        topic: TopicId,
+        after: Option<(RunKey, Part)>,
+        limit: usize,
+    ) -> Result<Vec<(RunKey, Part)>, Failure> {
+        self.take_topic(topic)?;
+        let known = self.loaded.topics.waits.get(&topic).map(Vec::as_slice).unwrap_or_default();
+        let is_whole = known.len() <= WAITING;
+        let later = known.iter().filter(|part| after.is_none_or(|after| **part > after));
+        let mut found: Vec<(RunKey, Part)> = later.take(limit).copied().collect();
+        if found.len() < limit && !is_whole {
+            found = self.parts_after(topic, after, limit)?;
+        }
+        if limit > 1 {
+            let is_new = |key: &i64| !self.loaded.locked_runs.contains(&RunKey(*key));
+            let mut keys: Vec<i64> = found.iter().map(|(run, _)| run.0).filter(is_new).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            if !keys.is_empty() {
+                self.free_runs(keys)?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn parts_after(
+        &mut self,
+        topic: TopicId,
+        after: Option<(RunKey, Part)>,
+        limit: usize,
+    ) -> Result<Vec<(RunKey, Part)>, Failure> {
+        let (run, step, item) = match after {
+            Some((run, part)) => (run.0, part.step.cast_signed(), part.item),
+            None => (i64::MIN, i32::MIN, i32::MIN),
+        };
+        let params = vec![param(topic.0), param(run), param(step), param(item), param(many(limit))];
+        let part = |row: &Row| {
+            Ok((RunKey(get(row, 0)?), Part { step: small(row, 1)?, item: get(row, 2)? }))
+        };
+        self.link.one(WAITS, params)?.iter().map(part).collect()
+    }
+
+    pub(super) fn locked_handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Failure> {
+        if let Some(handler) = self.loaded.topics.handlers.remove(&id) {
+            return Ok(Some(handler));
+        }
+        let workflows =
+            self.keys("SELECT workflow FROM handlers WHERE id = $1", vec![param(id.0)])?;
+        let Some(workflow) = workflows.first().copied().map(WorkflowId) else { return Ok(None) };
+        self.own_workflow(workflow)?;
+        topic_load::handlers(self.link, &mut self.loaded.topics, workflow)?;
+        Ok(self.loaded.topics.handlers.remove(&id))
+    }
+
+    pub(super) fn locked_handlers(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Failure> {
+        if !self.loaded.topics.handlers_of.contains_key(&id) {
+            topic_load::handlers(self.link, &mut self.loaded.topics, id)?;
+        }
+        let known = self.loaded.topics.handlers_of.get(&id).cloned().unwrap_or_default();
+        if !known.is_empty() && !self.loaded.owned_workflows.contains(&id) {
+            self.own_workflow(id)?;
+            topic_load::handlers(self.link, &mut self.loaded.topics, id)?;
+            return Ok(self.loaded.topics.handlers_of.get(&id).cloned().unwrap_or_default());
+        }
+        Ok(known)
+    }
+}
