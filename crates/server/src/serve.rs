@@ -8,9 +8,10 @@ use runners::{MailServer, Notifier, Policy, Runners, SetupError, WebhookKeys};
 use store::{Failure, Report, Store};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::{Agent, Posting};
 use crate::clock::{Clock, SystemClock};
 use crate::dispatch::{Commands, RunnerDispatch, SharedDispatch, Trusted};
 use crate::driver::Driver;
@@ -50,6 +51,8 @@ pub struct ServerOptions {
     pub secrets: Arc<Secrets>,
     /// How people are told something.
     pub telling: Telling,
+    /// Whose tasks the node takes and posts; those of others wait for workers.
+    pub agents: Vec<Agent>,
 }
 
 /// How people are told something.
@@ -76,6 +79,7 @@ impl ServerOptions {
             clock: Arc::new(SystemClock),
             secrets: Arc::default(),
             telling: Telling::default(),
+            agents: Vec::new(),
         }
     }
 }
@@ -117,6 +121,7 @@ pub struct Server {
     listening: JoinHandle<()>,
     driving: JoinHandle<Result<(), Failure>>,
     upkeep: JoinHandle<()>,
+    posting: JoinSet<()>,
 }
 
 impl Server {
@@ -134,6 +139,7 @@ impl Server {
             clock,
             secrets,
             telling,
+            agents,
         } = options;
         let allows_exec = runners.allow_exec;
         let token = check_token(token.as_deref(), listen)?;
@@ -147,6 +153,10 @@ impl Server {
         let dispatch = dispatch(runners, notifier, trusted, report)?.with_secrets(secrets.clone());
         let dispatch = Arc::new(SharedDispatch(Arc::new(dispatch)));
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), nudge));
+        let postings = agents
+            .into_iter()
+            .map(|agent| Posting::new(agent, hub.clone(), secrets.clone(), &node));
+        let postings = postings.collect::<Result<Vec<_>, _>>()?;
         let driver = Driver::join(store, clock, dispatch, hub.clone(), &node, capacity).await?;
         let stop_driving = CancellationToken::new();
         let upkeep = tokio::spawn(upkeep::run(hub.clone(), retention, stop_driving.clone()));
@@ -155,11 +165,24 @@ impl Server {
             tokio::spawn(driver.run(nudges, reports, stop_driving.clone())),
         ));
         let stop_listening = CancellationToken::new();
+        let mut posting = JoinSet::new();
+        for agent in postings {
+            posting.spawn(agent.run(stop_listening.clone()));
+        }
         let app = App::new(hub.clone(), token, allows_exec, secrets, stop_listening.clone());
         let serve = http::serve(listener, http::router(app), stop_listening.clone());
         let listening = tokio::spawn(serve);
         tracing::info!(%address, "listening");
-        Ok(Server { address, hub, stop_listening, stop_driving, listening, driving, upkeep })
+        Ok(Server {
+            address,
+            hub,
+            stop_listening,
+            stop_driving,
+            listening,
+            driving,
+            upkeep,
+            posting,
+        })
     }
 
     /// Where it listens.
@@ -175,10 +198,13 @@ impl Server {
     /// Stops taking requests, lets what is going on end or hands it back, and leaves the store.
     /// Takes at most 30 s.
     pub async fn stop(self) -> Result<(), Failure> {
-        let Server { stop_listening, stop_driving, listening, driving, upkeep, .. } = self;
+        let Server {
+            stop_listening, stop_driving, listening, driving, upkeep, mut posting, ..
+        } = self;
         let stopped = async {
             stop_listening.cancel();
             let _ = listening.await;
+            while posting.join_next().await.is_some() {}
             stop_driving.cancel();
             let _ = upkeep.await;
             driving.await.unwrap_or_else(|error| Err(Failure::Unavailable(error.to_string())))
