@@ -28,7 +28,7 @@ pub use input::{
     Alert, Approval, AttemptEnd, Decision, Facts, Input, NewChild, Part, Queueing, Resolution,
 };
 pub use position::{Active, Doing, Position, States, StepState, UNDOING, WHOLE, Watch};
-pub use scope::scope_of_part;
+pub use scope::{ItemScope, scope_of_part};
 pub use start::action_of;
 pub use watch::watch_new_run;
 

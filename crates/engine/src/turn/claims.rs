@@ -35,7 +35,8 @@ impl<B: Book> Turn<'_, B> {
         let Some(slot) = self.runs.get(&key) else { return Ok(None) };
         let mut facts =
             super::facts::RunFacts { book: self.book, run: key, records: &slot.records };
-        let scope = run::scope_of_part(&slot.run, &definition, part, &mut facts)?;
+        let scope =
+            run::scope_of_part(&slot.run, &definition, part, &mut facts, &mut self.item_scope)?;
         let attempt = slot.run.position.part(part.step, part.item);
         let attempt = attempt.map_or(0, |active| active.attempt);
         // Only who was told by an attempt matters to the next one.

@@ -60,6 +60,8 @@ pub struct Turn<'a, B: Book> {
     claimed: Vec<(RunKey, u32)>,
     /// Whether a worker that was just heard of is to give up.
     is_told_to_end: bool,
+    /// What the items see of which one began last.
+    item_scope: Option<crate::run::ItemScope>,
 }
 
 /// What a turn gives.
@@ -145,6 +147,7 @@ impl<'a, B: Book> Turn<'a, B> {
             notices: Vec::new(),
             claimed: Vec::new(),
             is_told_to_end: false,
+            item_scope: None,
         }
     }
 
