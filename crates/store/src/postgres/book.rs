@@ -32,6 +32,8 @@ pub(super) const KEYS: i64 = 4_096;
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) schedules: ById<ScheduleId, Schedule>,
+    /// The next number of each schedule that the engine was given.
+    pub(super) numbers: ById<ScheduleId, u64>,
     pub(super) runs: ById<RunKey, Run>,
     pub(super) workflows: ById<WorkflowId, Workflow>,
     pub(super) overrides: ById<ScheduleId, Vec<Override>>,
@@ -49,6 +51,15 @@ pub(super) struct Loaded {
     pub(super) outdated: Vec<ScheduleId>,
     /// Something was locked by another node, and left to it.
     pub(super) passed_over: bool,
+}
+
+impl Loaded {
+    /// A schedule, if it is there, for the engine to change.
+    fn give(&mut self, id: ScheduleId) -> Option<Schedule> {
+        let schedule = self.schedules.remove(&id)?;
+        self.numbers.insert(id, schedule.progress.n);
+        Some(schedule)
+    }
 }
 
 /// The book of one transaction.
@@ -142,7 +153,7 @@ impl Book for PgBook<'_> {
         if !self.loaded.schedules.contains_key(&id) {
             load::schedules(self.link, &mut self.loaded, vec![id.0])?;
         }
-        Ok(self.loaded.schedules.remove(&id))
+        Ok(self.loaded.give(id))
     }
 
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Failure> {
@@ -157,7 +168,7 @@ impl Book for PgBook<'_> {
             "SELECT id FROM schedules WHERE workflow = $1 AND trigger IS NOT NULL ORDER BY id";
         let ids = self.keys(sql, vec![param(id.0)])?;
         load::schedules(self.link, &mut self.loaded, ids.clone())?;
-        let found = |id: i64| self.loaded.schedules.remove(&ScheduleId(id));
+        let found = |id: i64| self.loaded.give(ScheduleId(id));
         Ok(ids.into_iter().filter_map(found).filter(|found| found.trigger.is_some()).collect())
     }
 

@@ -1,6 +1,7 @@
 //! The store that many nodes share: one PostgreSQL. Its row locks decide who decides, and its clock when.
 
 mod apply;
+mod apply_progress;
 mod apply_runs;
 mod apply_waiting;
 mod book;
@@ -22,6 +23,7 @@ mod memory;
 mod migrate;
 mod moving;
 mod nodes;
+mod outgoing;
 mod reader;
 mod rows;
 mod run_views;
