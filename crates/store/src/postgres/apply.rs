@@ -243,9 +243,8 @@ fn ledger(writes: &Writes, before: Before<'_>, all: &mut Vec<Asked>) -> Result<(
     // A row that is written twice in one turn counts as it was last.
     let latest: BTreeMap<_, _> =
         writes.ledger.iter().map(|entry| ((entry.schedule, entry.n), entry)).collect();
-    let is_new = |entry: &&Entry| {
-        before.numbers.get(&entry.schedule).is_some_and(|next| entry.n >= *next)
-    };
+    let is_new =
+        |entry: &&Entry| before.numbers.get(&entry.schedule).is_some_and(|next| entry.n >= *next);
     let (new, again): (Vec<_>, Vec<_>) = latest.into_values().partition(is_new);
     for (rows, may_be_there) in [(new, before.may_be_there), (again, true)] {
         if rows.is_empty() {
@@ -255,7 +254,7 @@ fn ledger(writes: &Writes, before: Before<'_>, all: &mut Vec<Asked>) -> Result<(
         for entry in rows {
             put_entry(entry, &mut out)?;
         }
-        all.push(out.asked([]));
+        all.push(out.asked());
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ const NONE: i64 = i64::MIN;
 /// The number at this place, counted from the row's last one.
 macro_rules! number {
     ($back:literal) => {
-        concat!("$4[u.i * 16 - ", $back, "]")
+        concat!("($4::bigint[])[u.i * 16 - ", $back, "]")
     };
 }
 

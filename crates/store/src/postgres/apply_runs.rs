@@ -131,7 +131,7 @@ fn write_runs(
     for run in runs {
         put_run(run, stamp, &mut rows)?;
     }
-    all.push(rows.asked([]));
+    all.push(rows.asked());
     Ok(())
 }
 
@@ -240,7 +240,7 @@ pub(super) fn steps(
             out.put(item)?;
             put_record(record, &mut out)?;
         }
-        all.push(out.asked([]));
+        all.push(out.asked());
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ struct Column {
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
 impl Outgoing {
-    /// So many new rows; some of them may be there after all if that has happened before.
+    /// For so many rows that are not there yet, unless they may be there after all.
     pub(super) fn new_rows(table: &Table, count: usize, may_be_there: bool) -> Outgoing {
         if count < MANY || may_be_there {
             return Outgoing::arrays(table.insert, table.types);
@@ -86,7 +86,7 @@ impl Outgoing {
     }
 
     /// What to ask the database for.
-    pub(super) fn asked(self, besides: impl IntoIterator<Item = Param>) -> Asked {
+    pub(super) fn asked(self) -> Asked {
         debug_assert_eq!(self.at, 0, "a row without all of its values: {}", self.sql);
         match self.form {
             Form::Copied(mut bytes) => {
@@ -96,7 +96,7 @@ impl Outgoing {
             Form::Arrays(columns) => {
                 let arrays = columns.into_iter().zip(self.types);
                 let arrays = arrays.map(|(column, ty)| column.into_array(ty, self.count));
-                Asked::new(self.sql, arrays.chain(besides).collect())
+                Asked::new(self.sql, arrays.collect())
             }
         }
     }
