@@ -39,7 +39,7 @@ pub(crate) async fn are_decided_and_settled_like_one(world: World) {
     let mut again = performs(&turn(&world, 10, reports).await);
     // What was locked by one half is left to the next turn.
     again.extend(performs(&turn(&world, 10, Vec::new()).await));
-    assert_eq!(again.len(), MANY - 1, "all but the one whose step is tried again have ended before");
+    assert_eq!(again.len(), MANY - 1, "one is tried again, the others have ended");
     world.holds_together().await;
 
     assert_eq!(world.status(&begun[3].run_id).await, RunStatus::Waiting);
