@@ -12,6 +12,7 @@ mod event_expiry;
 mod expiry;
 mod handlers;
 mod keeping;
+mod many;
 mod messages;
 mod moving;
 mod nodes;
@@ -42,6 +43,8 @@ macro_rules! suite {
             due: missed_ones_are_caught_up_once,
             due: a_clock_set_back_runs_nothing_again,
             due: failures_are_tried_again_until_the_schedule_is_dead,
+            many: are_decided_and_settled_like_one,
+            many: rows_that_are_there_are_replaced,
             commands: schedules_are_created_all_or_none,
             commands: a_key_answers_again_and_does_nothing,
             commands: a_refused_command_leaves_its_key_free,
