@@ -1,9 +1,10 @@
-//! Does the work of an attempt: an HTTP request, a command, a notification.
+//! Does the work of an attempt: an HTTP request, a command, a notification, a script.
 //!
 //! A [`Runners`] holds what the host permits ([`Policy`]) and performs one [`Work`] at a time per
 //! call; how it ended is an [`Ended`], never a panic. It knows neither runs nor retries: whoever
 //! calls it decides what follows. Secrets are not known here either: whoever put them into the
-//! action masks them in what comes back. Messages hold no query and no password of a URL.
+//! action masks them in what comes back. Scripts are evaluated in processes of their own
+//! ([`script`]). Messages hold no query and no password of a URL.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -13,6 +14,7 @@ mod exec;
 mod http;
 mod notification;
 mod policy;
+pub mod script;
 mod signature;
 
 use std::sync::Arc;
@@ -28,6 +30,8 @@ pub use exec::end_orphans;
 pub use notification::{MailServer, MailServerError, Notifier, WebhookKeys, WebhookKeysError};
 pub use policy::Policy;
 pub use signature::{WebhookKey, WebhookKeyError};
+
+use script::{FetchAnswer, FetchRequest, WorldFailure};
 
 /// One attempt to perform.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,6 +89,11 @@ impl Runners {
     #[must_use]
     pub fn notifying(self, notifier: Notifier) -> Runners {
         Runners { notifier: Some(Arc::new(notifier)), ..self }
+    }
+
+    /// Reads from outside on behalf of a script, to where the egress policy admits it.
+    pub async fn fetch(&self, request: FetchRequest) -> Result<FetchAnswer, WorldFailure> {
+        self.shared.http.fetch(request).await
     }
 
     /// Performs one attempt, until it ends, its time is over or `cancel` is cancelled.

@@ -140,6 +140,7 @@ impl Metrics {
                 Notice::Schedule { .. }
                 | Notice::Workflow { .. }
                 | Notice::Queued { .. }
+                | Notice::Published { .. }
                 | Notice::Deadline { .. } => {}
             }
         }

@@ -12,7 +12,7 @@ pub(super) fn read(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<Compe
     let mut fields = Fields::of(reading, field, REMEDY)?;
     let retry = fields.take("retry").map(|field| step::retry(reading, &field));
     let timeout = fields.duration(reading, "timeout");
-    let action: Option<Action> = step::performed_fields(reading, fields);
+    let action: Option<Action> = step::action_within(reading, fields, &step::PERFORMED, None);
     let (retry, timeout) = (retry.unwrap_or_default(), Some(timeout.unwrap_or(step::TIMEOUT)));
     Some(Compensation { action: action?, retry, timeout })
 }

@@ -41,7 +41,7 @@ pub(super) fn read(
         Some(field) => actions(reading, &field, has_calendar),
         None => Some(Vec::new()),
     };
-    fields.finish(reading, &[]);
+    fields.finish(reading);
     let actions = actions?;
     let actions = if actions.is_empty() { unsaid() } else { actions };
     Some(Deadline { limit: limit?, calendar, from: from?, pausable, actions })
@@ -137,7 +137,7 @@ fn action(
             .suggest("notify, start, fail, cancel, complete or skip");
         reading.refuse(item, flaw);
     }
-    fields.finish(reading, &[]);
+    fields.finish(reading);
     Some(DeadlineAction { when: when?, notify: notify.unwrap_or_default(), start, end })
 }
 

@@ -11,10 +11,10 @@ use super::names;
 use super::reading::{Field, Reading};
 use super::tree::{Kind, Node};
 use super::version::Version;
-use super::{ReadContext, deadlines, limits, order, outputs, step, trigger};
-
-/// Keys that the product will have.
-const LATER: [&str; 3] = ["topics", "producers", "consumers"];
+use super::{
+    ReadContext, consumer, deadlines, limits, order, outputs, phase, producer, step, topics,
+    trigger,
+};
 
 /// The definition, as far as it can be read. Flaws are kept in `reading`.
 pub(super) fn read(
@@ -41,7 +41,19 @@ pub(super) fn read(
         trigger::Defaults { timezone, calendar: calendar_id, calendars: &calendars, context };
     let triggers = fields.take("triggers");
     let triggers = triggers.map(|field| trigger::read_all(reading, &field, &defaults));
-    let steps = fields.require("steps", "steps: [ { id: first, type: noop } ]");
+    let topics = fields.take("topics").map(|field| topics::declared(reading, &field));
+    let secrets = fields.take("secrets").map(|field| secrets(reading, &field));
+    let mut names = phase::Names::default();
+    let (producers, consumers) = (fields.take("producers"), fields.take("consumers"));
+    let is_some = |field: &Field<'_>| !matches!(&field.node.kind, Kind::Map(all) if all.is_empty());
+    let has_handlers = producers.iter().chain(&consumers).any(is_some);
+    let producers =
+        producers.map(|field| producer::read_all(reading, &field, &mut names, &defaults));
+    let consumers = consumers.map(|field| consumer::read_all(reading, &field, &mut names));
+    let steps = match has_handlers {
+        true => fields.take("steps"),
+        false => fields.require("steps", "steps: [ { id: first, type: noop } ]"),
+    };
     let known = steps.as_ref().map(|field| ids(field)).unwrap_or_default();
     let steps = steps.map(|field| step::read_all(reading, &field, &defaults)).unwrap_or_default();
     let at_once = fields.whole(reading, "max_concurrent_steps", 1..=limits::STEPS as u64);
@@ -49,7 +61,12 @@ pub(super) fn read(
     let deadline = deadline.map(|field| deadlines::read(reading, &field, &defaults));
     let outputs = fields.take("outputs").map(|field| outputs::read(reading, &field));
     order::all_known(reading, &known);
-    fields.finish(reading, &LATER);
+    // Where they cannot be read, nobody is told that one of them is not there.
+    let topics = topics.unwrap_or(Some(Vec::new()));
+    if let Some(topics) = &topics {
+        topics::check(reading, topics);
+    }
+    fields.finish(reading);
     Some(Definition {
         name: name?,
         version: version.unwrap_or(Some(Version::default()))?,
@@ -65,10 +82,10 @@ pub(super) fn read(
         calendars: calendars.into_specs(),
         triggers: triggers.unwrap_or_default(),
         steps,
-        topics: Vec::new(),
-        producers: Vec::new(),
-        consumers: Vec::new(),
-        secrets: Vec::new(),
+        topics: topics?,
+        producers: producers.unwrap_or_default(),
+        consumers: consumers.unwrap_or_default(),
+        secrets: secrets.unwrap_or_default(),
         script: None,
         kept: Kept::default(),
     })
@@ -82,6 +99,20 @@ fn ids<'n>(steps: &Field<'n>) -> HashSet<&'n str> {
         _ => None,
     };
     items.iter().filter_map(id).collect()
+}
+
+/// The names of secrets that scripts may ask for.
+fn secrets(reading: &mut Reading<'_>, field: &Field<'_>) -> Vec<String> {
+    let mut secrets = Vec::new();
+    for item in reading.list(field, limits::SECRETS).unwrap_or_default() {
+        let Some(name) = names::identifier(reading, &item) else { continue };
+        if secrets.contains(&name) {
+            reading.refuse(&item, Flaw::new("repeated", format!("{name} is named twice")));
+        } else {
+            secrets.push(name);
+        }
+    }
+    secrets
 }
 
 fn version(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<Version> {

@@ -91,8 +91,8 @@ impl<'n> Fields<'n> {
         self.entries.iter().filter(|entry| !self.asked.contains(&entry.key.as_str())).collect()
     }
 
-    /// Reports keys that are unknown, that are `later` ones, or that are missing.
-    pub(super) fn finish(self, reading: &mut Reading<'_>, later: &[&str]) {
+    /// Reports keys that are unknown or missing.
+    pub(super) fn finish(self, reading: &mut Reading<'_>) {
         let mut meant = Vec::new();
         for entry in self.entries {
             let key = entry.key.as_str();
@@ -100,10 +100,6 @@ impl<'n> Fields<'n> {
                 continue;
             }
             let path = join(&self.path, key);
-            if later.contains(&key) {
-                reading.report(&path, entry.key_span, Flaw::unavailable(format!("{key} is")));
-                continue;
-            }
             if reading.is_full() {
                 // Only counted, and finding the nearest key would have a price.
                 reading.report(&path, entry.key_span, Flaw::new("unknown-key", ""));

@@ -13,7 +13,7 @@ use calendar::Problem;
 pub struct Flaw {
     /// The way to the field, such as `steps[2].retry.delay`; empty for the text as a whole.
     pub path: String,
-    /// A stable word for programs: `unknown-key`, `unavailable`, `cycle`, …
+    /// A stable word for programs: `unknown-key`, `missing`, `cycle`, …
     pub code: &'static str,
     /// What is wrong, in one line without a full stop.
     pub message: String,
@@ -25,7 +25,8 @@ pub struct Flaw {
     pub allowed: Option<String>,
     /// What to write instead.
     pub remedy: Option<String>,
-    /// The line, cut around the mistake if it is long, and the part that is wrong, in bytes.
+    /// The line, cut around the mistake if it is long, and the part that is wrong, in bytes. Of a script
+    /// whose line is not known for certain, the value.
     pub excerpt: Option<(String, Range<usize>)>,
 }
 
@@ -41,11 +42,6 @@ impl Flaw {
             remedy: None,
             excerpt: None,
         }
-    }
-
-    /// Something that the product will have, but does not have yet.
-    pub(super) fn unavailable(what: impl fmt::Display) -> Flaw {
-        Flaw::new("unavailable", format!("{what} not available in this version"))
     }
 
     #[must_use]

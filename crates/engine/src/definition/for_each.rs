@@ -8,14 +8,22 @@ use super::reading::{Field, Reading};
 use super::step;
 use super::templates::Place;
 use super::tree::Kind;
+use super::trigger::Defaults;
 
-pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option<ForEach> {
+pub(super) fn read(
+    reading: &mut Reading<'_>,
+    fields: &mut Fields<'_>,
+    defaults: &Defaults<'_>,
+) -> Option<ForEach> {
     let items = fields.require("items", "items: \"{{ input.rows }}\"");
     let items = items.and_then(|field| list(reading, &field));
     let max_parallel = fields.whole(reading, "max_parallel", 1..=limits::CONCURRENCY);
     let inner = fields.require("step", "step: { type: http, url: \"https://example.com/\" }");
     let outside = std::mem::replace(&mut reading.templates.over_items, true);
-    let action = inner.and_then(|field| step::performed(reading, &field));
+    let action = inner.and_then(|field| {
+        let fields = Fields::of(reading, &field, "{ type: http, url: \"https://example.com/\" }")?;
+        step::action_within(reading, fields, &step::EACH, Some(defaults))
+    });
     reading.templates.over_items = outside;
     Some(ForEach {
         items: items?,

@@ -79,7 +79,7 @@ fn route<'n>(
     let condition = condition.and_then(|field| reading.condition(&field));
     let to = fields.require("target", "target: b");
     let to = to.and_then(|field| target(reading, field, targets));
-    fields.finish(reading, &[]);
+    fields.finish(reading);
     (given == condition.is_some()).then_some(Route { condition, target: to? })
 }
 

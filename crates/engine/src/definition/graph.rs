@@ -47,7 +47,7 @@ impl Graph {
     }
 
     /// The steps that its condition and the texts of its action name, in ascending order: what has to
-    /// be known before it begins.
+    /// be known before it begins. Of a script all that may have run before it.
     pub fn references(&self, step: u32) -> &[u32] {
         row(&self.references, step)
     }
@@ -62,12 +62,12 @@ impl Graph {
         &self.output_references
     }
 
-    /// Whether texts of its action have to be filled in.
+    /// Whether texts of its action have to be filled in, or it is a script, which looks by itself.
     pub fn has_templates(&self, step: u32) -> bool {
         self.has_templates.get(step as usize).copied().unwrap_or(false)
     }
 
-    /// Whether texts of what undoes it have to be filled in.
+    /// Whether texts of what undoes it have to be filled in, or that is a script.
     pub fn has_compensation_templates(&self, step: u32) -> bool {
         self.has_undo_templates.get(step as usize).copied().unwrap_or(false)
     }
@@ -102,27 +102,38 @@ impl Graph {
             handlers[*target as usize] = row(&dependencies, *target).is_empty();
         }
         // One that the run goes back to has begun before.
-        for (from, target) in jumps {
+        for &(from, target) in &jumps {
             if handlers[target as usize] && leads_to(&dependents, target, from) {
                 handlers[target as usize] = false;
             }
         }
-        let found = |mentioned: Vec<String>| {
-            let mut found: Vec<u32> = mentioned.iter().filter_map(|id| place(id)).collect();
+        let found = |mentioned: Vec<String>, more: Vec<u32>| {
+            let mentioned = mentioned.iter().filter_map(|id| place(id));
+            let mut found: Vec<u32> = mentioned.chain(more).collect();
             found.sort_unstable();
             found.dedup();
             found
         };
-        let references = steps.iter().map(|step| found(mentions::of_step(step))).collect();
-        let undo_references =
-            steps.iter().map(|step| found(mentions::of_compensation(step))).collect();
+        // Whoever jumps to a step comes before it as well.
+        let mut before = dependencies.clone();
+        jumps.iter().for_each(|(from, target)| before[*target as usize].push(*from));
+        let seen = |at: u32, script: bool| if script { earlier(&before, at) } else { Vec::new() };
+        let mut references = Vec::with_capacity(steps.len());
+        let mut undo_references = Vec::with_capacity(steps.len());
+        for (step, at) in steps.iter().zip(0..) {
+            let scripts = does(step).any(mentions::is_script);
+            references.push(found(mentions::of_step(step), seen(at, scripts)));
+            let scripts = undoes(step).is_some_and(mentions::is_script);
+            let mut known = seen(at, scripts);
+            known.extend(scripts.then_some(at));
+            undo_references.push(found(mentions::of_compensation(step), known));
+        }
         let mentioned = outputs.iter().map(mentions::of_output);
-        let output_references = found(mentioned.flatten().collect());
-        let has_templates = steps.iter().map(|step| mentions::has_template(&step.action)).collect();
-        let undoing = steps.iter().map(|step| step.compensation.as_ref());
-        let has_undo_templates =
-            undoing.map(|undo| undo.is_some_and(|undo| mentions::has_template(&undo.action)));
-        let has_undo_templates = has_undo_templates.collect();
+        let output_references = found(mentioned.flatten().collect(), Vec::new());
+        let has_templates = steps.iter().map(|step| does(step).any(mentions::has_template));
+        let has_templates = has_templates.collect();
+        let undoing = steps.iter().map(|step| undoes(step).is_some_and(mentions::has_template));
+        let has_undo_templates = undoing.collect();
         Graph {
             places,
             dependencies,
@@ -135,6 +146,31 @@ impl Graph {
             has_undo_templates,
         }
     }
+}
+
+/// What a step does, and what finds out whether it was done.
+fn does(step: &Step) -> impl Iterator<Item = &Action> {
+    [&step.action].into_iter().chain(step.reconcile.as_deref())
+}
+
+fn undoes(step: &Step) -> Option<&Action> {
+    step.compensation.as_ref().map(|undoing| &undoing.action)
+}
+
+/// The steps that come before a step, directly or not.
+fn earlier(before: &[Vec<u32>], step: u32) -> Vec<u32> {
+    let mut seen = vec![false; before.len()];
+    let mut open = vec![step];
+    let mut found = Vec::new();
+    while let Some(step) = open.pop() {
+        for next in row(before, step) {
+            if !std::mem::replace(&mut seen[*next as usize], true) {
+                found.push(*next);
+                open.push(*next);
+            }
+        }
+    }
+    found
 }
 
 fn row(rows: &[Vec<u32>], step: u32) -> &[u32] {

@@ -21,6 +21,11 @@ pub(super) fn value(reading: &mut Reading<'_>, field: &Field<'_>) -> Value {
                 Value::Null
             }
         },
+        Kind::Function(_) => {
+            let flaw = Flaw::new("type", "a function is not possible here");
+            reading.refuse(field, flaw.suggest("a value that JSON can say"));
+            Value::Null
+        }
         Kind::List(items) => {
             let item =
                 |(at, node)| value(reading, &Field { path: join_index(&field.path, at), node });

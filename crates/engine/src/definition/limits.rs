@@ -60,6 +60,8 @@ pub const TOPICS: usize = 100;
 pub const HANDLERS: usize = 100;
 /// Most secrets that scripts of a definition may ask for.
 pub const SECRETS: usize = 100;
+/// Most times that an event is given back before it is skipped: more would be a loop.
+pub const EVENT_ATTEMPTS: u64 = 1_000;
 /// Longest name of a topic, in characters.
 pub const TOPIC_LENGTH: usize = 128;
 /// Longest id of a message, in bytes: it is looked up with every publish.

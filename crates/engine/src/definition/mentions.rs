@@ -6,19 +6,15 @@ use super::action::Action;
 use super::model::{Output, Step};
 use crate::expression::{References, check_condition, check_template};
 
-/// In its condition, its routes and its texts.
+/// In its condition, its routes and its texts, and in those of what finds out whether it was done.
 pub(super) fn of_step(step: &Step) -> Vec<String> {
     let mut ids = Vec::new();
-    let routes = match &step.action {
-        Action::Gateway(gateway) => gateway.routes.as_slice(),
-        other => {
-            of_action(other, &mut ids);
-            &[]
-        }
-    };
-    let of_routes = routes.iter().filter_map(|route| route.condition.as_ref());
-    for condition in step.condition.iter().chain(of_routes) {
+    if let Some(condition) = &step.condition {
         add(&mut ids, check_condition(condition).ok());
+    }
+    of_action(&step.action, &mut ids);
+    if let Some(reconcile) = &step.reconcile {
+        of_action(reconcile, &mut ids);
     }
     ids
 }
@@ -39,15 +35,42 @@ pub(super) fn of_output(output: &Output) -> Vec<String> {
     ids
 }
 
-/// Whether a text of it is to be filled in when it begins.
+/// Whether it is to be filled in when it begins, or looks at what is known by itself.
 pub(super) fn has_template(action: &Action) -> bool {
-    serde_json::to_string(action).is_ok_and(|stored| stored.contains("{{"))
+    is_script(action) || serde_json::to_string(action).is_ok_and(|stored| stored.contains("{{"))
+}
+
+/// Whether it is a script, or one for each item: what it names cannot be told from its text.
+pub(super) fn is_script(action: &Action) -> bool {
+    match action {
+        Action::Script(_) => true,
+        Action::ForEach(each) => is_script(&each.action),
+        _ => false,
+    }
 }
 
 fn of_action(action: &Action, ids: &mut Vec<String>) {
-    // Whatever an action holds, its texts are those of its stored form.
-    if let Ok(stored) = serde_json::to_value(action) {
-        of_value(&stored, ids);
+    match action {
+        // Braces mean something else there.
+        Action::Script(_) => {}
+        Action::Gateway(gateway) => {
+            let conditions = gateway.routes.iter().filter_map(|route| route.condition.as_ref());
+            conditions.for_each(|condition| add(ids, check_condition(condition).ok()));
+        }
+        Action::WaitFor(wait) => {
+            let condition = wait.condition.as_ref();
+            add(ids, condition.and_then(|condition| check_condition(condition).ok()));
+        }
+        Action::ForEach(each) => {
+            of_value(&each.items, ids);
+            of_action(&each.action, ids);
+        }
+        // Whatever an action holds, its texts are those of its stored form.
+        other => {
+            if let Ok(stored) = serde_json::to_value(other) {
+                of_value(&stored, ids);
+            }
+        }
     }
 }
 

@@ -1,18 +1,21 @@
 //! Definitions: what a workflow is, as people write it and as it is checked.
 //!
 //! [`read`] turns a text into a checked [`Definition`], or says everything that is wrong with it,
-//! each with its place. The checked form is stored as JSON and read back without checking again.
+//! each with its place; [`read_script`] does so with what a script describes. The checked form is
+//! stored as JSON and read back without checking again.
 //!
-//! The way of a text: `tree` (values with their places) → `reading` (typed values, all flaws) →
-//! `document`, `trigger`, `step` and a file for each type of step (what the keys mean) → `order`
-//! (what follows what).
+//! The way of a text: `tree` (values with their places; for scripts `described`) → `reading` (typed
+//! values, all flaws) → `document`, `trigger`, `producer`, `consumer`, `step` and a file for each type
+//! of step (what the keys mean) → `order` (what follows what), `topics` (who talks to whom).
 
 mod action;
 mod approval;
 mod calendars;
 mod compensation;
+mod consumer;
 mod deadline;
 mod deadlines;
+mod described;
 mod document;
 pub(crate) mod duration;
 mod exec;
@@ -34,10 +37,14 @@ mod number;
 mod order;
 mod outputs;
 mod path;
+mod phase;
+mod producer;
+mod publish;
 mod quoting;
 mod reach;
 mod reading;
 mod schema;
+mod script;
 pub(crate) mod shape;
 mod source;
 mod step;
@@ -45,10 +52,12 @@ mod stretch;
 mod sub_process;
 mod templates;
 mod timer;
+mod topics;
 mod tree;
 mod trigger;
 mod until;
 mod version;
+mod wait_for;
 mod warnings;
 mod worker;
 
@@ -102,7 +111,7 @@ pub struct ReadContext<'a> {
 ///         "unknown step type nop",
 ///         "    - {id: a, type: nop}",
 ///         "                    ^^^",
-///         "  allowed: http, exec, worker, agent_task, timer, human_approval, gateway, notification, sub_process, for_each, noop",
+///         "  allowed: http, exec, script, worker, agent_task, timer, human_approval, gateway, notification, sub_process, publish, wait_for, for_each, noop",
 ///         "  try: noop",
 ///     ]
 ///     .join("\n"),
@@ -110,11 +119,7 @@ pub struct ReadContext<'a> {
 /// assert_eq!((flaws[0].line, flaws[0].column, &*flaws[0].path), (3, 19, "steps[0].type"));
 /// ```
 pub fn read(text: &str, context: &ReadContext<'_>) -> Result<Definition, Vec<Flaw>> {
-    if text.len() > limits::TEXT_BYTES {
-        let flaw = Flaw::new("limit", format!("the definition has {} bytes", text.len()))
-            .allow(format!("at most {}", limits::TEXT_BYTES));
-        return Err(vec![flaw]);
-    }
+    small_enough(text)?;
     // Some editors put a byte order mark in front; it says nothing.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let source = Source::new(text);
@@ -130,8 +135,71 @@ pub fn read(text: &str, context: &ReadContext<'_>) -> Result<Definition, Vec<Fla
             return Err(reading.finish());
         }
     };
-    let definition = document::read(&mut reading, &root, context);
-    reading.no_other_templates(&root);
+    checked(reading, &root, context)
+}
+
+/// Makes a definition of what a script says of itself, or says all that is wrong with it.
+///
+/// `source` is the script, `described` its default export as JSON, in which each function is
+/// `{"function": true, "line": 3, "column": 14}`; line and column, counted from 1, may be left out.
+/// The keys are those of [`read`]. A function stands where a script may: it becomes a
+/// [`ScriptAction`] with the way to it. A flaw in anything but a function has the place of a function
+/// near to it, or else that of the beginning.
+///
+/// ```
+/// use calendar::Zones;
+/// use engine::definition::{Action, ReadContext, read_script};
+/// use serde_json::json;
+///
+/// let zones = Zones::bundled();
+/// let now = "2026-03-01T00:00:00Z".parse().unwrap();
+/// let context = ReadContext { zones: &zones, now, known_calendar: &|_| None };
+///
+/// let source = "export default workflow({ name: \"sum\", steps: [{ … script: async (ctx) => 1 }] })";
+/// let described = json!({
+///     "name": "sum",
+///     "steps": [{ "id": "add", "type": "script", "script": { "function": true, "line": 1 } }],
+/// });
+/// let definition = read_script(source, &described, &context).unwrap();
+/// let Action::Script(script) = &definition.steps[0].action else { panic!() };
+/// assert_eq!(script.entry, ["steps", "0", "script"]);
+/// assert_eq!(definition.script.as_deref(), Some(source));
+/// ```
+pub fn read_script(
+    source: &str,
+    described: &serde_json::Value,
+    context: &ReadContext<'_>,
+) -> Result<Definition, Vec<Flaw>> {
+    small_enough(source)?;
+    let text = Source::new(source);
+    let parsed = described::tree(&text, described);
+    let mut reading = Reading::of_script(text);
+    let root = match parsed {
+        Ok(root) => root,
+        Err(misplaced) => {
+            reading.keep(*misplaced);
+            return Err(reading.finish());
+        }
+    };
+    let definition = checked(reading, &root, context)?;
+    Ok(Definition { script: Some(source.to_owned()), ..definition })
+}
+
+fn small_enough(text: &str) -> Result<(), Vec<Flaw>> {
+    if text.len() <= limits::TEXT_BYTES {
+        return Ok(());
+    }
+    let flaw = Flaw::new("limit", format!("the definition has {} bytes", text.len()));
+    Err(vec![flaw.allow(format!("at most {}", limits::TEXT_BYTES))])
+}
+
+fn checked(
+    mut reading: Reading<'_>,
+    root: &tree::Node,
+    context: &ReadContext<'_>,
+) -> Result<Definition, Vec<Flaw>> {
+    let definition = document::read(&mut reading, root, context);
+    reading.no_other_templates(root);
     let flaws = reading.finish();
     definition.filter(|_| flaws.is_empty()).ok_or(flaws)
 }

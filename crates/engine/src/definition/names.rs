@@ -59,7 +59,15 @@ pub(super) fn identifier(reading: &mut Reading<'_>, field: &Field<'_>) -> Option
     None
 }
 
-fn quoted(text: &str) -> String {
+/// The name of a producer or consumer: it is a part of paths, and of names of triggers.
+pub(super) fn is_handler(name: &str) -> bool {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    name.len() <= limits::NAME_LENGTH
+        && name.bytes().all(word)
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+}
+
+pub(super) fn quoted(text: &str) -> String {
     if text.is_empty() { "an empty text".to_owned() } else { cut(text) }
 }
 
@@ -81,6 +89,7 @@ impl Ids {
             let (first, _) = reading.source().position(first.start);
             let (here, _) = reading.source().position(field.node.span.start);
             let message = match first == here {
+                _ if reading.is_described() => format!("the id {id} is used twice"),
                 true => format!("the id {id} is used twice on line {first}"),
                 false => format!("the id {id} is used on line {first} and again on line {here}"),
             };

@@ -47,7 +47,7 @@ fn channel(reading: &mut Reading<'_>, item: &Field<'_>, templates: bool) -> Opti
         Kind::Map(entries) => given == entries.len(),
         _ => false,
     };
-    fields.finish(reading, &[]);
+    fields.finish(reading);
     if given != 1 {
         if known {
             let flaw = Flaw::new("notify", "a channel has one way: email, webhook or slack");

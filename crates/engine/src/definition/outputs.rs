@@ -34,6 +34,6 @@ fn output(
     });
     let source = fields.require("source", "source: \"{{ steps.make.output }}\"");
     let source = source.map(|field| reading.filled_value(&field, Place::Decided));
-    fields.finish(reading, &[]);
+    fields.finish(reading);
     Some(Output { name: name?, source: source? })
 }

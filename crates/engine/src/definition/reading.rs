@@ -13,7 +13,8 @@ use super::number;
 use super::path::{follow, join, join_index};
 use super::source::{Source, Span};
 use super::templates::Templates;
-use super::tree::{Kind, Misplaced, Node, cut};
+use super::topics::Mentions;
+use super::tree::{Entry, Kind, Misplaced, Node, cut};
 
 /// A value with the way to it.
 #[derive(Clone)]
@@ -25,14 +26,33 @@ pub(super) struct Field<'n> {
 /// The text being read and what is wrong with it.
 pub(super) struct Reading<'t> {
     source: Source<'t>,
+    /// Whether the tree was made from what a script says: only its functions have places.
+    described: bool,
     flaws: Vec<Flaw>,
     left_off: usize,
     pub(super) templates: Templates,
+    pub(super) topics: Mentions,
 }
 
 impl<'t> Reading<'t> {
     pub(super) fn new(source: Source<'t>) -> Reading<'t> {
-        Reading { source, flaws: Vec::new(), left_off: 0, templates: Templates::default() }
+        Reading {
+            source,
+            described: false,
+            flaws: Vec::new(),
+            left_off: 0,
+            templates: Templates::default(),
+            topics: Mentions::default(),
+        }
+    }
+
+    /// For a tree that was made from what a script says.
+    pub(super) fn of_script(source: Source<'t>) -> Reading<'t> {
+        Reading { described: true, ..Reading::new(source) }
+    }
+
+    pub(super) fn is_described(&self) -> bool {
+        self.described
     }
 
     pub(super) fn source(&self) -> &Source<'t> {
@@ -52,8 +72,26 @@ impl<'t> Reading<'t> {
         }
         path.clone_into(&mut flaw.path);
         (flaw.line, flaw.column) = self.source.position(span.start);
-        flaw.excerpt = Some(self.source.excerpt(span));
+        // A place that is only near is not shown: the caret would stand under something else.
+        if !self.described || span.start < span.end {
+            flaw.excerpt = Some(self.source.excerpt(span));
+        }
         self.flaws.push(flaw);
+    }
+
+    /// The wrong part of a text that stands nowhere as it is: the text itself is shown then.
+    pub(super) fn value_excerpt(
+        &self,
+        node: &Node,
+        part: Range<usize>,
+    ) -> Option<(String, Range<usize>)> {
+        match &node.kind {
+            Kind::Text(text) if self.described => {
+                let problem = Problem::new("", text, part, "");
+                Some((problem.text.into(), problem.span))
+            }
+            _ => None,
+        }
     }
 
     /// A flaw of a value.
@@ -72,7 +110,8 @@ impl<'t> Reading<'t> {
     pub(super) fn problem(&mut self, field: &Field<'_>, problem: Problem) {
         if !self.is_foreign_template(field.node) {
             let span = self.part(field.node, &problem);
-            self.report(&field.path, span, problem.into());
+            let flaw = self.flaw_of(problem);
+            self.report(&field.path, span, flaw);
         }
     }
 
@@ -92,7 +131,15 @@ impl<'t> Reading<'t> {
             _ if found.complete => self.part(found.node, &mistake.problem),
             _ => found.node.mark(),
         };
-        self.report(&path, span, mistake.problem.into());
+        let flaw = self.flaw_of(mistake.problem);
+        self.report(&path, span, flaw);
+    }
+
+    /// A problem with its own text, where the definition has no line to show.
+    fn flaw_of(&self, problem: Problem) -> Flaw {
+        let own = (problem.text.to_string(), problem.span.clone());
+        let excerpt = Some(own).filter(|(text, _)| self.described && !text.is_empty());
+        Flaw { excerpt, ..problem.into() }
     }
 
     /// A template where none is filled in is refused as such, once, at the end, and not for what it is
@@ -295,6 +342,15 @@ impl<'t> Reading<'t> {
             Kind::List(_) => self.list(field, most),
             _ => Some(vec![field.clone()]),
         }
+    }
+
+    /// The entries of a mapping whose keys are names.
+    pub(super) fn named<'n>(&mut self, field: &Field<'n>, what: &str) -> Option<&'n [Entry]> {
+        if let Kind::Map(entries) = &field.node.kind {
+            return Some(entries);
+        }
+        self.mismatch(field, what);
+        None
     }
 
     /// The entries of a mapping of names to texts.

@@ -45,6 +45,16 @@ impl<'t> Source<'t> {
         (line as u32 + 1, before.chars().count() as u32 + 1)
     }
 
+    /// The character at a line and column, both counted from 1, if there is one.
+    pub(super) fn character(&self, line: u64, column: u64) -> Option<Span> {
+        let line = usize::try_from(line.checked_sub(1)?).ok()?;
+        let range = self.line_range(*self.lines.get(line)?);
+        let column = usize::try_from(column.checked_sub(1)?).ok()?;
+        let (at, found) = self.text[range.clone()].char_indices().nth(column)?;
+        let start = range.start + at;
+        Some(Span::new(start, start + found.len_utf8()))
+    }
+
     /// The line of a span, cut if it is long, and the span's part of it.
     pub(super) fn excerpt(&self, span: Span) -> (String, Range<usize>) {
         let range = self.line_range(span.start);
@@ -80,5 +90,19 @@ mod tests {
         assert_eq!(source.excerpt(Span::new(3, 5)), ("a: é!".to_owned(), 3..5));
         assert_eq!(source.excerpt(Span::new(12, 40)), ("b: x".to_owned(), 3..4));
         assert_eq!(source.excerpt(Span::new(8, 12)), (String::new(), 0..0));
+    }
+
+    #[test]
+    fn characters_are_found_by_line_and_column() {
+        let source = Source::new("a: é!\r\n\nb: x");
+        let expected = [
+            ((1, 1), Some(Span::new(0, 1))),
+            ((1, 4), Some(Span::new(3, 5))),
+            ((3, 4), Some(Span::new(12, 13))),
+        ];
+        let nowhere = [(0, 1), (1, 0), (1, 6), (2, 1), (4, 1), (u64::MAX, u64::MAX)];
+        for ((line, column), expected) in expected.into_iter().chain(nowhere.map(|at| (at, None))) {
+            assert_eq!(source.character(line, column), expected, "{line}:{column}");
+        }
     }
 }

@@ -13,14 +13,15 @@ use super::reading::{Field, Reading};
 use super::tree::{Kind, cut};
 use super::trigger::Defaults;
 use super::{
-    approval, compensation, deadlines, exec, for_each, gateway, http, notification, sub_process,
-    timer, worker,
+    approval, compensation, deadlines, exec, for_each, gateway, http, notification, publish,
+    script, sub_process, timer, wait_for, worker,
 };
 
-/// Types that can run.
-pub(super) const TYPES: [&str; 11] = [
+/// What a step can be.
+pub(super) const TYPES: [&str; 14] = [
     "http",
     "exec",
+    "script",
     "worker",
     "agent_task",
     "timer",
@@ -28,17 +29,28 @@ pub(super) const TYPES: [&str; 11] = [
     "gateway",
     "notification",
     "sub_process",
+    "publish",
+    "wait_for",
     "for_each",
     "noop",
 ];
-/// Types that are done by attempts of a node or a worker: what can undo a step, and what can be
-/// done with each item of a list.
-pub(super) const PERFORMED: [&str; 6] =
-    ["http", "exec", "worker", "agent_task", "notification", "noop"];
-/// Types that the product will have.
-const LATER_TYPES: [&str; 3] = ["script", "publish", "wait_for"];
+/// Types that are done by attempts of a node or a worker: what can undo a step.
+pub(super) const PERFORMED: [&str; 7] =
+    ["http", "exec", "script", "worker", "agent_task", "notification", "noop"];
+/// What can be done with each item of a list.
+pub(super) const EACH: [&str; 9] = [
+    "http",
+    "exec",
+    "script",
+    "worker",
+    "agent_task",
+    "notification",
+    "publish",
+    "wait_for",
+    "noop",
+];
 /// Types whose attempts have no limit: they wait, or take no time.
-const WITHOUT_TIMEOUT: [&str; 3] = ["timer", "human_approval", "gateway"];
+const WITHOUT_TIMEOUT: [&str; 4] = ["timer", "human_approval", "gateway", "publish"];
 /// How long one attempt may take if nothing is said.
 pub(super) const TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
@@ -96,7 +108,11 @@ fn read<'n>(
     let kind = kind.and_then(|field| step_type(reading, &field, &TYPES));
     let named = fields.take("depends_on");
     let dependencies = named.map(|field| dependencies(reading, &field)).unwrap_or_default();
-    let condition = fields.take("condition").map(|field| reading.condition(&field));
+    // That of a `wait_for` says which event it waits for.
+    let condition = match kind {
+        Some("wait_for") => None,
+        _ => fields.take("condition").map(|field| reading.condition(&field)),
+    };
     let retry = fields.take("retry").map(|field| retry(reading, &field));
     let timeout = timeout(reading, &mut fields, kind);
     let mut jump = None;
@@ -110,9 +126,9 @@ fn read<'n>(
     let mentions = reading.templates.take();
     let undo = fields.take("compensation").map(|field| compensation::read(reading, &field));
     let undo_mentions = reading.templates.take();
-    // Which keys a type has is only known for those that can run.
+    // Which keys there are depends on the type.
     if kind.is_some() {
-        fields.finish(reading, &[]);
+        fields.finish(reading);
     } else {
         fields.rest(reading);
     }
@@ -145,14 +161,11 @@ fn step_type<'n>(
     if allowed.contains(&written) {
         return Some(written);
     }
-    let flaw = if LATER_TYPES.contains(&written) {
-        Flaw::unavailable(format!("step type {written} is"))
-    } else if TYPES.contains(&written) {
+    let flaw = if TYPES.contains(&written) {
         Flaw::new("step-type", format!("{written} is not possible here"))
     } else {
-        let known = allowed.iter().chain(&LATER_TYPES).copied();
         Flaw::new("step-type", format!("unknown step type {}", cut(written)))
-            .did_you_mean(written, known)
+            .did_you_mean(written, allowed.iter().copied())
     };
     reading.refuse(field, flaw.allow(allowed.join(", ")));
     None
@@ -170,20 +183,19 @@ fn action<'n>(
         "human_approval" => approval::read(reading, fields).map(Action::HumanApproval),
         "gateway" => gateway::read(reading, fields, targets).map(Action::Gateway),
         "sub_process" => sub_process::read(reading, fields).map(Action::SubProcess),
-        "for_each" => for_each::read(reading, fields).map(Action::ForEach),
-        other => performed_action(reading, other, fields),
+        "for_each" => for_each::read(reading, fields, defaults).map(Action::ForEach),
+        "wait_for" => wait_for::read(reading, fields, defaults).map(Action::WaitFor),
+        other => plain_action(reading, other, fields),
     }
 }
 
-fn performed_action(
-    reading: &mut Reading<'_>,
-    kind: &str,
-    fields: &mut Fields<'_>,
-) -> Option<Action> {
+fn plain_action(reading: &mut Reading<'_>, kind: &str, fields: &mut Fields<'_>) -> Option<Action> {
     match kind {
         "noop" => Some(Action::Noop),
         "http" => http::read(reading, fields).map(Action::Http),
         "exec" => exec::read(reading, fields).map(Action::Exec),
+        "script" => script::read(reading, fields).map(Action::Script),
+        "publish" => publish::read(reading, fields).map(Action::Publish),
         "worker" => worker::worker(reading, fields).map(Action::Worker),
         "agent_task" => worker::agent_task(reading, fields).map(Action::AgentTask),
         "notification" => notification::read(reading, fields).map(Action::Notification),
@@ -191,25 +203,24 @@ fn performed_action(
     }
 }
 
-/// An action inside of a step: `{ type: http, … }`.
-pub(super) fn performed(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<Action> {
-    let fields = Fields::of(reading, field, "{ type: http, url: \"https://example.com/\" }")?;
-    performed_fields(reading, fields)
-}
-
-/// The same where some keys were read already.
-pub(super) fn performed_fields(
+/// An action inside of something else, `{ type: http, … }`, of one of these types.
+pub(super) fn action_within(
     reading: &mut Reading<'_>,
     mut fields: Fields<'_>,
+    types: &[&'static str],
+    defaults: Option<&Defaults<'_>>,
 ) -> Option<Action> {
     let kind = fields.require("type", "type: http");
-    let kind = kind.and_then(|field| step_type(reading, &field, &PERFORMED));
+    let kind = kind.and_then(|field| step_type(reading, &field, types));
     let Some(kind) = kind else {
         fields.rest(reading);
         return None;
     };
-    let action = performed_action(reading, kind, &mut fields);
-    fields.finish(reading, &[]);
+    let action = match defaults {
+        Some(defaults) => action(reading, kind, &mut fields, defaults, &mut Vec::new()),
+        None => plain_action(reading, kind, &mut fields),
+    };
+    fields.finish(reading);
     action
 }
 
@@ -219,6 +230,10 @@ fn timeout(
     kind: Option<&str>,
 ) -> Option<SignedDuration> {
     let kind = kind.unwrap_or_default();
+    // Its own: how long it waits.
+    if kind == "wait_for" {
+        return None;
+    }
     let Some(field) = fields.take("timeout") else {
         let unlimited = WITHOUT_TIMEOUT.contains(&kind) || kind == "sub_process";
         return (!unlimited).then_some(TIMEOUT);
@@ -261,7 +276,7 @@ pub(super) fn retry(reading: &mut Reading<'_>, field: &Field<'_>) -> StepRetry {
         let flaw = Flaw::new("retry", "the longest delay is shorter than the first one");
         reading.refuse(field, flaw.allow(format!("at least {delay}")));
     }
-    fields.finish(reading, &[]);
+    fields.finish(reading);
     StepRetry {
         max: max.map_or(default.max, |max| max as u32),
         delay,
@@ -283,7 +298,7 @@ fn on_error_of<'n>(
         let id = target
             .as_ref()
             .and_then(|target| reading.text_such_as(target, "a text, the id of a step"));
-        fields.finish(reading, &[]);
+        fields.finish(reading);
         let (id, field) = (id?, target?);
         *jump = Some(Dependency { id, field });
         return Some(OnError::GotoStep(id.to_owned()));

@@ -1,6 +1,7 @@
 //! Conditions and templates in a definition: which texts are filled in, and what they may name.
 
 use std::collections::HashSet;
+use std::ptr;
 
 use crate::expression::{self, Fault, References, Root};
 
@@ -20,6 +21,10 @@ pub(super) enum Place {
     Performed,
     /// When a call comes in.
     Called,
+    /// When an event is published.
+    Published,
+    /// When an event is published that a run may wait for.
+    Awaited,
 }
 
 impl Place {
@@ -30,6 +35,8 @@ impl Place {
                 &[Root::Input, Root::Steps, Root::Run, Root::Workflow, Root::Secrets]
             }
             Place::Called => &[Root::Input],
+            Place::Published => &[Root::Event],
+            Place::Awaited => &[Root::Event, Root::Input, Root::Steps, Root::Run, Root::Workflow],
         }
     }
 }
@@ -47,15 +54,20 @@ pub(super) struct Templates {
     /// Whether `item` and `index` are known.
     pub(super) over_items: bool,
     mentions: Vec<Mention>,
-    /// Where texts begin that are filled in.
-    filled: HashSet<usize>,
+    /// The texts that are filled in, or are scripts, where braces mean something else.
+    filled: HashSet<*const Node>,
     count: usize,
 }
 
 impl Templates {
-    /// Whether a text was read as one that is filled in.
+    /// Whether a text was read as one that is filled in, or that is no template whatever it holds.
     pub(super) fn is_filled(&self, node: &Node) -> bool {
-        self.filled.contains(&node.span.start)
+        self.filled.contains(&ptr::from_ref(node))
+    }
+
+    /// Braces in this text are read by whoever reads it.
+    pub(super) fn fill(&mut self, node: &Node) {
+        self.filled.insert(ptr::from_ref(node));
     }
 
     /// The steps that were named since they were last taken.
@@ -65,15 +77,20 @@ impl Templates {
 }
 
 impl Reading<'_> {
-    /// An expression that decides.
+    /// An expression that decides what a run does.
     pub(super) fn condition(&mut self, field: &Field<'_>) -> Option<String> {
+        self.condition_at(field, Place::Decided)
+    }
+
+    /// An expression that decides.
+    pub(super) fn condition_at(&mut self, field: &Field<'_>, place: Place) -> Option<String> {
         if let Kind::Bool(value) = &field.node.kind {
             return Some(value.to_string());
         }
         let text = self.text_such_as(field, "a text such as input.total > 100")?;
-        self.templates.filled.insert(field.node.span.start);
+        self.templates.fill(field.node);
         let checked = expression::check_condition(text);
-        self.references(field, checked, Place::Decided)?;
+        self.references(field, checked, place)?;
         Some(text.to_owned())
     }
 
@@ -119,7 +136,7 @@ impl Reading<'_> {
         if !text.contains("{{") {
             return Some(());
         }
-        self.templates.filled.insert(field.node.span.start);
+        self.templates.fill(field.node);
         self.references(field, expression::check_template(text), place)
     }
 
@@ -160,7 +177,9 @@ impl Reading<'_> {
                 self.report(&field.path, span, not_here(root, &known));
             }
         }
-        for step in found.steps {
+        // Where steps are not known at all, that is told already.
+        let steps = if known.contains(&Root::Steps) { found.steps } else { Vec::new() };
+        for step in steps {
             let span = self.inside(field.node, step.span);
             let path = field.path.clone();
             self.templates.mentions.push(Mention { path, span, id: step.id });
@@ -169,10 +188,11 @@ impl Reading<'_> {
     }
 
     fn fault(&mut self, field: &Field<'_>, fault: Fault) {
-        let span = self.inside(field.node, fault.span);
+        let span = self.inside(field.node, fault.span.clone());
         let flaw = Flaw {
             allowed: fault.allowed,
             remedy: fault.remedy,
+            excerpt: self.value_excerpt(field.node, fault.span),
             ..Flaw::new(fault.code, fault.message)
         };
         self.report(&field.path, span, flaw);
@@ -180,7 +200,7 @@ impl Reading<'_> {
 
     /// Reports every text with a template that nobody fills in: it must not be taken literally.
     pub(super) fn no_other_templates(&mut self, root: &Node) {
-        if self.source().text().contains("{{") {
+        if self.is_described() || self.source().text().contains("{{") {
             self.search(&Field { path: String::new(), node: root });
         }
     }

@@ -29,6 +29,8 @@ pub(super) enum Kind {
     Text(String),
     List(Vec<Node>),
     Map(Vec<Entry>),
+    /// A function of a script, with the way to it.
+    Function(Vec<String>),
 }
 
 /// A key with its value.
@@ -59,6 +61,7 @@ impl Node {
             Kind::Text(text) => format!("the text {}", cut(text)),
             Kind::List(_) => "a list".to_owned(),
             Kind::Map(_) => "a mapping".to_owned(),
+            Kind::Function(_) => "a function".to_owned(),
         }
     }
 
@@ -347,7 +350,7 @@ fn advice(kind: &ErrorKind) -> Option<&'static str> {
     }
 }
 
-fn too_deep() -> Flaw {
+pub(super) fn too_deep() -> Flaw {
     Flaw::new("limit", "nested too deeply").allow(format!("at most {} levels", limits::DEPTH))
 }
 

@@ -12,14 +12,16 @@ use super::names::{self, Ids};
 use super::path::join;
 use super::reading::{Field, Reading};
 use super::templates::Place;
-use super::tree::cut;
+use super::topics::{self, Role};
+use super::tree::{Entry, cut};
 use super::{ReadContext, limits, shape};
-use crate::schedule::keys;
+use crate::policy::retry::RetrySpec;
+use crate::schedule::{self, keys};
 
-/// Types that can start a workflow.
-pub(super) const TYPES: [&str; 3] = ["schedule", "webhook", "manual"];
-/// Types that the product will have.
-const LATER_TYPES: [&str; 1] = ["event"];
+/// What can start a workflow.
+pub(super) const TYPES: [&str; 4] = ["schedule", "webhook", "event", "manual"];
+/// Keys of a schedule trigger that its schedule knows nothing of.
+const OWN_KEYS: [&str; 3] = ["id", "type", "enabled"];
 
 /// What triggers and steps take from their definition.
 pub(super) struct Defaults<'a> {
@@ -63,15 +65,18 @@ fn read(
     let description = fields.text(reading, "description");
     let kind = match written {
         Some("schedule") => {
-            let declaration = declaration(reading, fields);
-            if let Err(mistakes) = check_rule(&declaration, defaults) {
+            let path = fields.path().to_owned();
+            let entries = fields.rest(reading);
+            let declaration = declaration(reading, &path, entries);
+            if let Err(mistakes) = check_rule(&declaration, defaults, &OWN_KEYS) {
                 mistakes.into_iter().for_each(|mistake| reading.mistake(item, mistake));
             }
             TriggerKind::Schedule { declaration }
         }
         Some("webhook") => webhook(reading, fields),
+        Some("event") => event(reading, fields)?,
         Some(_) => {
-            fields.finish(reading, &["payload"]);
+            fields.finish(reading);
             TriggerKind::Manual
         }
         None => {
@@ -86,8 +91,21 @@ fn webhook(reading: &mut Reading<'_>, mut fields: Fields<'_>) -> TriggerKind {
     let secret = fields.take("secret").and_then(|field| names::identifier(reading, &field));
     let payload = fields.take("payload");
     let payload = payload.map(|field| reading.filled_value(&field, Place::Called));
-    fields.finish(reading, &[]);
-    TriggerKind::Webhook { secret, payload, publish: None }
+    let publish = fields.take("publish");
+    let publish = publish.and_then(|field| topics::named(reading, &field, Role::Publishes));
+    fields.finish(reading);
+    TriggerKind::Webhook { secret, payload, publish }
+}
+
+fn event(reading: &mut Reading<'_>, mut fields: Fields<'_>) -> Option<TriggerKind> {
+    let topic = fields.require("topic", "topic: orders.new");
+    let topic = topic.and_then(|field| topics::named(reading, &field, Role::Subscribes));
+    let condition = fields.take("condition");
+    let condition = condition.and_then(|field| reading.condition_at(&field, Place::Published));
+    let payload = fields.take("payload");
+    let payload = payload.map(|field| reading.filled_value(&field, Place::Published));
+    fields.finish(reading);
+    Some(TriggerKind::Event { topic: topic?, condition, payload })
 }
 
 fn trigger_type<'n>(reading: &mut Reading<'_>, field: &Field<'n>) -> Option<&'n str> {
@@ -95,42 +113,57 @@ fn trigger_type<'n>(reading: &mut Reading<'_>, field: &Field<'n>) -> Option<&'n 
     if TYPES.contains(&written) {
         return Some(written);
     }
-    let flaw = if LATER_TYPES.contains(&written) {
-        Flaw::unavailable(format!("trigger type {written} is"))
-    } else {
-        Flaw::new("trigger-type", format!("unknown trigger type {}", cut(written)))
-            .did_you_mean(written, TYPES)
-    };
+    let flaw = Flaw::new("trigger-type", format!("unknown trigger type {}", cut(written)))
+        .did_you_mean(written, TYPES);
     reading.refuse(field, flaw.allow(TYPES.join(", ")));
     None
 }
 
-/// What is left of a schedule trigger's keys. Bare numbers of seconds become durations.
-fn declaration(reading: &mut Reading<'_>, fields: Fields<'_>) -> Map<String, Value> {
-    let path = fields.path().to_owned();
+/// The keys of a schedule, as they are written. Bare numbers of seconds become durations.
+pub(super) fn declaration<'n>(
+    reading: &mut Reading<'_>,
+    path: &str,
+    entries: impl IntoIterator<Item = &'n Entry>,
+) -> Map<String, Value> {
     let mut declaration = Map::new();
-    for entry in fields.rest(reading) {
-        let field = Field { path: join(&path, &entry.key), node: &entry.value };
-        let value = match (entry.key.as_str(), json::value(reading, &field)) {
-            ("interval" | "every" | "spread", Value::Number(seconds)) if seconds.is_u64() => {
-                Value::from(format!("{seconds}s"))
+    for entry in entries {
+        let field = Field { path: join(path, &entry.key), node: &entry.value };
+        let mut value = json::value(reading, &field);
+        match (entry.key.as_str(), &mut value) {
+            ("interval" | "every" | "spread" | "retention", value) => seconds(value),
+            ("retry", Value::Object(retry)) => {
+                let delays = ["delay", "max_delay"].into_iter();
+                for key in delays {
+                    retry.get_mut(key).into_iter().for_each(seconds);
+                }
             }
-            (_, value) => value,
-        };
+            _ => {}
+        }
         declaration.insert(entry.key.clone(), value);
     }
     declaration
 }
 
-/// The timing that a declaration makes, or everything that is wrong with the declaration.
+/// `300` is `300s`.
+fn seconds(value: &mut Value) {
+    if let Value::Number(number) = value
+        && number.is_u64()
+    {
+        *value = Value::from(format!("{number}s"));
+    }
+}
+
+/// The timing that a declaration makes, or everything that is wrong with the declaration. `around` are keys
+/// that may stand beside it.
 pub(super) fn check_rule(
     declaration: &Map<String, Value>,
     defaults: &Defaults<'_>,
+    around: &[&'static str],
 ) -> Result<Timing, Vec<Mistake>> {
     let mut mistakes = keys::check(declaration);
     let mut rule = declaration.clone();
     rule.retain(|key, _| !keys::KEYS.contains(&key.as_str()));
-    let others = keys::KEYS.iter().chain(&["id", "type", "enabled"]).copied();
+    let others = keys::KEYS.iter().chain(around).copied();
     let others: Vec<&str> = others.collect();
     let before = mistakes.len();
     let own =
@@ -151,7 +184,12 @@ pub(super) fn check_rule(
         found.into_iter().filter(|mistake| !(misshapen && mistake.problem.code == "rule"))
     });
     match built {
-        Ok(timing) if mistakes.is_empty() => return Ok(timing),
+        Ok(timing) if mistakes.is_empty() => {
+            mistakes.extend(too_short_delay(declaration, &timing));
+            if mistakes.is_empty() {
+                return Ok(timing);
+            }
+        }
         Ok(_) => {}
         Err(found) => mistakes.extend(found.map(|mut mistake| {
             mistake.problem = defaults.calendars.improve(mistake.problem);
@@ -159,6 +197,18 @@ pub(super) fn check_rule(
         })),
     }
     Err(mistakes)
+}
+
+/// The longest delay between retries is not shorter than the first, which may be the interval.
+fn too_short_delay(declaration: &Map<String, Value>, timing: &Timing) -> Vec<Mistake> {
+    let Some(retry) = declaration.get("retry") else { return Vec::new() };
+    let built = serde_json::from_value::<RetrySpec>(retry.clone())
+        .map(|retry| retry.build(schedule::interval(timing)));
+    match built {
+        Ok(Err(mistakes)) => mistakes.into_iter().map(|mistake| mistake.under("retry")).collect(),
+        // Its shape was checked before.
+        Ok(Ok(_)) | Err(_) => Vec::new(),
+    }
 }
 
 /// "No rule is given" is told of the trigger as a whole: there is no field `rule`.

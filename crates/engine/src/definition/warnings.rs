@@ -1,11 +1,14 @@
 //! What someone should know about a definition before relying on it.
 
+use serde_json::{Map, Value};
+
 use super::action::{Action, Timer};
 use super::calendars::Calendars;
 use super::deadline::Limit;
 use super::flaw::Flaw;
+use super::handlers::Consumer;
 use super::model::{Definition, Step, TriggerKind};
-use super::path::follow;
+use super::path::{follow, join};
 use super::source::Source;
 use super::stretch::Stretch;
 use super::tree::{Kind, Node};
@@ -27,20 +30,31 @@ pub fn warnings(definition: &Definition, context: &ReadContext<'_>) -> Vec<Flaw>
     };
     let mut warnings = Vec::new();
     for (at, trigger) in definition.triggers.iter().enumerate() {
-        if let TriggerKind::Webhook { secret: None, .. } = &trigger.kind {
-            let message = "calls are not signed: anyone who knows the address may start it";
+        if let TriggerKind::Webhook { secret: None, publish, .. } = &trigger.kind {
+            let what = if publish.is_some() { "publish" } else { "start it" };
+            let message = format!("calls are not signed: anyone who knows the address may {what}");
             let flaw = Flaw::new("not-signed", message).suggest("secret: hook-key");
             warnings.push(Flaw { path: format!("triggers[{at}].type"), ..flaw });
         }
         let TriggerKind::Schedule { declaration } = &trigger.kind else { continue };
-        let Ok(timing) = trigger::check_rule(declaration, &defaults) else { continue };
-        let key = trigger::rule_key(declaration).unwrap_or("type");
-        for warning in timing.warnings(context.now) {
-            let path = format!("triggers[{at}].{key}");
-            warnings.push(Flaw { path, ..Flaw::new(warning.code, warning.message) });
-        }
+        warnings.extend(of_rule(declaration, &defaults, &format!("triggers[{at}]"), "type"));
     }
-    if definition.steps.is_empty() {
+    for producer in &definition.producers {
+        let path = format!("producers.{}.schedule", producer.name);
+        warnings.extend(of_rule(&producer.schedule, &defaults, &path, ""));
+    }
+    warnings.extend(definition.consumers.iter().filter_map(of_consumer));
+    warnings.extend(definition.topics.iter().enumerate().filter_map(|(at, topic)| {
+        let unused = !is_named(definition, &topic.name);
+        let message = format!("nothing in this workflow names the topic {}", topic.name);
+        let flaw = Flaw { path: format!("topics[{at}]"), ..Flaw::new("unused", message) };
+        unused.then_some(flaw)
+    }));
+    // Without a trigger that starts a run, one that has handlers needs no steps.
+    let publishes =
+        |kind: &TriggerKind| matches!(kind, TriggerKind::Webhook { publish: Some(_), .. });
+    let starts = definition.triggers.iter().any(|trigger| !publishes(&trigger.kind));
+    if definition.steps.is_empty() && (starts || !definition.has_handlers()) {
         let flaw = Flaw::new("no-steps", "there are no steps: a run ends as soon as it starts");
         warnings.push(Flaw { path: "steps".to_owned(), ..flaw });
     }
@@ -49,6 +63,58 @@ pub fn warnings(definition: &Definition, context: &ReadContext<'_>) -> Vec<Flaw>
         warnings.extend(of_step(definition, step, context));
     }
     warnings
+}
+
+/// About the times of a schedule. `otherwise` is the key that is pointed at where no rule can be.
+fn of_rule(
+    declaration: &Map<String, Value>,
+    defaults: &Defaults<'_>,
+    path: &str,
+    otherwise: &str,
+) -> Vec<Flaw> {
+    let Ok(timing) = trigger::check_rule(declaration, defaults, &[]) else { return Vec::new() };
+    let key = trigger::rule_key(declaration).unwrap_or(otherwise);
+    let warnings = timing.warnings(defaults.context.now).into_iter();
+    let flaw = |code, message| Flaw { path: format!("{path}.{key}"), ..Flaw::new(code, message) };
+    warnings.map(|warning| flaw(warning.code, warning.message)).collect()
+}
+
+/// A consumer whose events are gone when nothing was done with them.
+fn of_consumer(consumer: &Consumer) -> Option<Flaw> {
+    let only_reads = consumer.mutate.is_none() && consumer.next.is_none();
+    let message = "there is neither mutate nor next: what it reserves is consumed, and that is all";
+    let flaw = Flaw::new("only-prepares", message).suggest("next: { script: … }");
+    only_reads.then(|| Flaw { path: format!("consumers.{}.prepare", consumer.name), ..flaw })
+}
+
+/// Whether something publishes or subscribes to a topic. A consumer that does not say where it publishes
+/// may mean any.
+fn is_named(definition: &Definition, topic: &str) -> bool {
+    let named = |topics: &[String]| topics.iter().any(|name| name == topic);
+    let producers = definition.producers.iter().any(|producer| named(&producer.publishes));
+    let consumers = definition.consumers.iter().any(|consumer| {
+        let open = consumer.publishes.is_empty() && consumer.next.is_some();
+        open || named(&consumer.subscribe) || named(&consumer.publishes)
+    });
+    let triggers = definition.triggers.iter().any(|trigger| match &trigger.kind {
+        TriggerKind::Webhook { publish, .. } => publish.as_deref() == Some(topic),
+        TriggerKind::Event { topic: of, .. } => of == topic,
+        TriggerKind::Schedule { .. } | TriggerKind::Manual => false,
+    });
+    producers
+        || consumers
+        || triggers
+        || definition.steps.iter().any(|step| {
+            let action = match &step.action {
+                Action::ForEach(each) => &each.action,
+                action => action,
+            };
+            match action {
+                Action::Publish(publish) => publish.topic == topic,
+                Action::WaitFor(wait) => wait.topic == topic,
+                _ => false,
+            }
+        })
 }
 
 /// A deadline that no run reaches.
@@ -79,6 +145,12 @@ fn of_step(definition: &Definition, step: &Step, context: &ReadContext<'_>) -> O
             let message = "this time is over: the timer does not wait";
             over.then(|| at("until", Flaw::new("time-over", message)))
         }
+        Action::WaitFor(wait) if wait.within.is_none() => {
+            let endless = definition.timeout.is_none() && step.deadline.is_none();
+            let message = "it waits without end if no such event comes";
+            let flaw = Flaw::new("endless", message).suggest("within: 1d");
+            endless.then(|| at("type", flaw))
+        }
         Action::SubProcess(child) if child.workflow == definition.name => {
             let message = "the workflow starts itself, again and again unless a condition ends it";
             let unconditional = step.condition.is_none();
@@ -93,6 +165,10 @@ pub fn locate(mut flaws: Vec<Flaw>, text: &str) -> Vec<Flaw> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let source = Source::new(text);
     let Ok((root, _)) = tree::parse(&source) else { return flaws };
+    // A script is no tree, whatever some of them may look like.
+    if root.entry("name").is_none() {
+        return flaws;
+    }
     for flaw in &mut flaws {
         flaw.path = by_place(&root, &flaw.path);
         let found = follow(&root, &flaw.path);
@@ -104,8 +180,15 @@ pub fn locate(mut flaws: Vec<Flaw>, text: &str) -> Vec<Flaw> {
 }
 
 /// A path in which a step is named by its place in the text instead of its id: the checked steps
-/// are in the order in which they run.
+/// are in the order in which they run. A topic in a mapping is named by its key.
 fn by_place(root: &Node, path: &str) -> String {
+    let topic = path.strip_prefix("topics[").and_then(|rest| rest.strip_suffix(']'));
+    if let Some(at) = topic
+        && let Some(Kind::Map(topics)) = root.entry("topics").map(|entry| &entry.value.kind)
+        && let Some(topic) = at.parse().ok().and_then(|at: usize| topics.get(at))
+    {
+        return join("topics", &topic.key);
+    }
     let named = path.strip_prefix("steps[").and_then(|rest| rest.split_once(']'));
     let Some((id, below)) = named else { return path.to_owned() };
     let is = |step: &Node| {
@@ -119,9 +202,9 @@ fn by_place(root: &Node, path: &str) -> String {
     place.map_or("steps".to_owned(), |place| format!("steps[{place}]{below}"))
 }
 
-/// Where steps run commands, as flaws with their places: for hosts that do not allow them.
+/// Where steps and handlers run commands, as flaws with their places: for hosts that do not allow them.
 pub fn commands(definition: &Definition, text: &str) -> Vec<Flaw> {
-    let flaws = definition.steps.iter().flat_map(|step| {
+    let by_steps = definition.steps.iter().flat_map(|step| {
         let undone = step.compensation.as_ref().map(|undo| &undo.action);
         let each = match &step.action {
             Action::ForEach(each) => Some(&*each.action),
@@ -130,11 +213,35 @@ pub fn commands(definition: &Definition, text: &str) -> Vec<Flaw> {
         let all = [("", Some(&step.action)), ("step.", each), ("compensation.", undone)];
         let commands =
             all.into_iter().filter(|(_, action)| matches!(action, Some(Action::Exec(_))));
-        commands.map(|(key, _)| {
-            let flaw = Flaw::new("exec-not-allowed", "commands are not allowed on this node")
-                .suggest("start the node with --allow-exec");
-            Flaw { path: format!("steps[{}].{key}type", step.id), ..flaw }
-        })
+        commands.map(|(key, _)| format!("steps[{}].{key}type", step.id))
     });
-    locate(flaws.collect(), text)
+    let by_producers = definition.producers.iter().flat_map(|producer| {
+        let all = [("handler", Some(&producer.handler))];
+        of_handler(format!("producers.{}", producer.name), all)
+    });
+    let by_consumers = definition.consumers.iter().flat_map(|consumer| {
+        let (mutate, next) = (consumer.mutate.as_ref(), consumer.next.as_ref());
+        let all = [
+            ("prepare", Some(&consumer.prepare)),
+            ("mutate", mutate),
+            ("reconcile", consumer.reconcile.as_ref()),
+            ("next", next),
+        ];
+        of_handler(format!("consumers.{}", consumer.name), all)
+    });
+    let flaw = |path| {
+        let flaw = Flaw::new("exec-not-allowed", "commands are not allowed on this node");
+        Flaw { path, ..flaw.suggest("start the node with --allow-exec") }
+    };
+    locate(by_steps.chain(by_producers).chain(by_consumers).map(flaw).collect(), text)
+}
+
+/// The phases of a handler that run a command.
+fn of_handler<'d, const N: usize>(
+    handler: String,
+    phases: [(&'static str, Option<&'d Action>); N],
+) -> impl Iterator<Item = String> + 'd {
+    let commands = phases.into_iter();
+    let commands = commands.filter(|(_, action)| matches!(action, Some(Action::Exec(_))));
+    commands.map(move |(phase, _)| format!("{handler}.{phase}.type"))
 }

@@ -6,16 +6,19 @@ use serde::{Deserialize, Serialize};
 
 /// The base of the delay for rules that are no interval.
 const DEFAULT_DELAY: SignedDuration = SignedDuration::from_secs(60);
-/// The delay grows up to so many times the base.
+/// The delay grows up to so many times the base if nothing else is said.
 const CAP: i32 = 10;
 
-/// `retry: {delay: 60s, jitter: 0.1}`.
+/// `retry: {delay: 60s, max_delay: 10m, jitter: 0.1}`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetrySpec {
     /// The base of the delay; the interval, or 60 s, if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<String>,
+    /// The longest delay; ten times the base if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_delay: Option<String>,
     /// Up to this part of the delay is added, by a stable hash of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<f64>,
@@ -25,6 +28,7 @@ pub struct RetrySpec {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {
     base: SignedDuration,
+    longest: SignedDuration,
     jitter: f64,
 }
 
@@ -32,32 +36,40 @@ impl RetrySpec {
     /// `interval` is the schedule's own, if its rule is one.
     pub fn build(&self, interval: Option<SignedDuration>) -> Result<Retry, Vec<Mistake>> {
         let mut mistakes = Vec::new();
-        let base = match self.delay.as_deref().map(parse_duration) {
-            None => interval.unwrap_or(DEFAULT_DELAY),
-            Some(Ok(delay)) => delay,
+        let mut read = |key: &str, text: Option<&str>| match text.map(parse_duration) {
             Some(Err(problem)) => {
-                mistakes.push(Mistake::new("delay", problem));
-                DEFAULT_DELAY
+                mistakes.push(Mistake::new(key, problem));
+                None
             }
+            Some(Ok(delay)) => Some(delay),
+            None => None,
         };
+        let base = read("delay", self.delay.as_deref());
+        let longest = read("max_delay", self.max_delay.as_deref());
+        let base = base.or(interval).unwrap_or(DEFAULT_DELAY);
+        if mistakes.is_empty() && longest.is_some_and(|longest| longest < base) {
+            let text = self.max_delay.as_deref().unwrap_or_default();
+            let message = "the longest delay is shorter than the first one";
+            let allowed = format!("at least {}", calendar::format_duration(base));
+            let problem = Problem::whole("retry", text, message).allow(allowed);
+            mistakes.push(Mistake::new("max_delay", problem));
+        }
         let jitter = self.jitter.unwrap_or(0.0);
         if !(0.0..=1.0).contains(&jitter) {
             let problem = Problem::whole("range", &jitter.to_string(), "not a part of the delay");
             mistakes.push(Mistake::new("jitter", problem.allow("0 to 1")));
         }
-        if mistakes.is_empty() { Ok(Retry { base, jitter }) } else { Err(mistakes) }
+        let longest = longest.unwrap_or_else(|| base.saturating_mul(CAP));
+        if mistakes.is_empty() { Ok(Retry { base, longest, jitter }) } else { Err(mistakes) }
     }
 }
 
 impl Retry {
     /// The delay before retry number `retry` (1 is the first). `salt` decides the jitter.
     pub fn delay(&self, retry: u32, salt: u64) -> SignedDuration {
-        let cap = self.base.saturating_mul(CAP);
-        let doubled = match retry.saturating_sub(1) {
-            exponent @ 0..=3 => self.base.saturating_mul(1 << exponent),
-            _ => cap,
-        };
-        let delay = doubled.min(cap);
+        // As far as a factor goes: from a second on that is more than any delay.
+        let exponent = retry.saturating_sub(1).min(30);
+        let delay = self.base.saturating_mul(1 << exponent).min(self.longest);
         let part = self.jitter * (mixed(salt ^ u64::from(retry)) as f64 / u64::MAX as f64);
         let jitter = SignedDuration::from_millis((delay.as_millis() as f64 * part) as i64);
         delay.saturating_add(jitter)
@@ -94,13 +106,32 @@ mod tests {
         assert_eq!(delays(&spec, None), [60, 120, 240, 480, 600, 600]);
         let hour = SignedDuration::from_secs(3600);
         assert_eq!(delays(&spec, Some(hour))[..3], [3600, 7200, 14400]);
-        let own = RetrySpec { delay: Some("5s".into()), jitter: None };
+        let own = RetrySpec { delay: Some("5s".into()), ..RetrySpec::default() };
         assert_eq!(delays(&own, Some(hour)), [5, 10, 20, 40, 50, 50]);
     }
 
     #[test]
+    fn the_longest_delay_is_as_long_as_is_said() {
+        let spec = |delay: Option<&str>, most: &str| RetrySpec {
+            delay: delay.map(str::to_owned),
+            max_delay: Some(most.to_owned()),
+            jitter: None,
+        };
+        let poll = spec(Some("10s"), "10m");
+        assert_eq!(delays(&poll, None), [10, 20, 40, 80, 160, 320]);
+        let last = poll.build(None).unwrap();
+        assert_eq!([7, 8, 40, u32::MAX].map(|n| last.delay(n, 0).as_secs()), [600; 4]);
+        assert_eq!(delays(&spec(Some("10s"), "10s"), None), [10; 6]);
+        let hour = SignedDuration::from_secs(3600);
+        for (spec, interval) in [(spec(Some("10s"), "9s"), None), (spec(None, "10m"), Some(hour))] {
+            let [mistake] = &spec.build(interval).unwrap_err()[..] else { panic!("{spec:?}") };
+            assert_eq!((&*mistake.path, mistake.problem.code), ("max_delay", "retry"));
+        }
+    }
+
+    #[test]
     fn jitter_adds_a_part_and_is_always_the_same() {
-        let spec = RetrySpec { delay: Some("100s".into()), jitter: Some(0.5) };
+        let spec = RetrySpec { delay: Some("100s".into()), max_delay: None, jitter: Some(0.5) };
         let retry = spec.build(None).unwrap();
         for salt in 0..100 {
             let delay = retry.delay(1, salt);
@@ -112,8 +143,9 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_all_at_once() {
-        let spec = RetrySpec { delay: Some("soon".into()), jitter: Some(2.0) };
-        assert_eq!(spec.build(None).unwrap_err().len(), 2);
+        let soon = Some("soon".to_owned());
+        let spec = RetrySpec { delay: soon.clone(), max_delay: soon, jitter: Some(2.0) };
+        assert_eq!(spec.build(None).unwrap_err().len(), 3);
     }
 
     #[test]

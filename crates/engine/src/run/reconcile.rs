@@ -13,14 +13,10 @@ const TRIES: u32 = 3;
 
 /// What was found out.
 #[derive(Deserialize)]
-#[serde(tag = "status", rename_all = "snake_case")]
-enum Found {
-    Applied {
-        #[serde(default)]
-        result: Option<Box<RawValue>>,
-    },
-    DidNotHappen,
-    Unknown,
+struct Found {
+    status: String,
+    #[serde(default)]
+    result: Option<Box<RawValue>>,
 }
 
 impl<F: Facts> Decider<'_, F> {
@@ -49,15 +45,16 @@ impl<F: Facts> Decider<'_, F> {
         let step = active.step;
         self.record(&active, super::StepStatus::Completed, Some(output.to_owned()), None);
         let Some(unknown) = self.place_of_part(step, WHOLE) else { return Ok(()) };
-        match serde_json::from_str(output.get()) {
-            Ok(Found::Applied { result }) => {
+        let found: Option<Found> = serde_json::from_str(output.get()).ok();
+        match found.as_ref().map(|found| found.status.as_str()) {
+            Some("applied") => {
                 self.run.error = None;
-                let output = result.unwrap_or_else(|| RawValue::NULL.to_owned());
-                self.succeeded(unknown, output)
+                let result = found.and_then(|found| found.result);
+                self.succeeded(unknown, result.unwrap_or_else(|| RawValue::NULL.to_owned()))
             }
-            Ok(Found::DidNotHappen) => self.did_not_happen(unknown),
+            Some("did_not_happen") => self.did_not_happen(unknown),
             // A person says.
-            Ok(Found::Unknown) | Err(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -121,12 +121,7 @@ impl Declared {
             None => CatchUp::default(),
             Some(spec) => spec.build().map_err(|all| under("catch_up", all))?,
         };
-        let base = match timing.rule() {
-            Rule::Interval(interval) => Some(interval.every()),
-            Rule::AfterCompletion(every) => Some(*every),
-            _ => None,
-        };
-        let retry = self.retry.build(base).map_err(|all| under("retry", all))?;
+        let retry = self.retry.build(interval(&timing)).map_err(|all| under("retry", all))?;
         Ok(Plan { timing, catch_up, retry })
     }
 
@@ -179,6 +174,15 @@ impl Declared {
     /// How long its history is kept, if it says so itself.
     pub fn retention(&self) -> Option<SignedDuration> {
         self.retention.as_deref().and_then(|text| parse_duration(text).ok())
+    }
+}
+
+/// How long it is from one occurrence to the next, where the rule is an interval.
+pub(crate) fn interval(timing: &Timing) -> Option<SignedDuration> {
+    match timing.rule() {
+        Rule::Interval(interval) => Some(interval.every()),
+        Rule::AfterCompletion(every) => Some(*every),
+        _ => None,
     }
 }
 

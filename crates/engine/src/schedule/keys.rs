@@ -178,16 +178,16 @@ fn catch_up(value: &Value) -> Vec<Mistake> {
     }
 }
 
-/// `{ delay: 60s, jitter: 0.1 }`: the wait before the first retry, and the part of it by which
-/// retries are scattered.
+/// `{ delay: 60s, max_delay: 10m, jitter: 0.1 }`: the wait before the first retry, the longest one,
+/// and the part of it by which retries are scattered.
 fn retry(value: &Value) -> Vec<Mistake> {
-    const DETAILS: [&str; 2] = ["delay", "jitter"];
+    const DETAILS: [&str; 3] = ["delay", "max_delay", "jitter"];
     let Value::Object(map) = value else {
         let problem = expected("a mapping", value).suggest("retry: { delay: 60s }");
         return vec![Mistake::new("", problem)];
     };
     let check = |(key, value): (&String, &Value)| match key.as_str() {
-        "delay" => time(value).map(|problem| Mistake::new(key, problem)),
+        "delay" | "max_delay" => time(value).map(|problem| Mistake::new(key, problem)),
         "jitter" => {
             let good = value.as_f64().is_some_and(|part| (0.0..=1.0).contains(&part));
             (!good).then(|| Mistake::new(key, expected("a number", value).allow("0 to 1")))

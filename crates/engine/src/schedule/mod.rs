@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use control::backfilled;
+pub(crate) use declared::interval;
 pub use declared::{
     DEFAULT_MAX_RETRIES, DEFAULT_QUEUE_LIMIT, DEFAULT_TIMEOUT_SECONDS, Declared, LARGEST_PAYLOAD,
     LARGEST_QUEUE, Plan,

@@ -90,6 +90,8 @@ pub trait Book {
     ) -> Result<Vec<Option<Fate>>, Self::Error>;
     /// The events that a run has reserved.
     fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Self::Error>;
+    /// An event.
+    fn event(&mut self, key: EventKey) -> Result<Option<Event>, Self::Error>;
     /// The oldest pending events of a topic, by when they were published.
     fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Self::Error>;
     /// The same without what they say: places and when they were published.

@@ -255,7 +255,9 @@ impl<B: Book> Turn<'_, B> {
         let is_pending = |(key, _): &(EventKey, Timestamp)| {
             self.topics.fates.get(key).is_none_or(|fate| fate.state == EventState::Pending)
         };
-        Ok(found.into_iter().find(is_pending).map(|(_, at)| at).or(first_new))
+        let found = found.into_iter().find(is_pending).map(|(_, at)| at).or(first_new);
+        let given_back = self.given_back(id)?.into_iter().map(|event| event.created_at);
+        Ok(given_back.chain(found).min())
     }
 
     /// The oldest events of a topic that nobody works on.
@@ -265,6 +267,7 @@ impl<B: Book> Turn<'_, B> {
         limit: usize,
     ) -> Result<Vec<Event>, B::Error> {
         let moved = self.load_topic(id)?.map_or(0, |slot| slot.moved);
+        let given_back = self.given_back(id)?;
         let found = self.book.pending_events(id, limit + moved)?;
         let is_pending = |event: &Event| {
             let now = self.topics.fates.get(&event.fate.key);
@@ -274,7 +277,30 @@ impl<B: Book> Turn<'_, B> {
             EventWrite::Insert(event) if event.fate.topic == id => Some((**event).clone()),
             _ => None,
         });
-        Ok(found.into_iter().chain(new).filter(is_pending).take(limit).collect())
+        let mut all: Vec<Event> =
+            given_back.into_iter().chain(found).chain(new).filter(is_pending).collect();
+        all.sort_by_key(|event| (event.created_at, event.fate.key));
+        all.dedup_by_key(|event| event.fate.key);
+        all.truncate(limit);
+        Ok(all)
+    }
+
+    /// Events of a topic that are pending since this turn, and were not before: the book does not know yet.
+    fn given_back(&mut self, id: TopicId) -> Result<Vec<Event>, B::Error> {
+        let is_it = |fate: &&Fate| {
+            fate.topic == id && fate.state == EventState::Pending && fate.attempt > 0
+        };
+        let mut keys: Vec<EventKey> =
+            self.topics.fates.values().filter(is_it).map(|fate| fate.key).collect();
+        keys.sort_unstable();
+        let mut events = Vec::new();
+        for key in keys {
+            if let Some(mut event) = self.book.event(key)? {
+                event.fate = self.fate_now(event.fate);
+                events.push(event);
+            }
+        }
+        Ok(events)
     }
 
     /// A topic's name and limit.

@@ -170,6 +170,7 @@ fn every_way_to_say_when() {
         "cron: daily, overlap: queue_all, queue_limit: 5, catch_up: all, total_repeats: 3",
         "cron: daily, catch_up: {policy: all, window: 1d, limit: 20, pace: 1/10s}",
         "cron: daily, max_retries: 0, timeout_seconds: 60, retry: {delay: 1m, jitter: 0.5}",
+        "every: 1h, retry: {delay: 10, max_delay: 600}, retention: 86400",
         "cron: daily, name: x, pause_on_failure: true, retention: 90d",
     ] {
         accept(&format!(

@@ -2,11 +2,14 @@
 
 mod accepted;
 mod cost;
+mod handler_flaws;
+mod handlers;
 mod hostile;
 mod printed;
 mod processes;
 mod refused;
 mod schema;
+mod scripts;
 mod seeds;
 
 use calendar::{Calendar, Zones};

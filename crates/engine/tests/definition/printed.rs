@@ -121,24 +121,6 @@ fn the_same_id_twice() {
 }
 
 #[test]
-fn what_is_not_there_yet() {
-    let text = "name: report\ntopics: []\nsteps:\n  - { id: wait, type: wait_for, topic: a }\ntriggers:\n  - { id: hook, type: event }\n";
-    insta::assert_snapshot!(printed(text), @r#"
-    2:1 topics: topics is not available in this version
-      topics: []
-      ^^^^^^
-    4:23 steps[0].type: step type wait_for is not available in this version
-        - { id: wait, type: wait_for, topic: a }
-                            ^^^^^^^^
-      allowed: http, exec, worker, agent_task, timer, human_approval, gateway, notification, sub_process, for_each, noop
-    6:23 triggers[0].type: trigger type event is not available in this version
-        - { id: hook, type: event }
-                            ^^^^^
-      allowed: schedule, webhook, manual
-    "#);
-}
-
-#[test]
 fn expressions() {
     let text = "name: report\nsteps:\n  - { id: make-it, type: noop }\n  - id: tell\n    type: http\n    url: \"https://example.com/{{ input.id }}/{{ imput.day }}\"\n    body: { a: [\"{{ steps.make-ti.output }}\"], b: \"{{ steps.make-it.output\" }\n    condition: steps.make-it.output > 3 and secrets.key\n    on_error: { goto_step: tel }\n  - { id: last, type: exec, command: [echo, \"{{ input.a | uper }}\"], depends_on: tell, condition: \"steps.late.status == 'x'\" }\n  - { id: late, type: timer, delay: \"{{ item }}\", timeout: 5m }\n";
     insta::assert_snapshot!(printed(text), @r#"

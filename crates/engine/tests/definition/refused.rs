@@ -58,7 +58,8 @@ fn the_top_level() {
         ("name: t\ncalendar: nobody\nsteps: []", &["calendar calendar-unknown"]),
         ("name: t\nstep: []", &["step unknown-key"]),
         ("name: t\ndeadline: {}\nsteps: []", &["deadline missing"]),
-        ("name: t\ntopics: []\nsteps: []", &["topics unavailable"]),
+        ("name: t\nsecrets: [a, a b]\nsteps: []", &["secrets[1] id"]),
+        ("name: t\nsecrets: [a, a]\nsteps: []", &["secrets[1] repeated"]),
         ("name: t\nname: u\nsteps: []", &["name repeated-key"]),
         ("name: t\ndescription: '{{ x }}'\nsteps: []", &["description template"]),
         ("name: '{{ x }}'\nsteps: []", &["name template"]),
@@ -93,7 +94,7 @@ fn ids_and_dependencies() {
         // A step that only waits for a cycle is not part of it.
         (
             "{id: c, type: noop, depends_on: a}, {id: a, type: noop, depends_on: b}, {id: b, type: script, depends_on: a}",
-            &["steps[1].depends_on cycle", "steps[2].type unavailable"],
+            &["steps[1].depends_on cycle", "steps[2].script missing"],
         ),
     ] {
         check(&format!("name: t\nsteps: [{steps}]"), expected);
@@ -105,7 +106,7 @@ fn what_all_steps_share() {
     for (step, expected) in [
         ("type: nop", &["steps[0].type step-type"][..]),
         ("type: 5", &["steps[0].type type"]),
-        ("type: script", &["steps[0].type unavailable"]),
+        ("type: script", &["steps[0].script missing"]),
         ("type: noop, url: x", &["steps[0].url unknown-key"]),
         (
             "type: noop, condition: x, compensation: {}",
@@ -228,6 +229,10 @@ fn triggers() {
         ("cron: daily, timeout_seconds: 0", &["triggers[0].timeout_seconds type"]),
         ("cron: daily, retry: {delay: 0}", &["triggers[0].retry.delay duration"]),
         ("cron: daily, retry: {jitter: 2}", &["triggers[0].retry.jitter type"]),
+        ("cron: daily, retry: {max_delay: soon}", &["triggers[0].retry.max_delay duration"]),
+        ("cron: daily, retry: {max_delay: 59}", &["triggers[0].retry.max_delay retry"]),
+        ("every: 1h, retry: {max_delay: 59m}", &["triggers[0].retry.max_delay retry"]),
+        ("every: 1h, retry: {delay: 9, max_delay: 8s}", &["triggers[0].retry.max_delay retry"]),
         ("cron: daily, retry: 5", &["triggers[0].retry type"]),
         ("cron: daily, queue_limit: many", &["triggers[0].queue_limit type"]),
         ("cron: daily, pause_on_failure: 'on'", &["triggers[0].pause_on_failure type"]),
@@ -240,7 +245,9 @@ fn triggers() {
         check_trigger(trigger, expected);
     }
     for (trigger, expected) in [
-        ("{id: a, type: event, topic: x}", &["triggers[0].type unavailable"][..]),
+        ("{id: a, type: event, topic: x}", &["triggers[0].topic no-topic"][..]),
+        ("{id: a, type: event}", &["triggers[0].topic missing"]),
+        ("{id: a, type: manual, payload: 1}", &["triggers[0].payload unknown-key"]),
         ("{id: a, type: webhook, path: /x}", &["triggers[0].path unknown-key"]),
         ("{id: a, type: shedule}", &["triggers[0].type trigger-type"]),
         ("{id: a, cron: daily}", &["triggers[0].type missing"]),

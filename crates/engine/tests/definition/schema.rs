@@ -56,7 +56,8 @@ fn examples_are_right() {
         seen += 1;
     }
     assert!(seen >= 15, "{seen} examples");
-    for text in [crate::accepted::REPORT, crate::processes::INVOICE] {
+    let whole = [crate::accepted::REPORT, crate::processes::INVOICE, crate::handlers::ORDERS];
+    for text in whole {
         check(text, true);
     }
 }
@@ -86,6 +87,16 @@ fn what_is_wrong_is_wrong_for_both() {
         "name: t\nsteps: []\ntriggers: [{id: a, type: schedule, crno: daily}]",
         "name: t\nsteps: []\ntriggers: [{id: a, type: schedule, cron: daily, overlap: maybe}]",
         "name: t\nsteps: []\noutputs: [{name: a}]",
+        "name: t\nsteps: [{id: a, type: script}]",
+        "name: t\nsteps: [{id: a, type: publish}]",
+        "name: t\ntopics: [a]\nsteps: [{id: a, type: wait_for, topic: a, for: 1h}]",
+        "name: t\ntopics: [a b]\nsteps: []",
+        "name: t\ntopics: [{name: a, max_attempts: 0}]\nsteps: []",
+        "name: t\nsecrets: A\nsteps: []",
+        "name: t\nproducers: []",
+        "name: t\ntopics: {a: {external: true}}\nproducers: {p: {publishes: a, handler: x}}",
+        "name: t\ntopics: [a]\nconsumers: {c: {subscribe: a, prepare: {type: timer, delay: 5m}}}",
+        "name: t\ntopics: [a]\nconsumers: {1c: {subscribe: a, prepare: x}}",
     ] {
         refuse(text);
         check(text, false);
@@ -109,7 +120,7 @@ fn same_keys(text: &str, def: &str) {
     let known: BTreeSet<&str> =
         properties.as_object().expect(def).keys().map(String::as_str).collect();
     // The reader knows it everywhere, to say why a step that waits has none.
-    if ["timer_step", "human_approval_step", "gateway_step"].contains(&def) {
+    if ["timer_step", "human_approval_step", "gateway_step", "publish_step"].contains(&def) {
         read.remove("timeout");
     }
     assert_eq!(read, known, "{def}");
@@ -127,17 +138,20 @@ fn the_schema_has_the_keys_of_the_reader() {
             &format!("{kind}_step"),
         );
     }
-    for kind in ["http", "exec", "worker", "agent_task", "notification", "noop"] {
+    for kind in ["http", "exec", "script", "worker", "agent_task", "notification", "noop"] {
         let text = format!(
             "name: t\nsteps: [{{id: a, type: noop, compensation: {{type: {kind}, NOBODY}}}}]"
         );
         same_keys(&text, &format!("{kind}_compensation"));
+    }
+    for kind in schema()["$defs"]["item_step"]["properties"]["type"]["enum"].as_array().unwrap() {
+        let kind = kind.as_str().unwrap();
         let text = format!(
             "name: t\nsteps: [{{id: a, type: for_each, items: [], step: {{type: {kind}, NOBODY}}}}]"
         );
         same_keys(&text, &format!("{kind}_item"));
     }
-    for kind in ["schedule", "webhook", "manual"] {
+    for kind in ["schedule", "webhook", "event", "manual"] {
         let text = format!("name: t\nsteps: []\ntriggers: [{{id: a, type: {kind}, NOBODY}}]");
         same_keys(&text, &format!("{kind}_trigger"));
     }
@@ -152,6 +166,12 @@ fn the_schema_has_the_keys_of_the_reader() {
     }
     same_keys("name: t\nsteps: [{id: a, type: gateway, routes: [{NOBODY}]}]", "route");
     same_keys("name: t\nsteps: []\noutputs: [{NOBODY}]", "output");
+    same_keys("name: t\nsteps: []\ntopics: [{NOBODY}]", "topic_entry");
+    same_keys("name: t\nsteps: []\ntopics: {a: {NOBODY}}", "topic_options");
+    same_keys("name: t\nproducers: {a: {NOBODY}}", "producer");
+    same_keys("name: t\nproducers: {a: {schedule: {NOBODY}}}", "producer_schedule");
+    same_keys("name: t\nproducers: {a: {handler: {script: x, NOBODY}}}", "phase_script");
+    same_keys("name: t\nconsumers: {a: {NOBODY}}", "consumer");
     same_keys("name: t\nsteps: []\ncalendars: [{id: a, timezone: UTC, NOBODY}]", "calendar");
 }
 

@@ -184,6 +184,10 @@ impl Book for Memory {
         Ok(fates.filter(is_it).cloned().collect())
     }
 
+    fn event(&mut self, key: EventKey) -> Result<Option<Event>, Infallible> {
+        Ok(self.topics.events.get(&key).cloned())
+    }
+
     fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Infallible> {
         Ok(self.topics.pending(topic, limit))
     }

@@ -1,11 +1,14 @@
 //! The answer to a request: read up to a limit, judged, made into an output.
 
+use std::collections::BTreeMap;
+
 use engine::definition::HttpAction;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::outgoing::Outgoing;
+use crate::script::FetchAnswer;
 use crate::{Ended, code};
 
 /// What later steps may need. Cookies are not among them: they are credentials.
@@ -20,6 +23,9 @@ const USEFUL_HEADERS: &[&str] = &[
     "retry-after",
     "x-request-id",
 ];
+
+/// What a peer gives to whom it trusts; a script has no use for it.
+const SECRET_HEADERS: &[&str] = &["set-cookie", "set-cookie2"];
 
 /// Enough of an answer to recognise what went wrong.
 const QUOTED_CHARS: usize = 300;
@@ -52,6 +58,24 @@ impl Answer {
             bytes,
             cut,
         })
+    }
+
+    /// Whatever it says, for a script. `None` if it was cut.
+    pub(super) fn fetched(self) -> Option<FetchAnswer> {
+        let mut headers: BTreeMap<String, String> = BTreeMap::new();
+        for (name, value) in &self.headers {
+            if SECRET_HEADERS.contains(&name.as_str()) {
+                continue;
+            }
+            let text = String::from_utf8_lossy(value.as_bytes());
+            let several = headers.entry(name.to_string()).or_default();
+            if !several.is_empty() {
+                several.push_str(", ");
+            }
+            several.push_str(&text);
+        }
+        let body = String::from_utf8_lossy(&self.bytes).into_owned();
+        (!self.cut).then(|| FetchAnswer { status: self.status.as_u16(), headers, body })
     }
 
     /// Whether the answer is what the action wants.

@@ -1,6 +1,7 @@
 //! HTTP requests: prepared, sent hop by hop, each hop checked, the answer read up to a limit.
 
 mod answer;
+mod fetch;
 mod outgoing;
 mod redirect;
 mod resolve;
@@ -74,33 +75,40 @@ impl Sender {
         }
     }
 
-    async fn exchange(&self, mut outgoing: Outgoing, action: &HttpAction) -> Ended {
+    async fn exchange(&self, outgoing: Outgoing, action: &HttpAction) -> Ended {
+        match self.answer(outgoing, action).await {
+            Ok((outgoing, answer)) => answer.judged(&outgoing, action),
+            Err(failure) => failure,
+        }
+    }
+
+    /// The last answer, behind all redirects, and the request that it is the answer to.
+    async fn answer(
+        &self,
+        mut outgoing: Outgoing,
+        action: &HttpAction,
+    ) -> Result<(Outgoing, Answer), Ended> {
         let mut redirects_left = action.redirects;
         loop {
-            let response = match self.send(&outgoing).await {
-                Ok(response) => response,
-                Err(failure) => return failure,
-            };
+            let response = self.send(&outgoing).await?;
             let Some(location) = next_location(&response, action) else {
                 return match Answer::read(response, action.max_bytes).await {
-                    Ok(answer) => answer.judged(&outgoing, action),
-                    Err(error) => told(&outgoing, error),
+                    Ok(answer) => Ok((outgoing, answer)),
+                    Err(error) => Err(told(&outgoing, error)),
                 };
             };
             if redirects_left == 0 {
-                return Ended::for_good(
+                return Err(Ended::for_good(
                     code::TOO_MANY_REDIRECTS,
                     format!(
                         "{outgoing} answered with one more redirect than the {} allowed; \
                          raise `redirects` or give the final URL",
                         action.redirects
                     ),
-                );
+                ));
             }
             redirects_left -= 1;
-            if let Err(refused) = follow(&mut outgoing, response.status(), &location) {
-                return refused;
-            }
+            follow(&mut outgoing, response.status(), &location)?;
         }
     }
 

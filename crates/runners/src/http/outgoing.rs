@@ -64,6 +64,14 @@ impl Outgoing {
         Ok(Outgoing { method, url, headers, body, path_is_secret: false })
     }
 
+    /// Reads a request that has no body and no effect, of no attempt in particular.
+    pub(super) fn reading(action: &HttpAction, method: Method) -> Result<Outgoing, Ended> {
+        let url = read_url(&action.url)?;
+        let mut headers = read_headers(action)?;
+        headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
+        Ok(Outgoing { method, url, headers, body: None, path_is_secret: false })
+    }
+
     /// Where it goes, as it may be shown.
     pub(super) fn peer(&self) -> String {
         if self.path_is_secret { origin(&self.url) } else { shown(&self.url) }

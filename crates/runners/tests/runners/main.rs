@@ -9,6 +9,7 @@ mod mail_peer;
 mod notification;
 mod orphans;
 mod peer;
+mod script;
 
 use std::time::Duration;
 

@@ -110,7 +110,7 @@ async fn find(app: &App, parts: &mut axum::http::request::Parts) -> Result<Optio
     let is_it = |known: &&Trigger| known.id == trigger;
     let known = view.definition.triggers.iter().find(is_it);
     Ok(match known.map(|known| &known.kind) {
-        Some(TriggerKind::Webhook { secret, payload }) => Some(Hook {
+        Some(TriggerKind::Webhook { secret, payload, .. }) => Some(Hook {
             workflow: view.workflow.id,
             trigger,
             secret: secret.clone(),

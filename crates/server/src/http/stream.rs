@@ -110,6 +110,9 @@ fn event(notice: &Notice) -> Event {
         Notice::Deadline { run, due } => {
             ("deadline", json!({ "run_id": run.to_string(), "deadline": due.to_string() }))
         }
+        Notice::Published { topic, count } => {
+            ("published", json!({ "topic_id": topic.to_string(), "count": count }))
+        }
         Notice::Workflow { id } => ("workflow", json!({ "id": id.to_string() })),
     };
     Event::default().event(name).data(data.to_string())

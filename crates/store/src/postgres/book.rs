@@ -367,6 +367,10 @@ impl Book for PgBook<'_> {
         self.reserved_events(run)
     }
 
+    fn event(&mut self, key: EventKey) -> Result<Option<Event>, Failure> {
+        self.one_event(key)
+    }
+
     fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Failure> {
         self.oldest_events(topic, limit)
     }

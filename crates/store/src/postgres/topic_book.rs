@@ -22,6 +22,11 @@ use crate::failure::Failure;
 
 const OF_WORKFLOW: &str = "SELECT id FROM topics WHERE workflow = $1 AND name = $2";
 const SHARED: &str = "SELECT id FROM topics WHERE workflow IS NULL AND name = $1";
+const EVENT: &str = concat!(
+    "SELECT ",
+    of_event!(),
+    " FROM events e JOIN messages m ON m.event = e.key WHERE e.key = $1"
+);
 const PENDING: &str = concat!(
     "SELECT ",
     of_event!(),
@@ -195,6 +200,11 @@ impl PgBook<'_> {
             fates = found(self);
         }
         Ok(fates)
+    }
+
+    pub(super) fn one_event(&mut self, key: EventKey) -> Result<Option<Event>, Failure> {
+        let found = self.link.one(EVENT, vec![param(key.0)])?;
+        found.first().map(topic_rows::event).transpose()
     }
 
     /// With the topic's lock: whoever begins to wait for an event is seen by those who publish after it.

@@ -310,6 +310,10 @@ impl Book for SqlBook<'_> {
         topic_book::reserved_by(self.connection, run)
     }
 
+    fn event(&mut self, key: EventKey) -> Result<Option<Event>, Failure> {
+        topic_book::event(self.connection, key)
+    }
+
     fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Failure> {
         topic_book::pending_events(self.connection, topic, limit)
     }

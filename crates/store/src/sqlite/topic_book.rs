@@ -79,6 +79,14 @@ pub(super) fn reserved_by(connection: &Connection, run: RunKey) -> Result<Vec<Fa
     all(connection, &sql, [run.0], topic_rows::fate)
 }
 
+pub(super) fn event(connection: &Connection, key: EventKey) -> Result<Option<Event>, Failure> {
+    let sql = format!(
+        "SELECT {} FROM events e JOIN messages m ON m.event = e.key WHERE e.key = ?1",
+        topic_rows::EVENT
+    );
+    Ok(all(connection, &sql, params![key.0], topic_rows::event)?.pop())
+}
+
 pub(super) fn pending_events(
     connection: &Connection,
     topic: TopicId,

@@ -20,6 +20,8 @@ pub(super) enum Shape {
     Line,
     Const(&'static str),
     Bool,
+    /// Nothing stands there.
+    Nothing,
     Mapping,
     /// Names to texts.
     Texts,
@@ -32,6 +34,8 @@ pub(super) enum Shape {
     Either(&'static [Shape]),
     List(&'static Shape),
     OneOrMany(&'static Shape),
+    /// Names, of this pattern, to such things.
+    Named(&'static str, &'static Shape),
 }
 
 /// A key that may be left out.
@@ -48,6 +52,7 @@ pub(super) const ID: Shape = Shape::Is("id");
 pub(super) const NAME: Shape = Shape::Is("name");
 pub(super) const DURATION: Shape = Shape::Is("duration");
 pub(super) const STRETCH: Shape = Shape::Is("stretch");
+pub(super) const TOPIC: Shape = Shape::Is("topic");
 pub(super) const TEMPLATE: Shape = Shape::Is("template");
 pub(super) const CONDITION: Shape = Shape::Is("condition");
 const CHANNELS: Shape = Shape::OneOrMany(&Shape::Is("channel"));
@@ -74,8 +79,60 @@ pub(super) const DEFINITION: &[Key] = &[
     may("deadline", Shape::Is("deadline"), "When a run is to be done"),
     may("calendars", Shape::List(&Shape::Is("calendar")), "Calendars of its own"),
     may("triggers", Shape::List(&Shape::Is("trigger")), "What starts it"),
-    must("steps", Shape::List(&Shape::Is("step")), "What it does"),
+    may("steps", Shape::List(&Shape::Is("step")), "What it does; may be left out beside handlers"),
     may("outputs", Shape::List(&Shape::Is("output")), "What a run gives"),
+    may("topics", TOPICS, "The topics that it names: names or entries, or names with options"),
+    may("producers", Shape::Named(HANDLER, &Shape::Is("producer")), "What asks the world"),
+    may("consumers", Shape::Named(HANDLER, &Shape::Is("consumer")), "What works on events"),
+    may("secrets", Shape::List(&ID), "The secrets that its scripts may ask for"),
+];
+
+/// The name of a producer or consumer.
+const HANDLER: &str = "^[A-Za-z][A-Za-z0-9_-]{0,63}$";
+/// The name of a topic.
+pub(super) const TOPIC_NAME: &str = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$";
+
+const TOPICS: Shape = Shape::Either(&[
+    Shape::List(&Shape::Either(&[TOPIC, Shape::Is("topic_entry")])),
+    Shape::Named(TOPIC_NAME, &Shape::Either(&[Shape::Is("topic_options"), Shape::Nothing])),
+]);
+
+const SHARED: Key =
+    may("shared", Shape::Bool, "Whether it is the same for all workflows that name it so");
+const EXTERNAL: Key = may("external", Shape::Bool, "Whether others work on its events");
+const MAX_ATTEMPTS: Key = may(
+    "max_attempts",
+    Shape::Whole(1, limits::EVENT_ATTEMPTS),
+    "An event that was given back so often is skipped; 10 if left out",
+);
+
+pub(super) const TOPIC_OPTIONS: &[Key] = &[SHARED, EXTERNAL, MAX_ATTEMPTS];
+pub(super) const TOPIC_ENTRY: &[Key] =
+    &[must("name", TOPIC, "Its name"), SHARED, EXTERNAL, MAX_ATTEMPTS];
+
+const PHASE: Shape = Shape::Is("phase");
+const PHASE_TIMEOUT: Key =
+    may("timeout", DURATION, "How long one attempt at a phase may take; 5m if left out");
+
+pub(super) const PRODUCER: &[Key] = &[
+    must("schedule", Shape::Is("producer_schedule"), "When it is due"),
+    must("publishes", Shape::OneOrMany(&TOPIC), "The topics that it may publish to"),
+    must("handler", PHASE, "What it does"),
+    PHASE_TIMEOUT,
+];
+
+pub(super) const CONSUMER: &[Key] = &[
+    must("subscribe", Shape::OneOrMany(&TOPIC), "The topics whose events it works on"),
+    may(
+        "publishes",
+        Shape::OneOrMany(&TOPIC),
+        "The topics that it may publish to; all if left out",
+    ),
+    must("prepare", PHASE, "What reads, and reserves events"),
+    may("mutate", PHASE, "The mutation of the outside world; a script says which"),
+    may("reconcile", PHASE, "What finds out whether a mutation has happened"),
+    may("next", PHASE, "What ends a run, and says what to keep"),
+    PHASE_TIMEOUT,
 ];
 
 pub(super) const OUTPUT: &[Key] = &[

@@ -24,6 +24,8 @@ pub fn schema() -> Value {
     defs.extend(steps::defs());
     defs.extend(triggers::defs());
     if let Value::Object(schema) = &mut schema {
+        let some = ["steps", "producers", "consumers"].map(|key| json!({ "required": [key] }));
+        schema.insert("anyOf".into(), json!(some));
         schema.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
         schema.insert("title".into(), json!("A workflow of Punctual"));
         schema.insert("$defs".into(), Value::Object(defs));
@@ -77,6 +79,11 @@ fn shared() -> Map<String, Value> {
         ("route", object(keys::ROUTE)),
         ("jump", object(keys::JUMP)),
         ("calendar", object(keys::CALENDAR)),
+        ("topic_entry", object(keys::TOPIC_ENTRY)),
+        ("topic_options", object(keys::TOPIC_OPTIONS)),
+        ("producer", object(keys::PRODUCER)),
+        ("consumer", object(keys::CONSUMER)),
+        ("topic", json!({ "type": "string", "pattern": keys::TOPIC_NAME })),
         ("id", json!({ "type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$" })),
         ("name", json!({ "type": "string", "pattern": "^[a-z][a-z0-9-]{0,63}$" })),
         ("duration", duration("30s, 5m, 1h30m, 1d, PT5M, or a number of seconds")),
@@ -124,6 +131,7 @@ impl Shape {
             Shape::Line => json!({ "type": "string", "minLength": 1, "maxLength": 200 }),
             Shape::Const(word) => json!({ "const": word }),
             Shape::Bool => json!({ "type": "boolean" }),
+            Shape::Nothing => json!({ "type": "null" }),
             Shape::Mapping => json!({ "type": "object" }),
             Shape::Texts => {
                 json!({ "type": "object", "additionalProperties": { "type": "string" } })
@@ -144,6 +152,11 @@ impl Shape {
             Shape::OneOrMany(item) => {
                 json!({ "anyOf": [item.value(), { "type": "array", "items": item.value() }] })
             }
+            Shape::Named(pattern, value) => json!({
+                "type": "object",
+                "propertyNames": { "pattern": pattern },
+                "additionalProperties": value.value(),
+            }),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! The keys of steps, by their type.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::super::limits;
-use super::super::step::{PERFORMED, TYPES};
-use super::keys::{CONDITION, DURATION, ID, Key, NAME, STRETCH, Shape, TEMPLATE, TO, may, must};
+use super::super::phase;
+use super::super::step::{EACH, PERFORMED, TYPES};
+use super::keys::{
+    CONDITION, DURATION, ID, Key, NAME, STRETCH, Shape, TEMPLATE, TO, TOPIC, may, must,
+};
 use super::{by_type, object};
 
 const ON_ERROR: Shape = Shape::Either(&[
@@ -60,6 +63,25 @@ const EXEC: &[Key] = &[
         Shape::Whole(1, limits::PAYLOAD_BYTES as u64),
         "Bytes of output that are kept",
     ),
+];
+
+const SCRIPT: &[Key] = &[
+    may("script", Shape::Text, "The body of an async function of ctx, input and steps"),
+    may("source", Shape::Text, "The same as script"),
+];
+
+const PUBLISH: &[Key] = &[
+    must("topic", TOPIC, "To which topic"),
+    may("message_id", TEMPLATE, "What tells it from others in its topic; the step if left out"),
+    may("title", TEMPLATE, "In a line"),
+    may("payload", Shape::Any, "What it says; the run's payload if left out; may hold templates"),
+];
+
+const WAIT_FOR: &[Key] = &[
+    must("topic", TOPIC, "An event on this topic"),
+    may("condition", CONDITION, "Which event it is: an expression over event; any if left out"),
+    may("within", STRETCH, "The step fails if none has come in so long"),
+    may("timeout", STRETCH, "The same as within"),
 ];
 
 const WORKER: &[Key] = &[
@@ -124,6 +146,9 @@ fn own(kind: &str) -> (&'static [Key], bool) {
     match kind {
         "http" => (HTTP, true),
         "exec" => (EXEC, true),
+        "script" => (SCRIPT, true),
+        "publish" => (PUBLISH, false),
+        "wait_for" => (WAIT_FOR, false),
         "worker" => (WORKER, true),
         "agent_task" => (AGENT_TASK, true),
         "timer" => (TIMER, false),
@@ -142,7 +167,11 @@ fn of_type(kind: &'static str, around: &[Key], with_timeout: bool) -> Value {
     keys.extend_from_slice(around);
     keys.extend_from_slice(own);
     keys.extend((with_timeout && has_timeout).then_some(TIMEOUT));
-    object(&keys)
+    let mut step = object(&keys);
+    if kind == "script" {
+        step["anyOf"] = json!([{ "required": ["script"] }, { "required": ["source"] }]);
+    }
+    step
 }
 
 pub(super) fn defs() -> Map<String, Value> {
@@ -153,6 +182,8 @@ pub(super) fn defs() -> Map<String, Value> {
     }
     for kind in PERFORMED {
         defs.insert(format!("{kind}_compensation"), of_type(kind, retry, true));
+    }
+    for kind in EACH {
         defs.insert(format!("{kind}_item"), of_type(kind, &[], false));
     }
     let named = |types: &[&'static str], suffix: &str| -> Vec<(&'static str, String)> {
@@ -161,6 +192,12 @@ pub(super) fn defs() -> Map<String, Value> {
     let performed = "What is done";
     defs.insert("step".into(), by_type("The type of a step", &named(&TYPES, "step")));
     defs.insert("compensation".into(), by_type(performed, &named(&PERFORMED, "compensation")));
-    defs.insert("item_step".into(), by_type(performed, &named(&PERFORMED, "item")));
+    defs.insert("item_step".into(), by_type(performed, &named(&EACH, "item")));
+    // What is done with an item has no keys but its own, as a phase.
+    defs.insert("phase_action".into(), by_type(performed, &named(&phase::TYPES, "item")));
+    defs.insert("phase_script".into(), object(&[must("script", Shape::Text, "Its text")]));
+    let phases = [Shape::Text, Shape::Is("phase_script"), Shape::Is("phase_action")];
+    let phases: Vec<Value> = phases.iter().map(Shape::value).collect();
+    defs.insert("phase".into(), json!({ "anyOf": phases }));
     defs
 }

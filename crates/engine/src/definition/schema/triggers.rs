@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::super::trigger::TYPES;
-use super::keys::{ID, Key, Shape, may, must};
+use super::keys::{CONDITION, ID, Key, Shape, TOPIC, may, must};
 use super::{by_type, object};
 
 /// The keys that all triggers have.
@@ -16,6 +16,13 @@ const COMMON: &[Key] = &[
 const WEBHOOK: &[Key] = &[
     may("secret", ID, "The name of the secret that callers sign with"),
     may("payload", Shape::Any, "Made from input.body and input.headers; the body if left out"),
+    may("publish", TOPIC, "It is published to this topic instead of starting a run"),
+];
+
+const EVENT: &[Key] = &[
+    must("topic", TOPIC, "An event on this topic starts the workflow"),
+    may("condition", CONDITION, "Which event does: an expression over event; any if left out"),
+    may("payload", Shape::Any, "Made from event; its payload if left out"),
 ];
 
 const SECONDS: Shape = Shape::Either(&[Shape::Text, Shape::Whole(1, u32::MAX as u64)]);
@@ -68,12 +75,19 @@ const SCHEDULE: &[Key] = &[
     may("total_repeats", Shape::Whole(0, i64::MAX as u64), "How often it is due"),
     may("max_retries", Shape::Whole(0, 1_000), "How often a failed run is tried again"),
     may("timeout_seconds", Shape::Whole(1, i64::MAX as u64), "How long a run may take"),
-    may("retry", Shape::Mapping, "{ delay, factor, max_delay, jitter } between runs"),
+    may("retry", Shape::Mapping, "{ delay, max_delay, jitter } between runs"),
     may("payload", Shape::Any, "What the run works on"),
     may("queue_limit", Shape::Whole(1, i64::MAX as u64), "How many may wait"),
     may("pause_on_failure", Shape::Bool, "Whether a failure pauses the schedule"),
     may("retention", SECONDS, "How long ended runs are kept"),
 ];
+
+/// The keys of a schedule that is no trigger.
+fn schedule() -> Vec<Key> {
+    let mut keys = vec![may("description", Shape::Text, "What it is for")];
+    keys.extend_from_slice(SCHEDULE);
+    keys
+}
 
 pub(super) fn defs() -> Map<String, Value> {
     let mut defs = Map::new();
@@ -81,6 +95,7 @@ pub(super) fn defs() -> Map<String, Value> {
         let own = match kind {
             "schedule" => SCHEDULE,
             "webhook" => WEBHOOK,
+            "event" => EVENT,
             _ => &[],
         };
         let mut keys = vec![must("type", Shape::Const(kind), "What starts it")];
@@ -90,6 +105,7 @@ pub(super) fn defs() -> Map<String, Value> {
     }
     let types: Vec<(&str, String)> =
         TYPES.iter().map(|kind| (*kind, format!("{kind}_trigger"))).collect();
+    defs.insert("producer_schedule".into(), object(&schedule()));
     defs.insert("trigger".into(), by_type("The type of a trigger", &types));
     defs
 }

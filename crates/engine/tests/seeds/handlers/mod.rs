@@ -6,7 +6,6 @@ mod producers;
 mod steps;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -159,24 +158,6 @@ pub(super) fn handler<'a>(world: &'a World, name: &str) -> &'a Handler {
 pub(super) fn runs_of<'a>(world: &'a World, name: &str) -> Vec<&'a Run> {
     let all = world.memory.runs.values();
     all.filter(|run| run.handler.as_deref() == Some(name)).collect()
-}
-
-/// Which events are pending, by topic, as a phase that asks sees them.
-#[derive(Clone, Default)]
-pub(super) struct Peek(Rc<RefCell<BTreeMap<String, Vec<String>>>>);
-
-impl Peek {
-    pub(super) fn of(&self, topic: &str) -> Vec<String> {
-        self.0.borrow().get(topic).cloned().unwrap_or_default()
-    }
-
-    /// What is there now.
-    pub(super) fn look(&self, world: &World, workflow: WorkflowId, topics: &[&str]) {
-        for topic in topics {
-            let pending = events(world, workflow, topic, EventState::Pending);
-            self.0.borrow_mut().insert((*topic).to_owned(), pending);
-        }
-    }
 }
 
 pub(super) fn reserve(topic: &str, ids: &[String]) -> Value {

@@ -15,7 +15,7 @@ fn process(name: &str, steps: Vec<Step>) -> Definition {
 
 fn waits(condition: Option<&str>, within: Option<i64>) -> Step {
     let condition = condition.map(str::to_owned);
-    let within = within.map(|time| Stretch::Wall(seconds(time)));
+    let within = within.map(|time| Stretch::parse(&format!("{time}s")).unwrap());
     step("wait", Action::WaitFor(WaitFor { topic: "t".to_owned(), condition, within }))
 }
 

@@ -234,6 +234,8 @@ struct Resolved {
     resolution: Resolution,
     /// Which step is meant, if there are several.
     step: Option<String>,
+    /// Who says so.
+    by: Option<String>,
 }
 
 /// Says what became of an attempt whose end is unknown.
@@ -248,11 +250,12 @@ async fn resolve(
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
-    let Resolved { resolution, step } = body.read()?;
+    let Resolved { resolution, step, by } = body.read()?;
+    let by = by.unwrap_or_else(|| "somebody".to_owned());
     let run = run_id(&id)?;
     let command = match step {
-        Some(step) => Command::ResolveStep { id: run, step, resolution },
-        None => Command::ResolveRun { id: run, resolution },
+        Some(step) => Command::ResolveStep { id: run, step, resolution, by },
+        None => Command::ResolveRun { id: run, resolution, by },
     };
     let commanded = app.hub().command(command, body.idempotency).await?;
     answered(&app, commanded, false).await

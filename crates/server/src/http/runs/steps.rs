@@ -197,6 +197,11 @@ fn why(run: &Run, active: &Active) -> String {
         Doing::Asked { assignees, .. } => {
             format!("it waits for {} to decide", assignees.join(" or "))
         }
+        Doing::Awaiting { until: None, .. } => "it waits for an event".to_owned(),
+        Doing::Awaiting { .. } => {
+            let until = active.doing.wake_at().map(|at| at.to_string()).unwrap_or_default();
+            format!("it waits for an event, until {until}")
+        }
         Doing::Child { .. } => "it waits for the run it has started".to_owned(),
         Doing::Items { count, ended, .. } => format!("{ended} of {count} items are done"),
         Doing::Unknown { .. } => {

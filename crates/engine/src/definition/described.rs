@@ -1,0 +1,116 @@
+//! A definition that a script describes: its default export as JSON, in which functions are markers, becomes
+//! a tree. Only functions have places in the script; anything else has that of a function near to it.
+
+use serde_json::{Map, Value};
+
+use super::flaw::Flaw;
+use super::limits;
+use super::path::{join, join_index};
+use super::source::{Source, Span};
+use super::tree::{Entry, Kind, Misplaced, Node, too_deep};
+
+/// The tree of what a script says.
+pub(super) fn tree(source: &Source<'_>, described: &Value) -> Result<Node, Box<Misplaced>> {
+    let mut builder = Builder { source, count: 0, way: Vec::new() };
+    builder.node(described, "", Span::default())
+}
+
+struct Builder<'s, 't> {
+    source: &'s Source<'t>,
+    count: usize,
+    /// The keys and numbers that lead to what is being built.
+    way: Vec<String>,
+}
+
+impl Builder<'_, '_> {
+    /// `near` is the place of what it is in.
+    fn node(&mut self, value: &Value, path: &str, near: Span) -> Result<Node, Box<Misplaced>> {
+        let refuse = |flaw| Err(Box::new(Misplaced { path: path.to_owned(), span: near, flaw }));
+        self.count += 1;
+        if self.count > limits::VALUES {
+            let flaw = Flaw::new("limit", "too many values");
+            return refuse(flaw.allow(format!("at most {} in a definition", limits::VALUES)));
+        }
+        if self.way.len() > limits::DEPTH {
+            return refuse(too_deep());
+        }
+        if let Some(span) = self.function(value) {
+            return Ok(Node { span, kind: Kind::Function(self.way.clone()) });
+        }
+        // Of all that is not within something with a function, none is near.
+        let near = match self.way.is_empty() {
+            true => near,
+            false => self.first_function(value).unwrap_or(near),
+        };
+        let kind = match value {
+            Value::Null => Kind::Null,
+            Value::Bool(value) => Kind::Bool(*value),
+            Value::Number(number) => Kind::Number(number.to_string()),
+            Value::String(text) if text.len() > limits::SCALAR_BYTES => {
+                let flaw = Flaw::new("limit", format!("a text of {} bytes", text.len()));
+                return refuse(flaw.allow(format!("at most {} bytes", limits::SCALAR_BYTES)));
+            }
+            Value::String(text) => Kind::Text(text.clone()),
+            Value::Array(items) => {
+                let mut nodes = Vec::with_capacity(items.len());
+                for (at, item) in items.iter().enumerate() {
+                    self.way.push(at.to_string());
+                    nodes.push(self.node(item, &join_index(path, at), near)?);
+                    self.way.pop();
+                }
+                Kind::List(nodes)
+            }
+            Value::Object(map) => Kind::Map(self.entries(map, path, near)?),
+        };
+        Ok(Node { span: near, kind })
+    }
+
+    fn entries(
+        &mut self,
+        map: &Map<String, Value>,
+        path: &str,
+        near: Span,
+    ) -> Result<Vec<Entry>, Box<Misplaced>> {
+        let mut entries = Vec::with_capacity(map.len());
+        for (key, value) in map {
+            self.way.push(key.clone());
+            let value = self.node(value, &join(path, key), near)?;
+            self.way.pop();
+            let key_span = Span::new(value.span.start, value.span.start);
+            entries.push(Entry { key: key.clone(), key_span, value });
+        }
+        Ok(entries)
+    }
+
+    /// The place of a function, if it is one: `{"function": true, "line": 3, "column": 14}`. Without line and
+    /// column it is somewhere.
+    fn function(&self, value: &Value) -> Option<Span> {
+        let map = value.as_object()?;
+        let known = |key: &String| ["function", "line", "column"].contains(&key.as_str());
+        if map.get("function") != Some(&Value::Bool(true)) || !map.keys().all(known) {
+            return None;
+        }
+        let number = |key: &str| map.get(key).and_then(Value::as_u64);
+        let (line, column) = (number("line").unwrap_or(0), number("column").unwrap_or(1));
+        let place = self.source.character(line, column);
+        Some(place.or_else(|| self.source.character(line, 1)).unwrap_or_default())
+    }
+
+    /// Where the first function in it begins, if that is known. Its end is not that of the value.
+    fn first_function(&self, value: &Value) -> Option<Span> {
+        if let Some(span) = self.function(value) {
+            let known = span.start < span.end;
+            return known.then(|| Span::new(span.start, span.start));
+        }
+        let first = |span: &Span| span.start;
+        match value {
+            Value::Array(items) => {
+                items.iter().filter_map(|item| self.first_function(item)).min_by_key(first)
+            }
+            Value::Object(map) => {
+                map.values().filter_map(|value| self.first_function(value)).min_by_key(first)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Steps of type `wait_for`.
+
+use super::action::WaitFor;
+use super::fields::Fields;
+use super::flaw::Flaw;
+use super::reading::{Field, Reading};
+use super::stretch::Stretch;
+use super::templates::Place;
+use super::timer;
+use super::topics::{self, Role};
+use super::trigger::Defaults;
+use crate::expression::{self, Root};
+
+pub(super) fn read(
+    reading: &mut Reading<'_>,
+    fields: &mut Fields<'_>,
+    defaults: &Defaults<'_>,
+) -> Option<WaitFor> {
+    let topic = fields.require("topic", "topic: orders.paid");
+    let topic = topic.and_then(|field| topics::named(reading, &field, Role::Subscribes));
+    let condition = fields.take("condition").and_then(|field| condition(reading, &field));
+    let within = within(reading, fields, defaults);
+    Some(WaitFor { topic: topic?, condition, within })
+}
+
+/// Which event it is. One that says nothing about the event was meant for something else.
+fn condition(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
+    let text = reading.condition_at(field, Place::Awaited)?;
+    let found = expression::check_condition(&text).ok()?;
+    if found.roots.iter().any(|(root, _)| *root == Root::Event) {
+        return Some(text);
+    }
+    let message =
+        "the condition of a wait_for says which event it waits for, and this one names none";
+    let remedy =
+        "event.payload.id == input.payload.id, or a gateway before it to decide whether it waits";
+    reading.report(&field.path, field.node.span, Flaw::new("condition", message).suggest(remedy));
+    None
+}
+
+/// `within`, or `timeout`, which means the same here.
+fn within(
+    reading: &mut Reading<'_>,
+    fields: &mut Fields<'_>,
+    defaults: &Defaults<'_>,
+) -> Option<Stretch> {
+    let field = match (fields.take("within"), fields.take("timeout")) {
+        (Some(_), Some(second)) => {
+            let flaw = Flaw::new("wait_for", "within and timeout are the same thing here");
+            reading.refuse(&second, flaw.suggest("leave one out"));
+            return None;
+        }
+        (first, second) => first.or(second)?,
+    };
+    timer::stretch(reading, &field, defaults.calendar.is_some())
+}

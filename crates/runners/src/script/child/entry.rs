@@ -1,0 +1,173 @@
+//! From a text to the value that a phase waits for.
+
+use std::rc::Rc;
+
+use rquickjs::context::EvalOptions;
+use rquickjs::function::Args;
+use rquickjs::promise::PromiseState;
+use rquickjs::{Ctx, Exception, Function, Module, Object, Promise, Value};
+
+use super::super::evaluation::Entry;
+use super::super::wire::Request;
+use super::calls;
+use super::state::State;
+use super::surface;
+
+/// What a body becomes the body of. On the line that it begins, so that lines stay its own.
+pub(super) fn head(entry: &Entry) -> Option<String> {
+    match entry {
+        Entry::Body => Some("(async function (ctx, input, steps) {".to_owned()),
+        Entry::Phase(names) => {
+            let names: String = names.iter().map(|name| format!(", {name}")).collect();
+            Some(format!("(async function (ctx{names}) {{"))
+        }
+        Entry::Handler(_) | Entry::Describe => None,
+    }
+}
+
+const BODY_END: &str = "\n})";
+
+/// The value that a phase waits for.
+pub(super) enum Waited<'js> {
+    /// What it gives is the result.
+    Result(Value<'js>),
+    /// Its description is the result.
+    Description(Value<'js>),
+}
+
+/// Why there is no value.
+pub(super) enum Stuck {
+    /// Something was thrown, or the phase was ended.
+    Thrown(rquickjs::Error),
+    /// Nothing that could go on is left.
+    NeverSettles,
+    /// The module has no such function; a mistake that nothing was thrown for.
+    Missing(String),
+}
+
+impl From<rquickjs::Error> for Stuck {
+    fn from(error: rquickjs::Error) -> Stuck {
+        Stuck::Thrown(error)
+    }
+}
+
+/// Runs the script until its value is there.
+pub(super) fn run<'js>(
+    ctx: &Ctx<'js>,
+    state: &Rc<State<'js>>,
+    request: &Request,
+) -> Result<Waited<'js>, Stuck> {
+    let given = surface::make(ctx, state)?;
+    let source = readable(&request.source.0);
+    match &request.entry {
+        Entry::Body | Entry::Phase(_) => {
+            let head = head(&request.entry).unwrap_or_default();
+            let mut options = EvalOptions::default();
+            options.filename = Some(request.name.clone());
+            let text = format!("{head}{source}{BODY_END}");
+            let body: Value = ctx.eval_with_options(text, options)?;
+            let Some(body) = body.into_function() else {
+                return Err(Stuck::Missing("the text is not the body of a function".to_owned()));
+            };
+            let value = call(ctx, state, &body, None, given, request)?;
+            Ok(Waited::Result(value))
+        }
+        Entry::Handler(path) => {
+            let export = exported(ctx, state, &request.name, source)?;
+            let (holder, handler) = found(export, path)?;
+            let value = call(ctx, state, &handler, Some(holder), given, request)?;
+            Ok(Waited::Result(value))
+        }
+        Entry::Describe => Ok(Waited::Description(exported(ctx, state, &request.name, source)?)),
+    }
+}
+
+/// A first line for the shell is a comment. It stays as long as it is.
+fn readable(source: &str) -> String {
+    match source.strip_prefix("#!") {
+        Some(rest) => format!("//{rest}"),
+        None => source.to_owned(),
+    }
+}
+
+fn exported<'js>(
+    ctx: &Ctx<'js>,
+    state: &State<'js>,
+    name: &str,
+    source: String,
+) -> Result<Value<'js>, Stuck> {
+    let (module, evaluated) = Module::declare(ctx.clone(), name, source)?.eval()?;
+    settled(ctx, state, &evaluated)?;
+    let export: Value = module.namespace()?.get("default")?;
+    if export.is_undefined() {
+        let message = "the module exports nothing; write `export default workflow({ … })`";
+        return Err(Stuck::Missing(message.to_owned()));
+    }
+    Ok(export)
+}
+
+/// The function at the end of a path, and the object that it was found in.
+fn found<'js>(export: Value<'js>, path: &[String]) -> Result<(Value<'js>, Function<'js>), Stuck> {
+    let (mut holder, mut found) = (export.clone(), export);
+    for step in path {
+        let Some(object) = found.as_object() else { return Err(missing(path)) };
+        let next: Value = object.get(step.as_str())?;
+        holder = std::mem::replace(&mut found, next);
+    }
+    match found.into_function() {
+        Some(function) => Ok((holder, function)),
+        None => Err(missing(path)),
+    }
+}
+
+fn missing(path: &[String]) -> Stuck {
+    Stuck::Missing(format!("the workflow has no function `{}`", path.join(".")))
+}
+
+fn call<'js>(
+    ctx: &Ctx<'js>,
+    state: &State<'js>,
+    function: &Function<'js>,
+    this: Option<Value<'js>>,
+    given: Object<'js>,
+    request: &Request,
+) -> Result<Value<'js>, Stuck> {
+    let mut args = Args::new(ctx.clone(), request.arguments.len() + 1);
+    if let Some(this) = this {
+        args.this(this)?;
+    }
+    args.push_arg(given)?;
+    for argument in &request.arguments {
+        args.push_arg(calls::parsed(ctx, argument)?)?;
+    }
+    let value: Value = function.call_arg(args)?;
+    if let Some(promise) = value.as_promise() {
+        return settled(ctx, state, promise);
+    }
+    // A promise of ours stands for it, whatever it is: it may have a `then` of its own.
+    let (promise, resolve, _) = ctx.promise()?;
+    resolve.call::<_, ()>((value,))?;
+    settled(ctx, state, &promise)
+}
+
+/// Goes on, waiting for answers where there is nothing else to do, until a promise is settled.
+fn settled<'js>(
+    ctx: &Ctx<'js>,
+    state: &State<'js>,
+    promise: &Promise<'js>,
+) -> Result<Value<'js>, Stuck> {
+    loop {
+        if state.meter.must_stop() {
+            return Err(Exception::throw_message(ctx, "the phase has ended").into());
+        }
+        if promise.state() != PromiseState::Pending {
+            return match promise.result() {
+                Some(result) => Ok(result?),
+                None => Err(Stuck::NeverSettles),
+            };
+        }
+        if !ctx.execute_pending_job() && !calls::settle_next(ctx, state)? {
+            return Err(Stuck::NeverSettles);
+        }
+    }
+}

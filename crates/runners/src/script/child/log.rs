@@ -1,0 +1,72 @@
+//! Lines that a script logs: cut where they are too long, counted where they are too many.
+
+use rquickjs::{Ctx, Result, Value};
+
+use super::super::wire::FromChild;
+use super::json;
+use super::state::State;
+
+/// The longest line that is kept whole.
+const LINE_BYTES: usize = 8 << 10;
+
+/// `ctx.log` and `console.log`: a line with everything that was given.
+pub(super) fn log<'js>(
+    ctx: &Ctx<'js>,
+    state: &State<'js>,
+    given: &[Value<'js>],
+) -> Result<Value<'js>> {
+    let nothing = Value::new_undefined(ctx.clone());
+    let limit = state.meter.limits.log_bytes;
+    if state.meter.has_ended() || state.log_bytes.get() >= limit {
+        state.log_dropped.set(state.log_dropped.get() + 1);
+        return Ok(nothing);
+    }
+    let mut line = String::new();
+    for (at, value) in given.iter().enumerate() {
+        if at > 0 {
+            line.push(' ');
+        }
+        line.push_str(&shown(ctx, state, value));
+        if line.len() > LINE_BYTES {
+            break;
+        }
+    }
+    if line.len() > LINE_BYTES {
+        let end = line.floor_char_boundary(LINE_BYTES);
+        let left_out = line.len() - end;
+        line.truncate(end);
+        line.push_str(&format!("… ({left_out} bytes more)"));
+    }
+    let total = state.log_bytes.get() + line.len() + 1;
+    state.log_bytes.set(total);
+    if total > limit {
+        state.log_dropped.set(state.log_dropped.get() + 1);
+    } else {
+        state.channel.borrow_mut().send(&FromChild::Log(line));
+    }
+    Ok(nothing)
+}
+
+/// A value as a line of the log shows it. Whatever it is, this is no error.
+fn shown<'js>(ctx: &Ctx<'js>, state: &State<'js>, value: &Value<'js>) -> String {
+    let Ok(builtins) = state.builtins() else { return String::new() };
+    if let Ok(text) = builtins.text(value) {
+        return text;
+    }
+    if value.is_undefined() {
+        return "undefined".to_owned();
+    }
+    if value.is_error() {
+        let message = value.as_object().and_then(|error| error.get::<_, Value>("message").ok());
+        let message = message.and_then(|message| builtins.text(&message).ok());
+        ctx.catch();
+        return message.unwrap_or_else(|| "an Error".to_owned());
+    }
+    match json::text(ctx, state, value, LINE_BYTES * 2) {
+        Ok(text) => text,
+        Err(_) => {
+            ctx.catch();
+            format!("({})", value.type_name())
+        }
+    }
+}

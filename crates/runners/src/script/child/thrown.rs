@@ -1,0 +1,181 @@
+//! What a script threw, told in a way that no script can upset.
+
+use rquickjs::{Ctx, Object, Value};
+
+use super::super::evaluation::ScriptFailure;
+use super::super::limits::{Limit, bytes};
+use super::json;
+use super::state::State;
+
+/// Enough for a person; the whole may be megabytes.
+const MESSAGE_CHARS: usize = 2_000;
+const STACK_LINES: usize = 20;
+/// How far causes of errors are looked at.
+const CAUSES: usize = 8;
+
+/// From the interpreter's places to those of the script's own text.
+pub(super) struct Places {
+    /// What the interpreter calls the text.
+    pub(super) name: String,
+    /// How many columns we put before the first line.
+    pub(super) indent: u32,
+    /// The last place of the text: line and column.
+    pub(super) end: (u32, u32),
+}
+
+impl Places {
+    pub(super) fn new(name: &str, source: &str, indent: usize) -> Places {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let last = source.rsplit('\n').next().unwrap_or_default();
+        let rows = source.bytes().filter(|&byte| byte == b'\n').count() + 1;
+        let end = (count(rows), count(last.chars().count() + 1));
+        Places { name: name.to_owned(), indent: count(indent), end }
+    }
+
+    /// A mistake, with the innermost place that is in the script's text.
+    pub(super) fn logic(&self, message: String, stack: &str) -> ScriptFailure {
+        let mut innermost = None;
+        let mut lines = Vec::new();
+        for line in stack.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let Some((before, row, column)) = self.read(line) else { continue };
+            innermost = innermost.or(Some((row, column)));
+            if lines.len() < STACK_LINES {
+                lines.push(format!("{before}{}:{row}:{column}", self.name));
+            }
+        }
+        let (line, column) = innermost.unzip();
+        ScriptFailure::Logic { message, line, column, stack: lines.join("\n") }
+    }
+
+    /// A limit, with the place in its message.
+    fn limit(&self, what: Limit, message: String, stack: &str) -> ScriptFailure {
+        match stack.lines().find_map(|line| self.read(line.trim())) {
+            Some((_, row, column)) => {
+                ScriptFailure::limit(what, format!("line {row}, column {column}: {message}"))
+            }
+            None => ScriptFailure::limit(what, message),
+        }
+    }
+
+    /// Reads `at f (name:1:40)` or `at name:1:40` into `f at `, line and column.
+    fn read(&self, line: &str) -> Option<(String, u32, u32)> {
+        let line = line.strip_prefix("at ")?;
+        let start = line.rfind(&format!("{}:", self.name))?;
+        let (function, place) = line.split_at(start);
+        let place = place[self.name.len() + 1..].trim_end_matches(')');
+        let (row, column) = place.split_once(':')?;
+        let (row, column): (u32, u32) = (row.parse().ok()?, column.parse().ok()?);
+        let column = if row == 1 { column.saturating_sub(self.indent).max(1) } else { column };
+        // What is missing at the end is found missing where we close the function.
+        let (row, column) = (row, column).min(self.end);
+        let function = function.trim_end_matches('(').trim();
+        let before = match function {
+            "" | "<anonymous>" => String::new(),
+            _ => format!("{} at ", shortened(function, 80)),
+        };
+        Some((before, row, column))
+    }
+}
+
+/// Tells what ended a phase: a value that the script, the interpreter or we have thrown.
+pub(super) fn told<'js>(ctx: &Ctx<'js>, state: &State<'js>, thrown: &Value<'js>) -> ScriptFailure {
+    let message = message_of(ctx, state, thrown);
+    let stack = stack_of(state, thrown).unwrap_or_default();
+    // Looking at it may have made the script run again, and over a limit.
+    ctx.catch();
+    if is_transient(state, thrown) {
+        return ScriptFailure::Transient { message };
+    }
+    let limits = &state.meter.limits;
+    match message.as_str() {
+        "InternalError: out of memory"
+        | "InternalError: string too long"
+        | "RangeError: BigInt is too large"
+        | "RangeError: BigInt is too large to allocate" => {
+            let heap = bytes(limits.heap_bytes);
+            let why = message.split_once(": ").map_or("", |(_, why)| why);
+            let message = format!("the script needs more than its {heap} of memory ({why})");
+            state.places.limit(Limit::Memory, message, &stack)
+        }
+        "RangeError: Maximum call stack size exceeded" => {
+            let size = bytes(limits.stack_bytes);
+            let message = format!("the script's calls nest deeper than its {size} of stack allow");
+            state.places.limit(Limit::Stack, message, &stack)
+        }
+        // Where there is no room for an error either, the interpreter throws null.
+        _ if thrown.is_null() => memory(limits.heap_bytes),
+        _ => state.places.logic(message, &stack),
+    }
+}
+
+/// What is said when there was no room even for an error.
+pub(super) fn memory(heap: usize) -> ScriptFailure {
+    let heap = bytes(heap);
+    let message = format!(
+        "the script threw null, or needs more than its {heap} of memory: both look the same"
+    );
+    ScriptFailure::limit(Limit::Memory, message)
+}
+
+/// The stack of an error, if it is one and has one.
+pub(super) fn stack_of<'js>(state: &State<'js>, thrown: &Value<'js>) -> Option<String> {
+    if !thrown.is_error() {
+        return None;
+    }
+    let stack: Value = thrown.as_object()?.get("stack").ok()?;
+    state.builtins().ok()?.text(&stack).ok()
+}
+
+fn message_of<'js>(ctx: &Ctx<'js>, state: &State<'js>, thrown: &Value<'js>) -> String {
+    const GENERIC: &str = "the script threw something that is not an Error";
+    let Ok(builtins) = state.builtins() else { return GENERIC.to_owned() };
+    if thrown.is_error()
+        && let Some(error) = thrown.as_object()
+    {
+        let part = |name: &str| -> Option<String> {
+            let value: Value = error.get(name).ok()?;
+            builtins.text(&value).ok().filter(|text| !text.is_empty())
+        };
+        let name = part("name").unwrap_or_else(|| "Error".to_owned());
+        return match part("message") {
+            Some(message) if name == "Error" => shortened(&message, MESSAGE_CHARS),
+            Some(message) => shortened(&format!("{name}: {message}"), MESSAGE_CHARS),
+            None => shortened(&name, MESSAGE_CHARS),
+        };
+    }
+    if thrown.is_undefined() {
+        return "the script threw undefined".to_owned();
+    }
+    if let Ok(text) = builtins.text(thrown) {
+        return shortened(&text, MESSAGE_CHARS);
+    }
+    match json::text(ctx, state, thrown, MESSAGE_CHARS) {
+        Ok(text) => format!("{GENERIC}: {text}"),
+        Err(_) => GENERIC.to_owned(),
+    }
+}
+
+/// Whether this error, or one that caused it, came from the network.
+fn is_transient<'js>(state: &State<'js>, thrown: &Value<'js>) -> bool {
+    let mut next = Some(thrown.clone());
+    for _ in 0..CAUSES {
+        let Some(error) = next else { return false };
+        if state.transient.borrow().contains(&error) {
+            return true;
+        }
+        next = error.is_error().then_some(error).and_then(Value::into_object).and_then(cause);
+    }
+    false
+}
+
+fn cause<'js>(error: Object<'js>) -> Option<Value<'js>> {
+    error.get::<_, Value>("cause").ok()
+}
+
+/// The beginning of a text, marked where it is cut.
+pub(super) fn shortened(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,164 @@
+//! One phase, from the parent's side: asked, its questions answered, its end heard.
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::{Mutex, Semaphore};
+
+use super::evaluation::{Evaluated, Evaluation, Log, Mutation, Permits, Published, ScriptFailure};
+use super::limits::ScriptLimits;
+use super::process::{Lost, Outbox, Process};
+use super::wire::{
+    Answered, Done, FromChild, HostCall, Outcome, PublishedText, Request, SourceText, ToChild,
+};
+use super::world::{ScriptWorld, WorldFailure};
+
+/// Questions of one phase that are answered at the same time.
+const AT_ONCE: usize = 8;
+
+/// What is sent for an evaluation.
+pub(super) fn request(evaluation: &Evaluation) -> Result<ToChild, serde_json::Error> {
+    Ok(ToChild::Evaluate(Box::new(Request {
+        source: SourceText(evaluation.source.clone()),
+        name: evaluation.name.clone(),
+        phase: evaluation.phase.clone(),
+        entry: evaluation.entry.clone(),
+        arguments: evaluation.arguments.iter().map(to_raw_value).collect::<Result<_, _>>()?,
+        permits: evaluation.permits,
+        secrets: evaluation.secrets.clone(),
+        now: evaluation.now.to_string(),
+    })))
+}
+
+/// Has a child evaluate, and tells whether it can be used again. What it logs is in `log` even if
+/// nothing else comes of it.
+pub(super) async fn exchange(
+    process: &mut Process,
+    request: &ToChild,
+    permits: Permits,
+    limits: &ScriptLimits,
+    world: &dyn ScriptWorld,
+    log: &mut Log,
+) -> Result<(Done, bool), Lost> {
+    process.give(request).await?;
+    let outbox = Mutex::new(&mut process.to);
+    let room = Semaphore::new(AT_ONCE);
+    let (mut asked, mut asked_bytes) = (0, 0);
+    let mut logged = 0;
+    let mut answers = FuturesUnordered::new();
+    loop {
+        let message = tokio::select! {
+            message = process.from.next() => message?,
+            Some(()) = answers.next() => continue,
+        };
+        match message {
+            FromChild::Log(line) => {
+                logged += line.len();
+                if logged > limits.log_bytes {
+                    return Err(Lost::Nonsense("a longer log than it may have".to_owned()));
+                }
+                log.lines.push(line);
+            }
+            FromChild::Call { id, call } => {
+                asked += 1;
+                asked_bytes += call.bytes();
+                let too_much = asked > limits.calls || asked_bytes > limits.calls_bytes;
+                if too_much || !is_permitted(&call, permits) {
+                    return Err(Lost::Nonsense("a call that it may not make".to_owned()));
+                }
+                answers.push(answered(id, call, world, &room, &outbox));
+            }
+            FromChild::Done(done) => {
+                log.dropped = done.log_dropped;
+                // Half of an answer may be on its way: nobody could read what comes behind it.
+                let is_reusable = answers.is_empty();
+                return Ok((*done, is_reusable));
+            }
+            FromChild::Ready => return Err(Lost::Nonsense("ready in between".to_owned())),
+        }
+    }
+}
+
+/// The child has asked the same; it is not to be trusted.
+fn is_permitted(call: &HostCall, permits: Permits) -> bool {
+    match call {
+        HostCall::Fetch(_) => permits.fetch,
+        HostCall::Peek { .. } => permits.peek,
+        HostCall::GetByIds { .. } => permits.get_by_ids,
+    }
+}
+
+/// Answers one call. A child that is gone by then is noticed where it is listened to.
+async fn answered(
+    id: u32,
+    call: HostCall,
+    world: &dyn ScriptWorld,
+    room: &Semaphore,
+    outbox: &Mutex<&mut Outbox>,
+) {
+    // Held until the answer is written, so that few are in memory. Never closed.
+    let _room = room.acquire().await;
+    let result = match call {
+        HostCall::Fetch(request) => world.fetch(request).await.map(Answered::Fetch),
+        HostCall::Peek { topic, limit } => world.peek(topic, limit).await.and_then(json),
+        HostCall::GetByIds { topic, ids } => world.get_by_ids(topic, ids).await.and_then(json),
+    };
+    let _ = outbox.lock().await.send(&ToChild::Answer { id, result }).await;
+}
+
+fn json(value: Value) -> Result<Answered, WorldFailure> {
+    to_raw_value(&value).map(Answered::Json).map_err(|error| WorldFailure::Logic(error.to_string()))
+}
+
+/// What a phase gave, read again: the child is not to be trusted with its limits either.
+pub(super) fn read(
+    outcome: Outcome,
+    permits: Permits,
+    limits: &ScriptLimits,
+) -> Result<Result<Evaluated, ScriptFailure>, Lost> {
+    let mut evaluated = Evaluated {
+        value: Value::Null,
+        published: Vec::new(),
+        inputs: Vec::new(),
+        mutation: None,
+        log: Log::default(),
+    };
+    match outcome {
+        Outcome::Failed(failure) => return Ok(Err(failure)),
+        Outcome::Value { value, published, inputs } => {
+            let too_many = published.len().max(inputs.len()) > limits.events as usize;
+            let unasked = !permits.publish && !published.is_empty()
+                || !permits.register_input && !inputs.is_empty();
+            if too_many || unasked {
+                return Err(Lost::Nonsense("more than it may give".to_owned()));
+            }
+            evaluated.value = value_of(&value, limits.result_bytes)?;
+            evaluated.inputs = inputs;
+            for event in published {
+                evaluated.published.push(event_of(event, limits)?);
+            }
+        }
+        Outcome::Mutation { kind, request } => {
+            if !permits.mutate {
+                return Err(Lost::Nonsense("a mutation that it may not ask for".to_owned()));
+            }
+            let request = value_of(&request, limits.result_bytes)?;
+            evaluated.mutation = Some(Mutation { kind, request });
+        }
+    }
+    Ok(Ok(evaluated))
+}
+
+fn event_of(event: PublishedText, limits: &ScriptLimits) -> Result<Published, Lost> {
+    let PublishedText { topic, message_id, title, payload, causes } = event;
+    let payload = value_of(&payload, limits.events_bytes)?;
+    Ok(Published { topic, message_id, title, payload, causes })
+}
+
+fn value_of(text: &RawValue, limit: usize) -> Result<Value, Lost> {
+    if text.get().len() > limit {
+        return Err(Lost::Nonsense("a longer text than it may give".to_owned()));
+    }
+    serde_json::from_str(text.get()).map_err(|error| Lost::Nonsense(error.to_string()))
+}

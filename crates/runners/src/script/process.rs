@@ -1,0 +1,196 @@
+//! A child process, as its parent holds it.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde::Serialize;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use super::ScriptHost;
+use super::child::cpu_message;
+use super::evaluation::ScriptFailure;
+use super::limits::Limit;
+use super::wire::{self, FromChild, HEAD, ToChild};
+
+/// Far more than a start takes on a machine that is not lost anyway.
+const START: Duration = Duration::from_secs(30);
+/// How long one that has closed its pipe may take to be gone.
+const LEAVE: Duration = Duration::from_secs(5);
+/// The longest message beside what the limits allow.
+const OWN_BYTES: usize = 1 << 20;
+
+/// What a buffer keeps after a long message.
+const KEPT: usize = 64 << 10;
+
+/// A running child. Dropping it kills it.
+pub(super) struct Process {
+    child: Child,
+    pub(super) to: Outbox,
+    pub(super) from: Inbox,
+    /// Whether it has said that it can take a phase, since the one before.
+    is_ready: bool,
+}
+
+/// Messages to a child.
+pub(super) struct Outbox(ChildStdin);
+
+/// Messages from a child.
+pub(super) struct Inbox {
+    pipe: ChildStdout,
+    read: Vec<u8>,
+    longest: usize,
+}
+
+/// Why a child says nothing more.
+#[derive(Debug)]
+pub(super) enum Lost {
+    /// Its end of the pipe is closed.
+    Ended,
+    /// What it says cannot be read.
+    Nonsense(String),
+}
+
+impl Process {
+    /// Starts a child and waits until it is ready.
+    pub(super) async fn start(host: &ScriptHost) -> Result<Process, ScriptFailure> {
+        let unavailable = |why: String| ScriptFailure::Unavailable {
+            message: format!("`{}` {why}", host.program.display()),
+        };
+        let mut process =
+            Process::spawn(host).map_err(|error| unavailable(format!("did not start: {error}")))?;
+        let limits = ToChild::Limits(host.limits.clone());
+        let greeting = async {
+            // One that does not listen may still have said something.
+            let _ = process.to.send(&limits).await;
+            process.ready().await
+        };
+        match tokio::time::timeout(START, greeting).await {
+            Ok(Ok(())) => Ok(process),
+            Ok(Err(Lost::Ended)) => Err(unavailable("ended at once".to_owned())),
+            Ok(Err(Lost::Nonsense(why))) => {
+                Err(unavailable(format!("does not evaluate scripts: {why}")))
+            }
+            Err(_) => Err(unavailable(format!("was not ready within {START:?}"))),
+        }
+    }
+
+    fn spawn(host: &ScriptHost) -> io::Result<Process> {
+        let mut child = Command::new(&host.program)
+            .args(&host.args)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        let (Some(to), Some(pipe)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("it has no pipes"));
+        };
+        let limits = &host.limits;
+        // A character of theirs may be six as JSON.
+        let longest = limits
+            .result_bytes
+            .saturating_add(limits.events_bytes)
+            .saturating_add(limits.log_bytes)
+            .saturating_mul(6)
+            .saturating_add(OWN_BYTES);
+        Ok(Process {
+            child,
+            to: Outbox(to),
+            from: Inbox { pipe, read: Vec::new(), longest },
+            is_ready: false,
+        })
+    }
+
+    /// Waits until it can take a phase.
+    async fn ready(&mut self) -> Result<(), Lost> {
+        if !self.is_ready {
+            match self.from.next().await? {
+                FromChild::Ready => self.is_ready = true,
+                _ => return Err(Lost::Nonsense("it is not ready".to_owned())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is left of the phase before, and it can take another one.
+    pub(super) async fn cleaned_up(&mut self) -> bool {
+        matches!(tokio::time::timeout(LEAVE, self.ready()).await, Ok(Ok(())))
+            && matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Gives it a phase.
+    pub(super) async fn give(&mut self, request: &ToChild) -> Result<(), Lost> {
+        self.is_ready = false;
+        self.to.send(request).await.map_err(|_| Lost::Ended)
+    }
+
+    /// Tells why a child that said nothing more was lost, and ends it.
+    pub(super) async fn autopsy(mut self, host: &ScriptHost, lost: Lost) -> ScriptFailure {
+        let why = match lost {
+            Lost::Nonsense(why) => format!("it answered nonsense: {why}"),
+            Lost::Ended => match tokio::time::timeout(LEAVE, self.child.wait()).await {
+                Ok(Ok(status)) if is_by(status, Signal::XCPU) => {
+                    let message = cpu_message(host.limits.cpu);
+                    return ScriptFailure::limit(Limit::CpuTime, message);
+                }
+                Ok(Ok(status)) => match status.signal() {
+                    Some(signal) => format!("signal {signal}"),
+                    None => status.to_string(),
+                },
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "it went silent".to_owned(),
+            },
+        };
+        let message = format!(
+            "the process that evaluated the script broke down ({why}): the script asked too much \
+             of it"
+        );
+        ScriptFailure::limit(Limit::Process, message)
+    }
+}
+
+fn is_by(status: ExitStatus, signal: Signal) -> bool {
+    status.signal() == Some(signal.as_raw())
+}
+
+impl Outbox {
+    pub(super) async fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
+        self.0.write_all(&wire::framed(message)?).await
+    }
+}
+
+impl Inbox {
+    /// The next message. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Result<FromChild, Lost> {
+        loop {
+            if let Some(message) = self.take()? {
+                return Ok(message);
+            }
+            match self.pipe.read_buf(&mut self.read).await {
+                Ok(1..) => {}
+                Ok(0) | Err(_) => return Err(Lost::Ended),
+            }
+        }
+    }
+
+    /// A message that has been read as a whole.
+    fn take(&mut self) -> Result<Option<FromChild>, Lost> {
+        let Some(head) = self.read.first_chunk::<HEAD>() else { return Ok(None) };
+        let length = wire::length(*head);
+        if length > self.longest {
+            return Err(Lost::Nonsense(format!("a message of {length} bytes")));
+        }
+        let Some(body) = self.read.get(HEAD..HEAD + length) else { return Ok(None) };
+        let message =
+            serde_json::from_slice(body).map_err(|error| Lost::Nonsense(error.to_string()));
+        self.read.drain(..HEAD + length);
+        self.read.shrink_to(KEPT);
+        message.map(Some)
+    }
+}

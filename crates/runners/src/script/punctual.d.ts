@@ -1,0 +1,146 @@
+// What scripts of Punctual see. Save it beside them (`punctual types > punctual.d.ts`), and an
+// editor knows it too; with `"lib": ["ES2023"], "types": []` in its tsconfig.json or jsconfig.json,
+// because nothing of a browser is there. docs/scripts.md says what each phase may call.
+
+type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+/** What a phase may give: JSON, with dates as ISO text, and without what is undefined. */
+type Result = Json | Date | undefined | void | Result[] | { [key: string]: Result };
+
+/** Declares a workflow: `export default workflow({ ... })`. */
+declare function workflow(declared: Workflow): Workflow;
+
+interface Workflow {
+  name: string;
+  topics?: string[] | { [topic: string]: { shared?: boolean; external?: boolean } };
+  producers?: { [name: string]: Producer };
+  consumers?: { [name: string]: Consumer };
+  /** Names of the secrets that handlers read. */
+  secrets?: string[];
+}
+
+interface Producer {
+  schedule: { interval: string } | { cron: string; timezone?: string } | { [key: string]: Json };
+  /** Topics. */
+  publishes: string[];
+  /** Gives the new state. */
+  handler(ctx: ProducerContext, state: Json): Result | Promise<Result>;
+}
+
+interface Consumer {
+  /** Topics. */
+  subscribe: string[];
+  prepare(ctx: PrepareContext, state: Json): Prepared | Promise<Prepared>;
+  mutate?(ctx: MutateContext, prepared: Json): void | Promise<void>;
+  /** Gives the new state. */
+  next?(ctx: NextContext, prepared: Json, result: MutationResult): Result | Promise<Result>;
+}
+
+interface Prepared {
+  /** Without any the consumer sleeps. */
+  reservations: { topic: string; ids: string[] }[];
+  data?: Result;
+  /** When to look again, if no event comes before. */
+  wakeAt?: string | Date;
+}
+
+type MutationResult = { status: "applied"; result: Json } | { status: "none" } | { status: "skipped" };
+
+/** In every phase. */
+interface Context {
+  /** The time of the phase, in RFC 3339: `new Date(ctx.now())`. */
+  now(): string;
+  /** A line of the log; `console.log` is the same. */
+  log(...values: unknown[]): void;
+  secrets: Secrets;
+}
+
+/** Declared secrets: `ctx.secrets.TOKEN`, or `ctx.secrets.get("TOKEN")`, which throws for others. */
+type Secrets = { readonly [name: string]: string } & { get(name: string): string };
+
+/** `ctx` of a step of type `script`, whose text is the body of a function of `ctx`, `input`, `steps`. */
+interface StepContext extends Context, Fetching {}
+interface ProducerContext extends Context, Fetching, Publishing {
+  /** Says what events come from, and gives its id for `causes`: the same for the same thing. */
+  registerInput(input: { source: string; type: string; id: string; title?: string }): string;
+}
+interface PrepareContext extends Context, Fetching {
+  /** The first pending events of a topic; 100 unless `limit`, at most 1,000. */
+  peek(topic: string, options?: { limit?: number }): Promise<StoredEvent[]>;
+  /** Events by their message ids, at most 1,000. */
+  getByIds(topic: string, ids: string[]): Promise<StoredEvent[]>;
+}
+interface MutateContext extends Context {
+  /** Each ends the phase: nothing behind it runs. */
+  mutate: {
+    http(request: HttpMutation): never;
+    worker(request: WorkerMutation): never;
+  };
+}
+interface NextContext extends Context, Publishing {}
+
+interface Fetching {
+  /** Reads from outside, to where the host lets it. Fails with an error only without an answer. */
+  fetch(url: string, options?: FetchOptions): Promise<FetchResponse>;
+}
+
+interface FetchOptions {
+  method?: "GET" | "HEAD" | "OPTIONS";
+  headers?: { [name: string]: string };
+}
+
+interface FetchResponse {
+  status: number;
+  /** Whether the status is one of 200 to 299. */
+  ok: boolean;
+  /** By names in lower case, without cookies. */
+  headers: { [name: string]: string };
+  /** The whole body, at most 1 MiB. */
+  body: string;
+  text(): Promise<string>;
+  json(): Promise<any>;
+}
+
+interface Publishing {
+  /** All of the events or, with an error, none. They are stored with the result of the phase. */
+  publish(topic: string, events: NewEvent | NewEvent[]): void;
+}
+
+interface NewEvent {
+  /** Unique in its topic; publishing it again replaces the payload. */
+  messageId: string;
+  title?: string;
+  payload?: Result;
+  /** Ids of inputs and events that it comes from. */
+  causes?: string[];
+}
+
+interface StoredEvent {
+  messageId: string;
+  title?: string;
+  payload: any;
+  causes?: string[];
+  [key: string]: any;
+}
+
+interface HttpMutation {
+  method?: string;
+  url: string;
+  headers?: { [name: string]: string };
+  body?: Result;
+  [key: string]: Result;
+}
+
+interface WorkerMutation {
+  queue: string;
+  input?: Result;
+  [key: string]: Result;
+}
+
+declare const console: {
+  log(...values: unknown[]): void;
+  info(...values: unknown[]): void;
+  warn(...values: unknown[]): void;
+  error(...values: unknown[]): void;
+  debug(...values: unknown[]): void;
+};

@@ -1,0 +1,276 @@
+//! The processes: how many, how long, and what they cannot do.
+
+use std::fs;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::Notify;
+
+use super::*;
+
+/// A world that is asked and does not answer, and says so.
+#[derive(Default)]
+struct Silent {
+    asked: Notify,
+    answer: Notify,
+    at_once: Mutex<(usize, usize)>,
+}
+
+impl ScriptWorld for Silent {
+    fn fetch(&self, _: FetchRequest) -> BoxFuture<'_, Result<FetchAnswer, WorldFailure>> {
+        async {
+            {
+                let mut at_once = self.at_once.lock().unwrap();
+                at_once.0 += 1;
+                at_once.1 = at_once.1.max(at_once.0);
+            }
+            self.asked.notify_one();
+            self.answer.notified().await;
+            self.at_once.lock().unwrap().0 -= 1;
+            Ok(FetchAnswer { status: 200, headers: BTreeMap::new(), body: String::new() })
+        }
+        .boxed()
+    }
+
+    fn peek(&self, _: String, _: u32) -> BoxFuture<'_, Result<Value, WorldFailure>> {
+        std::future::pending().boxed()
+    }
+
+    fn get_by_ids(&self, _: String, _: Vec<String>) -> BoxFuture<'_, Result<Value, WorldFailure>> {
+        std::future::pending().boxed()
+    }
+}
+
+/// Ids of the children of this process that run the program at this path.
+pub(super) fn running(program: &std::path::Path) -> Vec<String> {
+    let program = fs::canonicalize(program).unwrap();
+    let ours = |entry: &fs::DirEntry| {
+        fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe == program)
+    };
+    let entries = fs::read_dir("/proc").unwrap().flatten().filter(ours);
+    entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+/// A host whose program no other test runs, because it is a copy.
+pub(super) fn own_host(dir: &tempfile::TempDir, children: usize) -> ScriptHost {
+    let program = dir.path().join("script-child");
+    fs::copy(env!("CARGO_BIN_EXE_script-child"), &program).unwrap();
+    ScriptHost { children, ..ScriptHost::new(program, &[]) }
+}
+
+/// Waits until no child is left: they are reaped beside everything else.
+async fn all_gone(host: &ScriptHost) {
+    while !running(&host.program).is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn children_stay_warm_and_end_with_the_pool() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = own_host(&dir, 2);
+    let scripts = Scripts::new(host.clone());
+    assert_eq!(running(&host.program), [""; 0]);
+    scripts.warm().await.unwrap();
+    let warm = running(&host.program);
+    assert_eq!(warm.len(), 1);
+    for _ in 0..50 {
+        evaluate(&scripts, step("return ctx.now()")).await.unwrap();
+        mistake(evaluate(&scripts, step("throw new Error('x')")).await);
+    }
+    assert_eq!(running(&host.program), warm, "the same child did it all");
+    limit(evaluate(&scripts, step("return 'x'.repeat(1e6)")).await);
+    evaluate(&scripts, step("return 1")).await.unwrap();
+    assert!(!running(&host.program).contains(&warm[0]), "one that broke a limit is replaced");
+    drop(scripts);
+    all_gone(&host).await;
+}
+
+#[tokio::test]
+async fn a_warm_child_that_died_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = own_host(&dir, 1);
+    let scripts = Scripts::new(host.clone());
+    for source in ["return 1", "throw new Error('x')"] {
+        let _ = evaluate(&scripts, step(source)).await;
+        let id = running(&host.program)[0].parse().unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), Signal::KILL).unwrap();
+        all_gone(&host).await;
+        assert_eq!(evaluate(&scripts, step("return 2")).await.unwrap().value, json!(2));
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_is_killed_at_work_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = own_host(&dir, 1);
+    let scripts = Scripts::new(host.clone());
+    let (world, cancel) = (Silent::default(), CancellationToken::new());
+    let evaluating = scripts.evaluate(step("await ctx.fetch('http://a')"), &world, &cancel);
+    let killing = async {
+        world.asked.notified().await;
+        let id = running(&host.program)[0].parse().unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), Signal::KILL).unwrap();
+    };
+    let (ended, ()) = tokio::join!(evaluating, killing);
+    let (what, message) = limit(ended);
+    assert_eq!(what, Limit::Process);
+    assert!(message.contains("signal 9"), "{message}");
+    assert_eq!(evaluate(&scripts, step("return 2")).await.unwrap().value, json!(2));
+}
+
+#[tokio::test]
+async fn dropping_and_cancelling_kill_the_child() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = own_host(&dir, 1);
+    let scripts = Scripts::new(host.clone());
+    let (world, cancel) = (Silent::default(), CancellationToken::new());
+    let asking = "console.log('asking'); await ctx.fetch('http://a')";
+
+    tokio::select! {
+        ended = scripts.evaluate(step(asking), &world, &cancel) => panic!("{ended:?}"),
+        () = world.asked.notified() => {}
+    }
+    all_gone(&host).await;
+
+    let evaluating = scripts.evaluate(step(asking), &world, &cancel);
+    let cancelling = async {
+        world.asked.notified().await;
+        cancel.cancel();
+    };
+    let (ended, ()) = tokio::join!(evaluating, cancelling);
+    let failed = ended.unwrap_err();
+    assert_eq!(failed.failure, ScriptFailure::Cancelled);
+    assert_eq!(failed.log.lines, ["asking"]);
+    all_gone(&host).await;
+    assert_eq!(evaluate(&scripts, step("return 1")).await.unwrap().value, json!(1));
+}
+
+#[tokio::test]
+async fn answers_that_nobody_waited_for_are_no_part_of_the_next_phase() {
+    let scripts = limited(ScriptLimits::default());
+    for source in [
+        "ctx.fetch('http://a'); return 5",
+        "for (let i = 0; i < 50; i++) ctx.fetch('http://a/' + i); return 5",
+        "ctx.fetch('http://never'); return 5",
+        "await Promise.race([ctx.fetch('http://a'), ctx.fetch('http://b'), ctx.fetch('http://c')]); return 5",
+        "await Promise.race([ctx.fetch('http://a'), ctx.fetch('http://never')]); return 5",
+        "ctx.fetch('http://a'); await ctx.fetch('http://a'); ctx.fetch('http://away'); return 5",
+    ] {
+        for round in 0..20 {
+            let ended = evaluate(&scripts, step(source)).await;
+            assert_eq!(ended.unwrap().value, json!(5), "{source}, round {round}");
+            let next = "return (await (await ctx.fetch('http://mine')).json()).url";
+            let ended = evaluate(&scripts, step(next)).await;
+            assert_eq!(ended.unwrap().value, json!("http://mine"), "after {source}, round {round}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn phases_beyond_the_pool_wait_for_their_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = own_host(&dir, 2);
+    let scripts = Scripts::new(host.clone());
+    let all = (0..20).map(|n| {
+        let scripts = scripts.clone();
+        async move { evaluate(&scripts, step(&format!("return {n}"))).await.unwrap().value }
+    });
+    let values = futures_util::future::join_all(all).await;
+    assert_eq!(values, (0..20).map(|n| json!(n)).collect::<Vec<_>>());
+    assert!(running(&host.program).len() <= 2);
+}
+
+#[tokio::test]
+async fn few_questions_are_answered_at_the_same_time() {
+    let world = Silent::default();
+    let (scripts, cancel) = (scripts(), CancellationToken::new());
+    let source =
+        "await Promise.all(Array.from({length: 100}, () => ctx.fetch('http://a'))); return 1";
+    let evaluating = scripts.evaluate(step(source), &world, &cancel);
+    let answering = async {
+        loop {
+            world.answer.notify_one();
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        ended = evaluating => assert_eq!(ended.unwrap().value, json!(1)),
+        () = answering => {}
+    }
+    assert_eq!(world.at_once.lock().unwrap().1, 8);
+}
+
+#[tokio::test]
+async fn a_program_that_is_none_makes_scripts_unavailable() {
+    for (program, args, said) in [
+        ("/no/such/program", &[][..], "did not start"),
+        ("/bin/true", &[], "ended at once"),
+        ("/bin/cat", &[], "does not evaluate scripts"),
+        ("/bin/echo", &["nonsense that is no message"], "does not evaluate scripts"),
+    ] {
+        let scripts = Scripts::new(ScriptHost::new(program, args));
+        let failed = evaluate(&scripts, step("return 1")).await.unwrap_err();
+        let ScriptFailure::Unavailable { message } = &failed.failure else { panic!("{failed:?}") };
+        assert!(message.contains(program) && message.contains(said), "{message}");
+        let cold = scripts.warm().await.unwrap_err();
+        assert!(matches!(cold, ScriptFailure::Unavailable { .. }), "{cold:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_child_has_given_up_what_it_does_not_need() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = own_host(&dir, 1);
+    let scripts = Scripts::new(host.clone());
+    scripts.warm().await.unwrap();
+    let id = &running(&host.program)[0];
+    let proc = |file: &str| fs::read_to_string(format!("/proc/{id}/{file}")).unwrap();
+    assert_eq!(proc("environ"), "");
+    assert_eq!(fs::read_link(format!("/proc/{id}/cwd")).unwrap(), std::path::Path::new("/"));
+    assert_eq!(proc("oom_score_adj").trim(), "1000");
+    assert!(proc("status").contains("NoNewPrivs:\t1"));
+    let limits = proc("limits");
+    let hard = |name: &str| {
+        let line = limits.lines().find(|line| line.starts_with(name)).unwrap();
+        line[name.len()..].split_whitespace().nth(1).unwrap().to_owned()
+    };
+    assert_eq!(hard("Max file size"), "0");
+    assert_eq!(hard("Max open files"), "3");
+    assert_eq!(hard("Max processes"), "0");
+    assert_eq!(hard("Max core file size"), "0");
+    assert!(hard("Max address space").parse::<u64>().is_ok());
+}
+
+#[tokio::test]
+async fn a_child_does_not_grow() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = own_host(&dir, 1);
+    let scripts = Scripts::new(host.clone());
+    let source = "const r = await ctx.fetch('http://a'); globalThis.keep = [ctx, r, () => r]; \
+                  globalThis.keep.push(globalThis.keep); return 'x'.repeat(1e4)";
+    let pages = |id: &str| -> u64 {
+        let statm = fs::read_to_string(format!("/proc/{id}/statm")).unwrap();
+        statm.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        for _ in 0..200 {
+            evaluate(&scripts, step(source)).await.unwrap();
+        }
+        let [id] = &running(&host.program)[..] else { panic!("not one child") };
+        seen.push((id.clone(), pages(id)));
+    }
+    // A context has about 100 KB: 600 that stayed would be 15,000 pages.
+    assert_eq!(seen[0].0, seen[3].0);
+    assert!(seen[3].1 < seen[0].1 + 1_000, "{seen:?}");
+}
+
+#[tokio::test]
+async fn the_program_itself_is_started_wherever_it_lies() {
+    // This one says what it is for rather than evaluating anything.
+    let host = ScriptHost::of_this_program(&["--help"]).unwrap();
+    let cold = Scripts::new(host).warm().await.unwrap_err();
+    assert!(cold.to_string().contains("does not evaluate scripts"), "{cold}");
+}
