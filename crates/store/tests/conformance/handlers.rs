@@ -141,8 +141,9 @@ pub(crate) async fn an_unknown_mutation_waits_for_a_person(mut world: World) {
     assert_eq!(world.events("t").await, ["a reserved 0", "b pending 0"]);
     world.holds_together().await;
 
-    let resolution = Resolution::Applied;
-    world.command(4, Command::ResolveRun { id: mutation.run_id.clone(), resolution }).await;
+    let (id, resolution) = (mutation.run_id.clone(), Resolution::Applied);
+    let by = "ada".to_owned();
+    world.command(4, Command::ResolveRun { id, resolution, by }).await;
     let turned = world.turn(4).await;
     assert_eq!(phases(&turned), ["c next"]);
     world.turn_with(4, vec![gave(&only(&turned), &Value::Null)]).await;
@@ -164,9 +165,8 @@ pub(crate) async fn a_consumer_sleeps_until_its_time(mut world: World) {
     assert_eq!(world.handler(workflow, "c").await.wake_at, Some(minute(60)));
     assert_eq!(world.turn(59).await.claimed, 0);
     world.holds_together().await;
-    let joined = world.join(59).await;
-    assert_eq!(joined.next_wakeup, Some(minute(60)));
-    world.turn(59).await;
+    world.join(59).await;
+    assert_eq!(world.turn(59).await.next_wakeup, Some(minute(60)));
     let turned = world.turn(60).await;
     assert_eq!((turned.claimed, phases(&turned)), (1, vec!["c prepare".to_owned()]));
     let run = world.run(&only(&turned).run_id).await.view.run;

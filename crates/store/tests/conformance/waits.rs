@@ -14,7 +14,7 @@ fn wait_for(topic: &str) -> Value {
 
 /// A process whose first step waits for an event of topic `t`.
 fn waiting(name: &str, wait: Value) -> Value {
-    json!({"name": name, "topics": [topic("t", 10)],
+    json!({"name": name, "concurrency": 10, "topics": [topic("t", 10)],
            "steps": [step("wait", &[], wait), step("go", &["wait"], noop())]})
 }
 
