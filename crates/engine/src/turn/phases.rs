@@ -247,7 +247,7 @@ impl<B: Book> Turn<'_, B> {
     ) -> Result<Vec<Value>, B::Error> {
         let mut given = Vec::new();
         for topic in self.subscribed(workflow, definition, handler)? {
-            let name = self.topic(topic).map(|topic| topic.name.clone());
+            let name = self.load_topic(topic)?.map(|slot| slot.topic.name.clone());
             for event in self.pending_events(topic, GIVEN)? {
                 let message = &event.message;
                 given.push(json!({

@@ -95,11 +95,12 @@ const SAY: &str = "INSERT INTO messages (event, title, payload, causes)
      SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[])
      ON CONFLICT (event) DO UPDATE SET title = excluded.title, payload = excluded.payload,
        causes = excluded.causes";
-const MOVE: &str = "UPDATE events e SET state = u.state, attempt = u.attempt, run = u.run,
-       reason = u.reason, updated_at = u.updated_at
-     FROM unnest($1::bigint[], $2::smallint[], $3::integer[], $4::bigint[], $5::text[],
-       $6::bigint[]) AS u (key, state, attempt, run, reason, updated_at)
-     WHERE e.key = u.key";
+const MOVE: &str = "INSERT INTO events
+       (key, topic, state, attempt, run, reason, updated_at, message_id, created_at)
+     SELECT *, '', 0 FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::integer[],
+       $5::bigint[], $6::text[], $7::bigint[])
+     ON CONFLICT (key) DO UPDATE SET state = excluded.state, attempt = excluded.attempt,
+       run = excluded.run, reason = excluded.reason, updated_at = excluded.updated_at";
 
 fn events(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
     if writes.events.is_empty() {
@@ -164,6 +165,7 @@ fn move_events(moved: &[&Fate], all: &mut Vec<Asked>) {
     }
     let params = vec![
         column(moved, |fate| fate.key.0),
+        column(moved, |fate| fate.topic.0),
         column(moved, |fate| narrow(&EventState::ALL, fate.state)),
         column(moved, |fate| fate.attempt.cast_signed()),
         column(moved, |fate| fate.run.map(|run| run.0)),

@@ -31,7 +31,7 @@ async fn picture(store: &dyn Store) -> String {
     text + &format!("{:#?}", store.calendars().await.unwrap())
 }
 
-async fn topics_pictured(store: &dyn Store) -> String {
+pub(crate) async fn topics_pictured(store: &dyn Store) -> String {
     let topics = store::TopicQuery { limit: 100, ..store::TopicQuery::default() };
     let topics = store.topics(topics).await.unwrap().items;
     let mut text = format!("{topics:#?}\n");

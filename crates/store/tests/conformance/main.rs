@@ -6,6 +6,7 @@ mod broken_topics;
 mod calendars;
 mod chance;
 mod commands;
+mod crowd;
 mod deadlines;
 mod due;
 mod event_expiry;

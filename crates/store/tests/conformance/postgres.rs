@@ -207,6 +207,23 @@ async fn each_breach_of_what_waits_is_found() {
 }
 
 #[tokio::test]
+async fn each_breach_of_topics_is_found() {
+    // What the shared store has alone: wakeups beside their handlers, and messages beside their events.
+    let own = [
+        ("UPDATE handlers SET due = NULL", "handler-without-wakeup", true),
+        ("UPDATE handlers SET due = due + 1", "handler-without-wakeup", true),
+        ("UPDATE handlers SET wake_at = NULL, retry_at = NULL", "handler-without-wakeup", true),
+        ("DELETE FROM messages", "event-without-message", false),
+        ("INSERT INTO messages (event, payload) VALUES (999, '1')", "message-of-nothing", true),
+    ];
+    for (breach, code, is_mended) in crate::broken_topics::OF_TOPICS.into_iter().chain(own) {
+        let schema = Schema::new();
+        let world = World::topical(Box::new(schema.clone())).await;
+        check_in(&schema, &world, breach, code, is_mended).await;
+    }
+}
+
+#[tokio::test]
 async fn nothing_is_left_of_runs_that_have_expired() {
     let schema = Schema::new();
     let world = World::waiting(Box::new(schema.clone())).await;
