@@ -89,9 +89,9 @@ pub(crate) async fn many_wait_for_one_topic(mut world: World) {
 }
 
 pub(crate) async fn an_event_starts_a_workflow(world: World) {
-    let trigger = |condition: Value| json!({"id": "e", "type": "event", "topic": "t", "condition": condition, "enabled": true});
-    let definition = json!({"name": "w", "topics": [topic("t", 10)],
-        "triggers": [trigger(json!("event.payload.n > 1"))],
+    let trigger = json!({"id": "e", "type": "event", "topic": "t", "enabled": true,
+                         "condition": "event.payload.n > 1"});
+    let definition = json!({"name": "w", "topics": [topic("t", 10)], "triggers": [trigger],
         "steps": [step("a", &[], noop())]});
     let workflow = world.deploy(0, definition).await;
     let id = world.topic_id("t").await;
