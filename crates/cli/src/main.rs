@@ -20,7 +20,6 @@ mod validate;
 mod worker;
 mod zoneinfo;
 
-use std::env;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -35,8 +34,8 @@ use failure::Failure;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Before anything else: whoever evaluates scripts holds nothing and knows nothing.
-    if env::args_os().nth(1).is_some_and(|command| command == scripts::CHILD) {
+    // Before anything else: a child that evaluates scripts has no use for zones or arguments.
+    if std::env::args_os().nth(1).is_some_and(|first| first == args::SCRIPT_CHILD) {
         return runners::script::child();
     }
     match zoneinfo::zones().and_then(run) {
@@ -79,6 +78,7 @@ fn run(zones: calendar::Zones) -> Result<(), Failure> {
         Command::Backup(args) => store_file::backup(args, &mut out),
         Command::Migrate(args) => migrate::run(args, &mut out),
         Command::Bench(args) => bench::run(args, &mut out),
+        Command::Types => Ok(out.write_all(runners::script::TYPES.as_bytes())?),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "punctual", &mut out);
             Ok(())

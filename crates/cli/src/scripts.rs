@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use runners::script::{ScriptHost, Scripts};
 
+use crate::args::SCRIPT_CHILD;
 use crate::failure::Failure;
-
-/// The command that makes this program evaluate what standard input asks for. It is for `punctual` itself.
-pub(crate) const CHILD: &str = "script-child";
 
 /// Children of this program that evaluate scripts. None is started before there is a script.
 pub(crate) fn scripts() -> Result<Arc<Scripts>, Failure> {
     let program = env::current_exe()?;
-    Ok(Arc::new(Scripts::new(ScriptHost::new(program, &[CHILD]))))
+    Ok(Arc::new(Scripts::new(ScriptHost::new(program, &[SCRIPT_CHILD]))))
 }

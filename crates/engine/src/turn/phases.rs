@@ -96,7 +96,11 @@ impl<B: Book> Turn<'_, B> {
         }
         let state = produced.state;
         self.outcomes.insert(key, Outcome { state, publish });
-        Ok(Ok(raw(&with_log(json!({"published": count}), produced.log))))
+        let mut kept = json!({"published": count});
+        if let Some(inputs) = produced.inputs {
+            kept["inputs"] = inputs;
+        }
+        Ok(Ok(raw(&with_log(kept, produced.log))))
     }
 
     /// A consumer has said which events it works on: they are its own, or it has failed.
