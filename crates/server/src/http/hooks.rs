@@ -5,6 +5,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::WorkflowId;
 use engine::definition::{TopicDeclaration, Trigger, TriggerKind};
 use engine::expression::{self, Scope};
@@ -109,7 +111,7 @@ async fn publish(
     }
     let found = topics::declared(app, hook.workflow, topic).await?;
     let found = found.ok_or_else(|| Problem::not_found("topic", &topic.name))?;
-    let by_content = || format!("sha256:{:x}", Sha256::digest(&body.text));
+    let by_content = || format!("sha256-{}", URL_SAFE_NO_PAD.encode(Sha256::digest(&body.text)));
     let event = Message {
         message_id: id.filter(|id| !id.is_empty()).map_or_else(by_content, str::to_owned),
         title: None,

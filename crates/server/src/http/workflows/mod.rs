@@ -168,7 +168,7 @@ async fn commanded(
     command: Command,
     idempotency: Option<Idempotency>,
 ) -> Answered {
-    let commanded = app.hub().command(command, idempotency).await.map_err(save::in_triggers)?;
+    let commanded = app.hub().command(command, idempotency).await?;
     let view = find_workflow(app, &id.to_string(), None).await?;
     Ok(answer::replayed(answer::ok(&shown(app, view).await?)?, commanded.replayed))
 }
@@ -189,7 +189,11 @@ async fn publish(
     let newest = find_workflow(&app, &id, Some(known.newest)).await?;
     save::refuse_commands(&app, &newest.definition, &newest.source)?;
     save::put_calendars(&app, &newest.definition).await?;
-    commanded(&app, known.id, Command::PublishWorkflow(known.id), body.idempotency).await
+    let command = Command::PublishWorkflow(known.id);
+    let commanded = app.hub().command(command, body.idempotency).await;
+    let commanded = commanded.map_err(|failure| save::in_triggers(&newest.definition, failure))?;
+    let view = find_workflow(&app, &known.id.to_string(), None).await?;
+    Ok(answer::replayed(answer::ok(&shown(&app, view).await?)?, commanded.replayed))
 }
 
 /// Out of use: its schedules go, its history stays.

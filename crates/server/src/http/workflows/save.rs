@@ -101,10 +101,10 @@ pub(super) async fn create(
         put_calendars(&app, &definition).await?;
     }
     let (name, version) = (definition.name.clone(), author_version(definition.version));
-    let source = body.text;
+    let (source, known) = (body.text, definition.clone());
     let command = Command::SaveWorkflow { source, definition, publish: saving.publish };
     let commanded = app.hub().command(command, body.idempotency).await;
-    let commanded = commanded.map_err(in_triggers)?;
+    let commanded = commanded.map_err(|failure| in_triggers(&known, failure))?;
     let Answer::Workflow { id, revision, .. } = commanded.answer else {
         return Err(Problem::unavailable("The store answers something else."));
     };
@@ -260,16 +260,25 @@ fn under(path: &str, failure: Failure) -> Problem {
     }
 }
 
-/// Mistakes in triggers that only show when they go live.
-pub(super) fn in_triggers(failure: Failure) -> Problem {
+/// Mistakes in triggers and schedules of producers that only show when they go live.
+pub(super) fn in_triggers(definition: &Definition, failure: Failure) -> Problem {
     match failure {
         Failure::Refused(Refused::Invalid(all)) => {
             let mistakes = all.into_iter().flat_map(|(place, mistakes)| {
-                let path = format!("triggers[{place}]");
+                let path = place_of(definition, place);
                 mistakes.into_iter().map(move |mistake| mistake.under(&path))
             });
             Problem::invalid(mistakes.collect::<Vec<_>>())
         }
         other => other.into(),
+    }
+}
+
+/// Triggers are counted first, then producers.
+fn place_of(definition: &Definition, place: usize) -> String {
+    let producer = place.checked_sub(definition.triggers.len());
+    match producer.and_then(|place| definition.producers.get(place)) {
+        Some(producer) => format!("producers.{}.schedule", producer.name),
+        None => format!("triggers[{place}]"),
     }
 }
