@@ -4,6 +4,7 @@ pub(crate) mod approval;
 pub(crate) mod node;
 pub(crate) mod remote;
 pub(crate) mod schedule;
+pub(crate) mod topic;
 pub(crate) mod worker;
 
 use std::path::PathBuf;
@@ -46,6 +47,8 @@ pub(crate) enum Command {
     Approval(approval::ApprovalArgs),
     /// Workflows of a node
     Workflow(remote::WorkflowArgs),
+    /// Topics and their events: list, publish, skip
+    Topic(topic::TopicArgs),
     /// Nodes that share a store
     Node(remote::NodeArgs),
     /// Turns a command into a worker: each attempt of a queue is one run of the command

@@ -7,6 +7,7 @@ use calendar::{Mistake, Problem, nearest};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
+use server::Form;
 
 use crate::failure::Failure;
 
@@ -32,6 +33,14 @@ impl Document {
         }
         let text = fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
         Ok(Document { name, text })
+    }
+
+    /// How a definition in it is written, by the name.
+    pub(crate) fn form(&self) -> Form {
+        match Path::new(&self.name).extension().and_then(|ending| ending.to_str()) {
+            Some("js" | "mjs") => Form::Script,
+            _ => Form::Text,
+        }
     }
 
     /// The declaration in it. JSON is YAML too.

@@ -69,6 +69,7 @@ fn run(zones: calendar::Zones) -> Result<(), Failure> {
         Command::Run(args) => client::runs(args, &mut out),
         Command::Approval(args) => client::approvals(args, &mut out),
         Command::Workflow(args) => client::workflows(args, &mut out),
+        Command::Topic(args) => client::topics(args, &mut out),
         Command::Node(args) => client::nodes(args, &mut out),
         Command::Worker(args) => worker::run(args),
         Command::Explain(args) => client::explain(args, &mut out),

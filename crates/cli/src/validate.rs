@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use calendar::{Calendar, Zones};
-use engine::definition::{Definition, Flaw, ReadContext, locate, read, warnings};
+use engine::definition::{Definition, Flaw, ReadContext};
 use serde_json::{Value, json};
 
 use crate::args::remote::ValidateArgs;
@@ -13,6 +13,7 @@ use crate::calendars::load;
 use crate::clock;
 use crate::document::Document;
 use crate::failure::Failure;
+use crate::scripts;
 use crate::terminal::NOTE;
 
 /// Runs the command.
@@ -25,7 +26,8 @@ pub(crate) fn run(args: &ValidateArgs, zones: &Zones, out: &mut dyn Write) -> Re
     let checker = Checker { zones, calendars: named.collect() };
     let documents = args.files.iter().map(|path| Document::read(path));
     let documents = documents.collect::<Result<Vec<Document>, Failure>>()?;
-    let checked: Vec<Checked> = documents.iter().map(|text| checker.check(text)).collect();
+    let checked = documents.iter().map(|text| checker.check(text));
+    let checked = checked.collect::<Result<Vec<Checked>, Failure>>()?;
     let wrong = checked.iter().filter(|checked| !checked.flaws.is_empty()).count();
     if args.json {
         let all: Vec<Value> =
@@ -68,16 +70,16 @@ pub(crate) struct Checked {
 
 impl Checker<'_> {
     /// Reads one definition.
-    pub(crate) fn check(&self, document: &Document) -> Checked {
+    pub(crate) fn check(&self, document: &Document) -> Result<Checked, Failure> {
         let find = |id: &str| self.calendars.get(id).cloned();
         let context = ReadContext { zones: self.zones, now: clock::now(), known_calendar: &find };
-        match read(&document.text, &context) {
-            Ok(definition) => {
-                let warnings = locate(warnings(&definition, &context), &document.text);
+        let source = scripts::source(document)?;
+        Ok(match source.and_then(|source| source.read(&context)) {
+            Ok((definition, warnings)) => {
                 Checked { definition: Some(definition), flaws: Vec::new(), warnings }
             }
             Err(flaws) => Checked { definition: None, flaws, warnings: Vec::new() },
-        }
+        })
     }
 }
 
@@ -122,5 +124,5 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
 /// Whether a file of a folder holds a definition, by its name.
 pub(crate) fn is_definition(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
-    path.is_file() && matches!(ending, Some("yaml" | "yml" | "json"))
+    path.is_file() && matches!(ending, Some("yaml" | "yml" | "json" | "js" | "mjs"))
 }

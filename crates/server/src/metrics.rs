@@ -46,6 +46,8 @@ pub struct Metrics {
     occurrences: Family<Labels, Counter>,
     runs: Family<StatusLabels, Counter>,
     attempts: Counter,
+    published: Counter,
+    consumed: Counter,
     refused: Counter,
     taken_over: Counter,
     renewals_failed: Counter,
@@ -62,6 +64,8 @@ impl Default for Metrics {
             occurrences: Family::default(),
             runs: Family::default(),
             attempts: Counter::default(),
+            published: Counter::default(),
+            consumed: Counter::default(),
             refused: Counter::default(),
             taken_over: Counter::default(),
             renewals_failed: Counter::default(),
@@ -84,6 +88,8 @@ impl Metrics {
         add("occurrences", "Occurrences by outcome", Box::new(self.occurrences.clone()));
         add("runs", "Runs that came to a status", Box::new(self.runs.clone()));
         add("attempts", "Attempts that were begun", Box::new(self.attempts.clone()));
+        add("events_published", "Events published to topics", Box::new(self.published.clone()));
+        add("events_consumed", "Events that are done with", Box::new(self.consumed.clone()));
         add("reports_refused", "Reports that came too late", Box::new(self.refused.clone()));
         add("attempts_taken_over", "Attempts of dead nodes", Box::new(self.taken_over.clone()));
         let failed = "Times that the node's lease could not be renewed";
@@ -137,10 +143,11 @@ impl Metrics {
             match notice {
                 Notice::Occurrence { outcome, count, .. } => self.occurrence(*outcome, *count),
                 Notice::Run { status, .. } => self.run(*status),
+                Notice::Published { count, .. } => drop(self.published.inc_by(*count as u64)),
+                Notice::Consumed { count, .. } => drop(self.consumed.inc_by(*count as u64)),
                 Notice::Schedule { .. }
                 | Notice::Workflow { .. }
                 | Notice::Queued { .. }
-                | Notice::Published { .. }
                 | Notice::Deadline { .. } => {}
             }
         }

@@ -10,6 +10,8 @@ use crate::view::{self, Cursor};
 /// Which topics.
 #[derive(Clone, Debug, Default)]
 pub struct TopicQuery {
+    /// With this id.
+    pub id: Option<TopicId>,
     /// With this name.
     pub name: Option<String>,
     /// Of this workflow, by its id or name. Shared ones belong to none.

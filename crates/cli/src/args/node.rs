@@ -34,7 +34,7 @@ told to webhooks; PUNCTUAL_SMTP=smtps://user:password@host?from=me@example.org t
 SIGTERM or Ctrl-C stops the node within 30 seconds: what goes on may end, the rest is handed back and
 taken over at the next start. A second signal stops it at once.")]
 pub(crate) struct ServeArgs {
-    /// A folder with definitions (*.yaml, *.yml, *.json): checked, then published at the start; they may run commands
+    /// A folder with definitions (*.yaml, *.yml, *.json, *.js): checked, then published at the start; they may run commands
     pub(crate) dir: Option<PathBuf>,
     /// Definitions that change in the folder are checked and published
     #[arg(long, requires = "dir")]

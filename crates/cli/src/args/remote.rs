@@ -22,6 +22,9 @@ pub(crate) struct RunArgs {
     /// The workflow to start, by name or id
     #[arg(required = true)]
     pub(crate) name: Option<String>,
+    /// The producer or consumer to run, instead of the steps
+    #[arg(long, value_name = "NAME")]
+    pub(crate) handler: Option<String>,
     /// What the run works on
     #[arg(long, value_name = "JSON")]
     pub(crate) payload: Option<String>,
@@ -82,13 +85,22 @@ pub(crate) enum RunCommand {
         #[arg(long, short)]
         follow: bool,
     },
-    /// Say what became of a step whose outcome nobody knows
+    /// Say what became of a step or mutation whose outcome nobody knows
     Resolve {
         /// The run's id
         id: String,
         /// What became of it
-        #[arg(value_enum)]
-        resolution: ResolutionArg,
+        #[arg(value_enum, required_unless_present = "as")]
+        resolution: Option<ResolutionArg>,
+        /// The same, said as an option
+        #[arg(long, value_enum, value_name = "RESOLUTION", conflicts_with = "resolution")]
+        r#as: Option<ResolutionArg>,
+        /// Which step is meant, if there are several
+        #[arg(long, value_name = "STEP")]
+        step: Option<String>,
+        /// Who says so; the user of this session ($USER) if left out
+        #[arg(long, value_name = "NAME")]
+        by: Option<String>,
     },
 }
 
@@ -102,6 +114,8 @@ pub(crate) enum ResolutionArg {
     DidNotHappen,
     /// Give up
     Failed,
+    /// Go on without it
+    Skip,
 }
 
 /// A page of a list.
@@ -163,9 +177,31 @@ pub(crate) enum WorkflowCommand {
         /// Name or id
         name: String,
     },
+    /// Start it by hand, or one of its producers and consumers
+    Start {
+        /// Name or id
+        name: String,
+        /// The producer or consumer to run, instead of the steps
+        #[arg(long, value_name = "NAME")]
+        handler: Option<String>,
+        /// What the run works on
+        #[arg(long, value_name = "JSON")]
+        payload: Option<String>,
+        /// Show the steps until the run has ended; exit code 1 unless it succeeds
+        #[arg(long, short)]
+        follow: bool,
+    },
+    /// What its consumers have changed outside, latest first
+    Mutations {
+        /// Name or id
+        name: String,
+        /// How many, and from where
+        #[command(flatten)]
+        page: PageArgs,
+    },
     /// Let the node check definitions, with the calendars it knows
     Validate {
-        /// YAML or JSON files
+        /// YAML, JSON or JavaScript files
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
@@ -205,7 +241,7 @@ pub(crate) struct ExplainArgs {
 /// `punctual validate`.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
-    /// YAML or JSON files
+    /// YAML, JSON or JavaScript files
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// A file with calendars that the definitions name
@@ -219,7 +255,7 @@ pub(crate) struct ValidateArgs {
 /// `punctual apply`.
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
-    /// YAML or JSON files
+    /// YAML, JSON or JavaScript files
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Show what would change, and change nothing

@@ -22,7 +22,7 @@ pub(crate) fn apply(args: &ApplyArgs, zones: &Zones, out: &mut dyn Write) -> Res
     let mut plans = ask_all(&client, &documents, true)?;
     if args.plan {
         for (document, plan) in documents.iter().zip(&mut plans) {
-            plan["triggers"] = plan::triggers(&client, &document.text, zones)?;
+            plan["triggers"] = plan::triggers(&client, document, zones)?;
         }
         return tell(args, &documents, &plans, out);
     }
@@ -53,7 +53,7 @@ fn ask_all(client: &Client, documents: &[Document], dry_run: bool) -> Result<Vec
         let ask = Ask::post(&["workflows"])
             .with("publish", Some(true))
             .with("dry_run", dry_run.then_some(true))
-            .definition(&document.text);
+            .definition(document);
         match client.ask(ask).map_err(|failure| refused_text(document, failure)) {
             Ok(answer) => answers.push(answer),
             Err(Failure::Mistake(said)) => wrong.push(said),

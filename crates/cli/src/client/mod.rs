@@ -4,6 +4,7 @@ mod apply;
 mod approvals;
 mod explain;
 mod follow;
+mod handlers;
 mod nodes;
 mod plan;
 mod problem;
@@ -13,6 +14,7 @@ mod schedule_fields;
 mod schedule_views;
 mod schedules;
 mod shown;
+mod topics;
 mod workflows;
 
 pub(crate) use apply::apply;
@@ -21,6 +23,7 @@ pub(crate) use explain::explain;
 pub(crate) use nodes::run as nodes;
 pub(crate) use runs::run as runs;
 pub(crate) use schedules::run as schedules;
+pub(crate) use topics::run as topics;
 pub(crate) use workflows::run as workflows;
 
 use std::env;
@@ -29,8 +32,10 @@ use std::time::Duration;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::Value;
+use server::Form;
 use tokio::runtime::Runtime;
 
+use crate::document::Document;
 use crate::failure::Failure;
 
 /// Where a node is if nobody says otherwise; `punctual serve` listens there.
@@ -93,9 +98,13 @@ impl<'a> Ask<'a> {
     }
 
     /// With a definition, as it is written.
-    pub(crate) fn definition(self, text: &str) -> Ask<'a> {
-        // JSON is YAML too.
-        Ask { body: Some(("application/yaml", text.to_owned())), ..self }
+    pub(crate) fn definition(self, document: &Document) -> Ask<'a> {
+        let kind = match document.form() {
+            // JSON is YAML too.
+            Form::Text => "application/yaml",
+            Form::Script => "application/javascript",
+        };
+        Ask { body: Some((kind, document.text.clone())), ..self }
     }
 }
 

@@ -1,24 +1,32 @@
 //! What publishing a definition would do to its triggers.
 
 use calendar::{Calendar, Zone, Zones};
-use engine::definition::{Definition, ReadContext, read};
+use engine::definition::{Definition, ReadContext};
 use serde_json::{Value, json};
 
 use super::shown::{field, items};
 use super::{Ask, Client};
 use crate::clock;
+use crate::document::Document;
 use crate::failure::Failure;
 
 /// Each trigger with what would become of it and when it would start the workflow next. The node has
 /// found nothing wrong with the text.
-pub(super) fn triggers(client: &Client, text: &str, zones: &Zones) -> Result<Value, Failure> {
+pub(super) fn triggers(
+    client: &Client,
+    document: &Document,
+    zones: &Zones,
+) -> Result<Value, Failure> {
     // The node knows the calendars, and has looked: here any will do.
     let any = |_: &str| {
         let region = calendar::holidays::Region::parse("US").ok()?;
         Some(Calendar::for_region(&region, Zone::utc()))
     };
     let context = ReadContext { zones, now: clock::now(), known_calendar: &any };
-    let Ok(after) = read(text, &context) else { return Ok(json!([])) };
+    let source = crate::scripts::source(document)?;
+    let Ok((after, _)) = source.and_then(|source| source.read(&context)) else {
+        return Ok(json!([]));
+    };
     let known = known(client, &after.name)?;
     let before = known.as_ref().and_then(|workflow| {
         serde_json::from_value::<Definition>(workflow["definition"].clone()).ok()

@@ -35,7 +35,11 @@ pub(super) fn show(run: &Value, out: &mut dyn Write) -> Result<(), Failure> {
 }
 
 fn head(run: &Value, out: &mut dyn Write) -> Result<(), Failure> {
-    let title = format!("run {} of {}", field(run, "id"), field(run, "workflow"));
+    let of = match run["handler"].as_str() {
+        Some(handler) => format!("{handler} of {}", field(run, "workflow")),
+        None => field(run, "workflow"),
+    };
+    let title = format!("run {} of {of}", field(run, "id"));
     let number = match run["n"].as_u64() {
         Some(n) => format!("occurrence {n} of schedule {}", field(run, "schedule_id")),
         None => String::new(),
@@ -49,6 +53,7 @@ fn head(run: &Value, out: &mut dyn Write) -> Result<(), Failure> {
             ("error", Cell::plain(error(run))),
             ("started by", Cell::plain(field(run, "triggered_by"))),
             ("of", Cell::plain(number)),
+            ("mutation", mutation(&run["mutation"])),
             ("parent", Cell::plain(field(run, "parent"))),
             ("retry of", Cell::plain(field(run, "retry_of"))),
             ("due", time(run, "effective_at")),
@@ -61,6 +66,15 @@ fn head(run: &Value, out: &mut dyn Write) -> Result<(), Failure> {
             ("output", Cell::plain(field(run, "output"))),
         ],
     )
+}
+
+/// Where a consumer's mutation stands, and who says so.
+fn mutation(mutation: &Value) -> Cell {
+    let status = field(mutation, "status");
+    match mutation["said_by"].as_str() {
+        Some(who) => Cell::plain(format!("{status} (says {who})")),
+        None => state(&status),
+    }
 }
 
 fn overdue(value: &Value) -> Cell {
@@ -78,6 +92,9 @@ fn rows_of(step: &Value) -> Vec<Vec<Cell>> {
     if items.len() > MOST_ITEMS {
         let more = format!("  and {} more items", items.len() - MOST_ITEMS);
         rows.push(vec![Cell::styled(more, DIM)]);
+    }
+    if step["reconcile"].is_object() {
+        rows.push(row(&step["reconcile"], "  looked for".to_owned(), String::new()));
     }
     if step["compensation"].is_object() {
         rows.push(row(&step["compensation"], "  undone".to_owned(), String::new()));

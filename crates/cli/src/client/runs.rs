@@ -1,5 +1,6 @@
 //! `punctual run …`.
 
+use std::env;
 use std::io::Write;
 
 use serde_json::{Value, json};
@@ -46,8 +47,14 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
             let run = client.ask(Ask::post(&["runs", id, "retry"]).json(&body))?;
             begun(&client, &run, *watch, args.json, out)
         }
-        RunCommand::Resolve { id, resolution } => {
-            let body = json!({ "resolution": resolution_name(*resolution) });
+        RunCommand::Resolve { id, resolution, r#as, step, by } => {
+            let Some(resolution) = resolution.or(*r#as) else {
+                let allowed = "applied, did-not-happen, failed, skip";
+                let message = format!("what became of it is missing\n  try: --as {allowed}");
+                return Err(Failure::Mistake(message));
+            };
+            let by = by.clone().or_else(|| env::var("USER").ok());
+            let body = json!({ "resolution": resolution_name(resolution), "step": step, "by": by });
             let run = client.ask(Ask::post(&["runs", id, "resolve"]).json(&body))?;
             said(&run, "goes on", args.json, out)
         }
@@ -56,12 +63,42 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
 
 fn start(client: &Client, args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let name = args.name.as_deref().unwrap_or_default();
-    let body = match &args.payload {
-        Some(text) => json!({ "payload": typed_json("--payload", text)? }),
-        None => json!({}),
-    };
-    let run = client.ask(Ask::post(&["workflows", name, "runs"]).json(&body))?;
-    begun(client, &run, args.follow, args.json, out)
+    let (handler, payload) = (args.handler.as_deref(), args.payload.as_deref());
+    Start { name, handler, payload }.run(client, args.follow, args.json, out)
+}
+
+/// A workflow, or one of its handlers, that is started by hand.
+pub(super) struct Start<'a> {
+    pub(super) name: &'a str,
+    pub(super) handler: Option<&'a str>,
+    pub(super) payload: Option<&'a str>,
+}
+
+impl Start<'_> {
+    pub(super) fn run(
+        &self,
+        client: &Client,
+        follow: bool,
+        json: bool,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let mut body = json!({});
+        if let Some(text) = self.payload {
+            body["payload"] = typed_json("--payload", text)?;
+        }
+        if let Some(handler) = self.handler {
+            body["handler"] = handler.into();
+        }
+        let run = client.ask(Ask::post(&["workflows", self.name, "runs"]).json(&body))?;
+        match run["called"].as_str() {
+            None => begun(client, &run, follow, json, out),
+            Some(_) if json => shown::json(out, &run),
+            Some(called) => {
+                let name = self.name;
+                Ok(writeln!(out, "{called} runs as soon as workflow {name} is free")?)
+            }
+        }
+    }
 }
 
 /// A run was created: its id, and its way if someone wants to see it.
@@ -95,7 +132,7 @@ fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let rows = shown::items(page).iter().map(|run| {
         vec![
             Cell::plain(field(run, "id")),
-            Cell::plain(field(run, "workflow")),
+            Cell::plain(workflow(run)),
             state(&field(run, "status")),
             Cell::plain(field(run, "triggered_by")),
             distance(run, "created_at", clock::instant()),
@@ -108,10 +145,19 @@ fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     shown::more(out, page)
 }
 
+/// The workflow, and the handler if it is a run of one.
+fn workflow(run: &Value) -> String {
+    match run["handler"].as_str() {
+        Some(handler) => format!("{}/{handler}", field(run, "workflow")),
+        None => field(run, "workflow"),
+    }
+}
+
 fn resolution_name(resolution: ResolutionArg) -> &'static str {
     match resolution {
         ResolutionArg::Applied => "applied",
         ResolutionArg::DidNotHappen => "did_not_happen",
         ResolutionArg::Failed => "failed",
+        ResolutionArg::Skip => "skip",
     }
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, NOTE, OFF, columns, duration};
@@ -74,9 +75,9 @@ pub(super) fn instant(value: &Value) -> Option<Timestamp> {
 /// A status or an outcome, in the colour it deserves.
 pub(super) fn state(text: &str) -> Cell {
     let style = match text {
-        "succeeded" | "started" | "active" | "published" => GOOD,
+        "succeeded" | "started" | "active" | "published" | "consumed" | "applied" => GOOD,
         "failed" | "dead" | "timed_out" | "missed" => OFF,
-        "skipped" | "suspended" | "paused" | "dropped" | "cancelled" | "moved" => NOTE,
+        "skipped" | "suspended" | "unknown" | "paused" | "dropped" | "cancelled" | "moved" => NOTE,
         _ => Style::new(),
     };
     Cell::styled(text, style)
@@ -121,9 +122,16 @@ pub(super) fn sheet(
 
 /// A JSON value that someone typed.
 pub(super) fn typed_json(option: &str, text: &str) -> Result<Value, Failure> {
-    serde_json::from_str(text).map_err(|error| {
-        Failure::Mistake(format!(
-            "{option}: not JSON: {error}\n  {text}\n  try: '{{\"key\": \"value\"}}' (texts need double quotes)"
-        ))
-    })
+    serde_json::from_str(text).map_err(|error| not_json(option, text, &error))
+}
+
+/// The same, as it was typed: numbers are not read and written again.
+pub(super) fn typed_raw(option: &str, text: &str) -> Result<Box<RawValue>, Failure> {
+    serde_json::from_str(text).map_err(|error| not_json(option, text, &error))
+}
+
+fn not_json(option: &str, text: &str, error: &serde_json::Error) -> Failure {
+    Failure::Mistake(format!(
+        "{option}: not JSON: {error}\n  {text}\n  try: '{{\"key\": \"value\"}}' (texts need double quotes)"
+    ))
 }

@@ -5,8 +5,9 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::apply::{refused_text, remarks};
+use super::runs::Start;
 use super::shown::{self, distance, field, state, table, time};
-use super::{Ask, Client};
+use super::{Ask, Client, handlers};
 use crate::args::remote::{WorkflowArgs, WorkflowCommand};
 use crate::clock;
 use crate::document::Document;
@@ -44,6 +45,18 @@ pub(crate) fn run(args: &WorkflowArgs, out: &mut dyn Write) -> Result<(), Failur
         WorkflowCommand::Archive { name } => verb(name, "archive", out),
         WorkflowCommand::Pause { name } => verb(name, "pause", out),
         WorkflowCommand::Resume { name } => verb(name, "resume", out),
+        WorkflowCommand::Start { name, handler, payload, follow } => {
+            let start = Start { name, handler: handler.as_deref(), payload: payload.as_deref() };
+            start.run(&client, *follow, args.json, out)
+        }
+        WorkflowCommand::Mutations { name, page } => {
+            let path = ["workflows", name, "mutations"];
+            let ask = Ask::get(&path)
+                .with("limit", Some(page.limit))
+                .with("cursor", page.cursor.as_ref());
+            let page = client.ask(ask)?;
+            if args.json { shown::json(out, &page) } else { handlers::mutations(&page, out) }
+        }
         WorkflowCommand::Validate { files } => {
             let documents = files.iter().map(|path| Document::read(path));
             let documents = documents.collect::<Result<Vec<_>, Failure>>()?;
@@ -61,7 +74,7 @@ fn validate(
     let mut wrong = Vec::new();
     let mut answers = Vec::new();
     for document in documents {
-        let ask = Ask::post(&["workflows", "validate"]).definition(&document.text);
+        let ask = Ask::post(&["workflows", "validate"]).definition(document);
         match client.ask(ask).map_err(|failure| refused_text(document, failure)) {
             Ok(answer) => {
                 let (mistakes, notes) = remarks(document, &answer["problems"]);
@@ -119,6 +132,8 @@ fn show(client: &Client, workflow: &Value, out: &mut dyn Write) -> Result<(), Fa
             ("id", Cell::plain(field(workflow, "id"))),
             ("for", Cell::plain(field(workflow, "description"))),
             ("status", status(workflow)),
+            ("paused", Cell::plain(field(workflow, "paused_reason"))),
+            ("resuming", Cell::plain(field(workflow, "on_resume"))),
             ("created", time(workflow, "created_at")),
             ("updated", time(workflow, "updated_at")),
         ],
@@ -137,9 +152,9 @@ fn show(client: &Client, workflow: &Value, out: &mut dyn Write) -> Result<(), Fa
             ]
         })
         .collect();
-    if rows.is_empty() {
-        return Ok(());
+    if !rows.is_empty() {
+        writeln!(out)?;
+        table(out, &["SCHEDULE", "NAME", "STATUS", "NEXT", ""], rows)?;
     }
-    writeln!(out)?;
-    table(out, &["SCHEDULE", "NAME", "STATUS", "NEXT", ""], rows)
+    handlers::show(workflow, out)
 }

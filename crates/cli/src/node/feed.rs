@@ -78,6 +78,7 @@ impl Feed {
             | Notice::Workflow { .. }
             | Notice::Queued { .. }
             | Notice::Published { .. }
+            | Notice::Consumed { .. }
             | Notice::Deadline { .. } => Ok(()),
         }
     }

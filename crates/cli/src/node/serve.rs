@@ -40,8 +40,12 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
     }
     let runtime = runtime()?;
     let store = runtime.block_on(place.open(zones, lease))?;
+    let scripts = scripts()?;
     let definitions = match &args.dir {
-        Some(dir) => folder::definitions(dir, &store.rules())?,
+        Some(dir) => {
+            let rules = store.rules();
+            runtime.block_on(folder::definitions(dir, &rules, &scripts))?
+        }
         None => Vec::new(),
     };
     let trusted = trusting(&definitions);
@@ -61,7 +65,7 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         capacity: args.capacity as usize,
         secrets: Arc::new(secrets),
         telling,
-        scripts: Some(scripts()?),
+        scripts: Some(scripts.clone()),
         agents,
         ..ServerOptions::new(store)
     };
@@ -70,7 +74,7 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         let mut signals = Signals::new()?;
         let server = Server::start(options).await.map_err(not_started)?;
         let mut watch = match &args.dir {
-            Some(dir) if args.watch => Some(Watch::new(dir, &definitions)?),
+            Some(dir) if args.watch => Some(Watch::new(dir, &definitions, scripts)?),
             _ => None,
         };
         publish(server.hub(), definitions).await?;

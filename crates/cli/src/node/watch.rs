@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::definition::Definition;
+use runners::script::Scripts;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use server::{Hub, Trusted};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -23,11 +24,16 @@ pub(super) struct Watch {
     folder: PathBuf,
     changes: UnboundedReceiver<()>,
     published: HashMap<String, Arc<Definition>>,
+    scripts: Arc<Scripts>,
 }
 
 impl Watch {
     /// What changes from now on is noticed.
-    pub(super) fn new(folder: &Path, checked: &[Checked]) -> Result<Watch, Failure> {
+    pub(super) fn new(
+        folder: &Path,
+        checked: &[Checked],
+        scripts: Arc<Scripts>,
+    ) -> Result<Watch, Failure> {
         let failed = |error: io::Error| {
             Failure::Environment(format!("{}: cannot be watched: {error}", folder.display()))
         };
@@ -41,7 +47,7 @@ impl Watch {
         let thread = std::thread::Builder::new().name("watch".to_owned());
         thread.spawn(move || tell_changes(&watched, &tell)).map_err(failed)?;
         let known = checked.iter().map(|c| (c.definition.name.clone(), c.definition.clone()));
-        Ok(Watch { folder: folder.to_owned(), changes, published: known.collect() })
+        Ok(Watch { folder: folder.to_owned(), changes, published: known.collect(), scripts })
     }
 
     /// Returns when something has changed, and no more for a moment; nothing if the folder is watched no more.
@@ -53,7 +59,8 @@ impl Watch {
 
     /// Publishes what is new or changed. If anything is wrong, all of it is told and nothing is changed.
     pub(super) async fn publish(&mut self, hub: &Hub, trusted: &Trusted) {
-        let checked = match folder::definitions(&self.folder, &hub.store().rules()) {
+        let rules = hub.store().rules();
+        let checked = match folder::definitions(&self.folder, &rules, &self.scripts).await {
             Ok(checked) => checked,
             Err(failure) => {
                 tracing::error!("the folder was changed, and nothing is published:\n{failure}");

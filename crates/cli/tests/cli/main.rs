@@ -14,6 +14,7 @@ mod remote;
 mod scripts;
 mod serving;
 mod shared_store;
+mod topics;
 mod validate;
 mod vectors;
 mod worker;

@@ -137,6 +137,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(active)
     }
 
+    /// The schedules of triggers, then those of producers; their places are counted in this order.
     fn declared_triggers(
         &self,
         definition: &Definition,
@@ -150,7 +151,7 @@ impl<B: Book> Turn<'_, B> {
                 Err(mistakes) => invalid.push((index, mistakes)),
             }
         }
-        for (index, producer) in definition.producers.iter().enumerate() {
+        for (index, producer) in (definition.triggers.len()..).zip(&definition.producers) {
             let fields = definition.producer_declaration(producer);
             let trigger = Trigger {
                 id: producer.trigger(),

@@ -26,6 +26,8 @@ pub(super) struct TopicSlot {
     is_changed: bool,
     /// How many of its events have moved in this turn.
     moved: usize,
+    /// How many of them are done with.
+    consumed: usize,
     /// When its first event of this turn was published.
     first_new: Option<Timestamp>,
 }
@@ -49,13 +51,18 @@ impl<B: Book> Turn<'_, B> {
     fn keep_topic(&mut self, topic: Topic, is_new: bool) {
         let id = topic.id;
         self.topics.order.push(id);
-        let slot = TopicSlot { topic, is_new, is_changed: is_new, moved: 0, first_new: None };
+        let slot =
+            TopicSlot { topic, is_new, is_changed: is_new, moved: 0, consumed: 0, first_new: None };
         self.topics.slots.insert(id, slot);
     }
 
     pub(super) fn write_topics(&mut self) {
         for id in std::mem::take(&mut self.topics.order) {
             let slot = self.topics.slots.remove(&id).filter(|slot| slot.is_changed);
+            if let Some(count) = slot.as_ref().map(|slot| slot.consumed).filter(|count| *count > 0)
+            {
+                self.notices.push(Notice::Consumed { topic: id, count });
+            }
             self.writes.topics.extend(slot.map(|slot| match slot.is_new {
                 true => TopicWrite::Insert(slot.topic),
                 false => TopicWrite::Update(slot.topic),
@@ -220,6 +227,7 @@ impl<B: Book> Turn<'_, B> {
             slot.topic.counts.take(before.state);
             slot.topic.counts.add(state);
             slot.moved += 1;
+            slot.consumed += usize::from(state == EventState::Consumed);
             slot.is_changed = true;
         }
         self.topics.fates.insert(after.key, after.clone());

@@ -348,6 +348,13 @@ pub enum Notice {
         /// How many.
         count: usize,
     },
+    /// Events of a topic are done with.
+    Consumed {
+        /// Which.
+        topic: TopicId,
+        /// How many.
+        count: usize,
+    },
     /// A workflow was changed.
     Workflow {
         /// Which.

@@ -5,10 +5,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use engine::run::RunStatus;
 use engine::schedule::Status;
+use engine::topics::EventState;
 use prometheus_client::encoding::text::encode;
 use std::fmt::Write as _;
 use std::time::Duration;
-use store::{Failure, QueueView, Stats};
+use store::{Failure, QueueView, Stats, TopicQuery, TopicView};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -18,6 +19,8 @@ use super::problem::Problem;
 
 /// A store that takes longer is not reachable.
 const QUICK: Duration = Duration::from_secs(5);
+/// Each topic is a series of its own: more of them would cost those who keep the figures too much.
+const TOPICS_TOLD: usize = 200;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -51,7 +54,9 @@ async fn metrics(State(app): State<App>) -> Answered {
     let unwritten = |_| Problem::unavailable("The figures cannot be written.");
     encode(&mut text, app.registry()).map_err(unwritten)?;
     let queues = app.store().queues().await?;
-    let rest = gauges(&stats, nodes as u64) + &depths(&queues);
+    let query = TopicQuery { limit: TOPICS_TOLD, ..TopicQuery::default() };
+    let topics = app.store().topics(query).await?.items;
+    let rest = gauges(&stats, nodes as u64) + &depths(&queues) + &topic_gauges(&topics);
     let end = text.rfind("# EOF").unwrap_or(text.len());
     text.insert_str(end, &rest);
     Ok(with_type(OPEN_METRICS, text))
@@ -101,6 +106,23 @@ fn depths(queues: &[QueueView]) -> String {
     let mut text = format!("# HELP {name} Attempts that wait for a worker.\n# TYPE {name} gauge\n");
     for QueueView { name: queue, waiting } in queues {
         let _ = writeln!(text, "{name}{{queue=\"{queue}\"}} {waiting}");
+    }
+    text
+}
+
+/// The first topics by their names. A shared one has no workflow.
+fn topic_gauges(topics: &[TopicView]) -> String {
+    let name = "punctual_topic_events";
+    let mut text = format!(
+        "# HELP {name} Events by state, of the first {TOPICS_TOLD} topics.\n# TYPE {name} gauge\n"
+    );
+    for TopicView { topic, workflow, .. } in topics {
+        let (of, workflow) = (&topic.name, workflow.as_deref().unwrap_or_default());
+        for state in EventState::ALL {
+            let (count, state) = (topic.counts.of(state), state.name());
+            let labels = format!("topic=\"{of}\",workflow=\"{workflow}\",state=\"{state}\"");
+            let _ = writeln!(text, "{name}{{{labels}}} {count}");
+        }
     }
     text
 }

@@ -1,14 +1,17 @@
-//! Calls from outside that start workflows: webhook triggers.
+//! Calls from outside that start workflows, or are published to a topic: webhook triggers.
 
 use std::str::FromStr;
 
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::WorkflowId;
-use engine::definition::{Trigger, TriggerKind};
+use engine::definition::{TopicDeclaration, Trigger, TriggerKind};
 use engine::expression::{self, Scope};
-use engine::turn::{Answer, Command, NewRun};
+use engine::topics::Message;
+use engine::turn::{Answer, Command, NewRun, WorkflowStatus};
 use runners::WebhookKey;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -19,13 +22,13 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::App;
 use super::access::Uninvited;
 use super::answer::{self, Answered};
 use super::body::{RawBody, read_json};
 use super::path::part;
 use super::problem::{Problem, Wrong};
 use super::query::Query;
+use super::{App, topics};
 use crate::webhooks::{Signed, verify};
 
 /// Who the runs are said to come from.
@@ -49,13 +52,15 @@ struct Called {
     run_id: String,
 }
 
-/// Starts a workflow by one of its webhook triggers. If the trigger has a secret, the call is signed as Standard
+/// Starts a workflow by one of its webhook triggers, or publishes the call to a topic, as the trigger says. If the trigger has a secret, the call is signed as Standard
 /// Webhooks says, and needs no token; else the node's token is needed as everywhere. A call that comes again
-/// with the same `webhook-id` gets the same answer, and starts nothing.
+/// with the same `webhook-id` gets the same answer, and does nothing. What is published has the `webhook-id` as its
+/// message id, or else a hash of the body.
 #[utoipa::path(post, path = "/hooks/{workflow}/{trigger}", tag = "hooks", request_body = Object,
     params(("workflow" = String, Path, description = "Name or id of the workflow"),
         ("trigger" = String, Path, description = "Id of the trigger")),
-    responses((status = 202, body = Called),
+    responses((status = 202, body = Called, description = "The run; or, where calls are published, \
+            how many are new and how many were replaced"),
         (status = 401, body = Problem, description = "Not signed with the secret, or no token"),
         (status = 403, body = Problem), (status = 404, body = Problem),
         (status = 409, body = Problem, description = "The trigger is paused"),
@@ -76,8 +81,11 @@ async fn call(State(app): State<App>, request: Request) -> Answered {
         Some(secret) => Some(believed(&app, secret, &headers, &body)?),
         None => Signed::from(&headers).id,
     };
-    let idempotency = id.map(|id| once(&hook, id, &body)).or_else(|| body.idempotency.clone());
     let payload = payload(&hook, &headers, &body)?;
+    if let Some(topic) = &hook.publishes {
+        return publish(&app, &hook, topic, id, payload, &body).await;
+    }
+    let idempotency = id.map(|id| once(&hook, id, &body)).or_else(|| body.idempotency.clone());
     let run = NewRun { id: app.new_run_id(), payload, by: BY_CALL.to_owned() };
     let command = Command::CallTrigger { id: hook.workflow, trigger: hook.trigger, run };
     let commanded = app.hub().command(command, idempotency).await?;
@@ -85,6 +93,35 @@ async fn call(State(app): State<App>, request: Request) -> Answered {
         return Err(Problem::unavailable("The store answers something else."));
     };
     accepted(&Called { run_id }, commanded.replayed)
+}
+
+/// The call is an event: its own id tells it from others, or what it says.
+async fn publish(
+    app: &App,
+    hook: &Hook,
+    topic: &TopicDeclaration,
+    id: Option<&str>,
+    payload: Option<Box<RawValue>>,
+    body: &RawBody,
+) -> Answered {
+    if !hook.enabled {
+        let trigger = &hook.trigger;
+        let detail = format!("Trigger {trigger} is paused: nothing was published.");
+        return Err(Problem::conflict(detail));
+    }
+    let found = topics::declared(app, hook.workflow, topic).await?;
+    let found = found.ok_or_else(|| Problem::not_found("topic", &topic.name))?;
+    let by_content = || format!("sha256-{}", URL_SAFE_NO_PAD.encode(Sha256::digest(&body.text)));
+    let event = Message {
+        message_id: id.filter(|id| !id.is_empty()).map_or_else(by_content, str::to_owned),
+        title: None,
+        payload: payload.unwrap_or_else(|| RawValue::NULL.to_owned()),
+        causes: Vec::new(),
+    };
+    topics::check_event(&event)?;
+    let idempotency = id.map(|id| once(hook, id, body)).or_else(|| body.idempotency.clone());
+    let events = vec![event];
+    topics::publish_to(app, found.topic.id, events, idempotency, StatusCode::ACCEPTED).await
 }
 
 fn accepted(called: &Called, is_replayed: bool) -> Result<Response, Problem> {
@@ -96,10 +133,14 @@ fn accepted(called: &Called, is_replayed: bool) -> Result<Response, Problem> {
 struct Hook {
     workflow: WorkflowId,
     trigger: String,
+    /// Whether the definition lets it do anything.
+    enabled: bool,
     /// The name of what calls are signed with.
     secret: Option<String>,
     /// What the run works on, to be filled in; the body, if nothing.
     payload: Option<Value>,
+    /// The topic that calls are published to, if they start no run.
+    publishes: Option<TopicDeclaration>,
 }
 
 async fn find(app: &App, parts: &mut axum::http::request::Parts) -> Result<Option<Hook>, Problem> {
@@ -109,15 +150,22 @@ async fn find(app: &App, parts: &mut axum::http::request::Parts) -> Result<Optio
     let Some(view) = app.store().workflow(&workflow, None).await? else { return Ok(None) };
     let is_it = |known: &&Trigger| known.id == trigger;
     let known = view.definition.triggers.iter().find(is_it);
-    Ok(match known.map(|known| &known.kind) {
-        Some(TriggerKind::Webhook { secret, payload, .. }) => Some(Hook {
-            workflow: view.workflow.id,
-            trigger,
-            secret: secret.clone(),
-            payload: payload.clone(),
-        }),
-        _ => None,
-    })
+    let Some(known) = known else { return Ok(None) };
+    let TriggerKind::Webhook { secret, payload, publish } = &known.kind else { return Ok(None) };
+    let is_live = view.workflow.live == Some(view.revision);
+    let publishes = publish.as_ref().and_then(|name| view.definition.topic(name).cloned());
+    // What starts runs is for the engine to refuse; a topic has nobody who would.
+    if publishes.is_some() && !(is_live && view.workflow.status == WorkflowStatus::Published) {
+        return Ok(None);
+    }
+    Ok(Some(Hook {
+        workflow: view.workflow.id,
+        trigger,
+        enabled: known.enabled,
+        secret: secret.clone(),
+        payload: payload.clone(),
+        publishes,
+    }))
 }
 
 /// The call's id, if it was signed with the secret. Several, with spaces between them, are for a change from one to

@@ -23,6 +23,7 @@ mod schedules;
 pub mod shown;
 mod stats;
 mod stream;
+mod topics;
 mod workflows;
 
 use std::sync::{Arc, OnceLock};
@@ -169,6 +170,7 @@ fn routes() -> OpenApiRouter<App> {
         .merge(approvals::routes())
         .merge(hooks::routes())
         .merge(queues::routes())
+        .merge(topics::routes())
         .merge(calendars::routes())
         .merge(nodes::routes())
         .merge(stats::routes())

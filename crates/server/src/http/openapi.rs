@@ -1,8 +1,9 @@
-//! `/openapi.json`.
+//! `/openapi.json`, and what editors want to know.
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse as _;
+use runners::script::TYPES;
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response, ResponseBuilder};
@@ -29,7 +30,7 @@ pub(super) fn head() -> OpenApi {
 }
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(document)).routes(routes!(schema))
+    OpenApiRouter::new().routes(routes!(document)).routes(routes!(schema)).routes(routes!(types))
 }
 
 /// This document.
@@ -42,6 +43,12 @@ async fn document(State(app): State<App>) -> axum::response::Response {
 #[utoipa::path(get, path = "/schema.json", tag = "node", responses((status = 200, body = Object)))]
 async fn schema() -> Answered {
     answer::ok(&engine::definition::schema())
+}
+
+/// TypeScript definitions of all that scripts see, for editors.
+#[utoipa::path(get, path = "/punctual.d.ts", tag = "node", responses((status = 200, body = String)))]
+async fn types() -> axum::response::Response {
+    ([(CONTENT_TYPE, "application/typescript; charset=utf-8")], TYPES).into_response()
 }
 
 /// The document as it is served.

@@ -197,10 +197,26 @@ impl Problem {
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Too large", detail)
     }
 
+    /// A part of the body that is more than is taken.
+    pub fn too_large_value(wrong: Wrong) -> Problem {
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        let detail = in_one_line(std::slice::from_ref(&wrong));
+        let problem = Problem::new(status, "too-large", "Too large", detail);
+        Problem { errors: vec![wrong], ..problem }
+    }
+
     /// Something else than is taken.
     pub fn wrong_type(detail: impl Into<String>) -> Problem {
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         Problem::new(status, "wrong-type", "Wrong content type", detail)
+    }
+
+    /// Each mistake in what was sent; what cannot be read at all is one.
+    pub(super) fn into_errors(self) -> Vec<Wrong> {
+        match self.errors.is_empty() {
+            true => vec![Wrong::new("", "invalid", self.detail.trim_end_matches('.'))],
+            false => self.errors,
+        }
     }
 
     /// Says more.

@@ -113,6 +113,9 @@ fn event(notice: &Notice) -> Event {
         Notice::Published { topic, count } => {
             ("published", json!({ "topic_id": topic.to_string(), "count": count }))
         }
+        Notice::Consumed { topic, count } => {
+            ("consumed", json!({ "topic_id": topic.to_string(), "count": count }))
+        }
         Notice::Workflow { id } => ("workflow", json!({ "id": id.to_string() })),
     };
     Event::default().event(name).data(data.to_string())

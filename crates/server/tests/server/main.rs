@@ -10,3 +10,4 @@ mod nodes;
 mod peer;
 mod processes;
 mod resources;
+mod topics;

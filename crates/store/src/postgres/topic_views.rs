@@ -60,6 +60,10 @@ pub(super) async fn topics(client: &Client, query: TopicQuery) -> Result<Page<To
     let limit = many(query.limit.saturating_add(1));
     let mut sql = TOPICS.to_owned();
     let mut params: Vec<&(dyn ToSql + Sync)> = vec![&name, &id, &limit];
+    if let Some(TopicId(id)) = &query.id {
+        params.push(id);
+        sql += &format!(" AND t.id = ${}", params.len());
+    }
     if let Some(name) = &query.name {
         params.push(name);
         sql += &format!(" AND t.name = ${}", params.len());

@@ -45,6 +45,12 @@ pub(super) fn topics(
         of_workflow = Some(workflow.id);
     }
     let limit = query.limit.saturating_add(1);
+    let cursor = |view: &TopicView| topic_cursor(&view.topic);
+    if let Some(id) = query.id {
+        let mut found = topics_of(connection, "?1 = '' AND t.id = ?2", of_workflow, "", id, 1)?;
+        found.retain(|view| query.name.as_ref().is_none_or(|name| view.topic.name == *name));
+        return Ok(view::page(found, query.limit, query.after.is_none(), cursor));
+    }
     let (name, id) = after_topic(query.after.as_ref()).unwrap_or(("", TopicId(0)));
     // First those of the same name, then those of greater ones: each by an index alone.
     let same = query.name.as_deref().unwrap_or(name);
@@ -55,7 +61,6 @@ pub(super) fn topics(
         let beyond = "t.name > ?1 AND ?2 >= 0";
         found.extend(topics_of(connection, beyond, of_workflow, name, id, left)?);
     }
-    let cursor = |view: &TopicView| topic_cursor(&view.topic);
     Ok(view::page(found, query.limit, query.after.is_none(), cursor))
 }
 

@@ -142,7 +142,7 @@ pub(crate) async fn topics_are_paged_by_name(world: World) {
         ("nobody".to_owned(), None, &[]),
     ] {
         let (name, workflow) = (name.map(str::to_owned), Some(workflow));
-        let query = TopicQuery { name, workflow, limit: 10, after: None };
+        let query = TopicQuery { name, workflow, limit: 10, ..TopicQuery::default() };
         let found = world.store().topics(query).await.unwrap().items;
         assert_eq!(found.iter().map(line).collect::<Vec<_>>(), expected);
     }

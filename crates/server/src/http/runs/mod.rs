@@ -5,12 +5,12 @@ mod steps;
 
 use axum::extract::State;
 use axum::response::Response;
-use engine::run::{Resolution, RunStatus, TriggeredBy};
+use engine::run::{Resolution, Run, RunStatus, TriggeredBy};
 use engine::turn::{Answer, Command, NewRun};
 use engine::{RunId, ScheduleId, WorkflowId};
 use jiff::Timestamp;
 use serde::Deserialize;
-use store::{Commanded, RunDetail, RunQuery};
+use store::{Commanded, Cursor, MutationQuery, MutationView, RunDetail, RunQuery};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -83,7 +83,7 @@ impl Parameters for Wanted {
         ("workflow_id" = Option<String>, Query, description = "The same"),
         ("schedule_id" = Option<String>, Query),
         ("status" = Option<String>, Query, description = "One or several, with commas"),
-        ("triggered_by" = Option<String>, Query, description = "schedule, manual, retry, sub_process, deadline, webhook or event"),
+        ("triggered_by" = Option<String>, Query, description = "schedule, manual, retry, sub_process, deadline, webhook, event or wakeup"),
         ("since" = Option<String>, Query, description = "Created from here on"),
         ("overdue" = Option<bool>, Query, description = "Only those not done in the time promised"),
         ("parent" = Option<String>, Query, description = "Started by this run"),
@@ -128,7 +128,19 @@ async fn get(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -
 pub(super) async fn shown(app: &App, id: &str) -> Result<RunWithSteps, Problem> {
     let detail = found(app, id).await?;
     let alerts = app.store().alerts(run_id(id)?).await?;
-    Ok(RunWithSteps::new(detail, alerts))
+    let mutation = mutation_of(app, &detail.view.run).await?;
+    Ok(RunWithSteps::new(detail, alerts, mutation))
+}
+
+/// What a consumer's run has changed outside. Mutations are in the order of their runs.
+async fn mutation_of(app: &App, run: &Run) -> Result<Option<MutationView>, Problem> {
+    if run.handler.is_none() {
+        return Ok(None);
+    }
+    let after = Some(Cursor::Number(run.key.0.saturating_add(1)));
+    let query = MutationQuery { workflow: Some(run.workflow), limit: 1, after };
+    let latest = app.store().mutations(query).await?.items.pop();
+    Ok(latest.filter(|view| view.mutation.run == run.key))
 }
 
 async fn found(app: &App, id: &str) -> Result<RunDetail, Problem> {
@@ -229,7 +241,8 @@ async fn retry(
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Resolved {
-    /// `applied`: it did its work, go on. `did_not_happen`: try it again. `failed`: give up.
+    /// `applied`: it did its work, go on. `did_not_happen`: try it again. `failed`: give up. `skip`: go on
+    /// without it.
     #[schema(value_type = String)]
     resolution: Resolution,
     /// Which step is meant, if there are several.

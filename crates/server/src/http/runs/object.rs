@@ -9,13 +9,13 @@ use engine::{RunId, WorkflowId};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use store::{AlertView, RunDetail, RunView};
+use store::{AlertView, MutationView, RunDetail, RunView};
 use utoipa::ToSchema;
 
 use super::steps::{self, StepObject};
 use crate::http::App;
 use crate::http::problem::Problem;
-use crate::http::workflows::{AuthorVersion, author_version};
+use crate::http::workflows::{AuthorVersion, MutationObject, author_version};
 
 /// One execution of a workflow.
 #[derive(Debug, Serialize, ToSchema)]
@@ -25,6 +25,8 @@ pub(in crate::http) struct RunObject {
     workflow_id: String,
     /// The workflow's name.
     workflow: String,
+    /// The producer or consumer whose run it is.
+    handler: Option<String>,
     /// The version that its author gave the definition.
     #[schema(value_type = String)]
     version: AuthorVersion,
@@ -75,9 +77,12 @@ pub(in crate::http) struct RunWithSteps {
     deadline: Option<Timestamp>,
     /// Where the runs are that this one has started.
     children: String,
+    /// Its steps; of a handler's run, the phases.
     steps: Vec<StepObject>,
     /// What deadlines have brought about.
     alerts: Vec<AlertObject>,
+    /// What a consumer's run has changed outside, or may have.
+    mutation: Option<MutationObject>,
 }
 
 /// What a deadline has brought about.
@@ -136,6 +141,7 @@ impl RunObject {
             id: run.id.to_string(),
             workflow_id: run.workflow.to_string(),
             workflow: workflow_name,
+            handler: run.handler,
             version,
             revision: run.version,
             schedule_id: run.schedule.map(|id| id.to_string()),
@@ -160,7 +166,11 @@ impl RunObject {
 }
 
 impl RunWithSteps {
-    pub(super) fn new(detail: RunDetail, alerts: Vec<AlertView>) -> RunWithSteps {
+    pub(super) fn new(
+        detail: RunDetail,
+        alerts: Vec<AlertView>,
+        mutation: Option<MutationView>,
+    ) -> RunWithSteps {
         let RunDetail { view, definition, steps } = detail;
         let steps = steps::shown(&view.run, &definition, steps);
         let version = author_version(definition.version);
@@ -169,6 +179,7 @@ impl RunWithSteps {
             deadline: watch.map(|watch| watch.due),
             children: format!("/api/v1/runs?parent={}", view.run.id),
             alerts: alerts.into_iter().map(AlertObject::from).collect(),
+            mutation: mutation.map(MutationObject::from),
             run: RunObject::with_version(view, version),
             steps,
         }

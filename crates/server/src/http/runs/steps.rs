@@ -1,7 +1,9 @@
 //! The steps of a run as they are shown: what became of them, and what is going on.
 
 use engine::definition::{Definition, Step};
-use engine::run::{Active, Doing, Run, RunError, StepState, StepStatus, UNDOING, WHOLE, Watch};
+use engine::run::{
+    Active, Doing, RECONCILING, Run, RunError, StepState, StepStatus, UNDOING, WHOLE, Watch,
+};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -26,6 +28,9 @@ pub(in crate::http) struct StepObject {
     /// What became of what undoes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     compensation: Option<PartObject>,
+    /// What became of what finds out whether it was done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reconcile: Option<PartObject>,
     /// Its items, if it goes over a list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     items: Vec<PartObject>,
@@ -70,20 +75,24 @@ pub(super) fn shown(run: &Run, definition: &Definition, records: Vec<StepView>) 
 }
 
 fn one(run: &Run, step: &Step, place: u32, records: Vec<StepView>) -> StepObject {
-    let (mut whole, mut undoing, mut items) = (None, None, Vec::new());
+    let (mut whole, mut undoing, mut looking, mut items) = (None, None, None, Vec::new());
     for record in records {
         match record.item {
             WHOLE => whole = Some(record),
             UNDOING => undoing = Some(record),
+            RECONCILING => looking = Some(record),
             _ => items.push(record),
         }
     }
     let watch = run.position.watches.iter().find(|watch| watch.step == Some(place));
     let active = |item: i32| run.position.part(place, item);
-    let compensation = match (active(UNDOING), undoing) {
-        (None, None) => None,
-        (active, record) => Some(PartObject::new(run, active, record, watch)),
+    let beside = |item: i32, record: Option<StepView>, watch: Option<&Watch>| {
+        let active = active(item);
+        let is_there = active.is_some() || record.is_some();
+        is_there.then(|| PartObject::new(run, active, record, watch))
     };
+    let compensation = beside(UNDOING, undoing, watch);
+    let reconcile = beside(RECONCILING, looking, None);
     let mut shown: Vec<PartObject> = Vec::new();
     for record in items {
         let active = active(record.item);
@@ -110,6 +119,7 @@ fn one(run: &Run, step: &Step, place: u32, records: Vec<StepView>) -> StepObject
         part,
         deadline: watch.map(|watch| watch.due),
         compensation,
+        reconcile,
         items: shown,
     }
 }

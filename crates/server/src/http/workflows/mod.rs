@@ -1,5 +1,7 @@
 //! Routes of workflows.
 
+mod handlers;
+mod mutations;
 mod object;
 mod save;
 
@@ -8,22 +10,23 @@ use axum::http::StatusCode;
 use engine::WorkflowId;
 use engine::schedule::{LARGEST_PAYLOAD, Schedule};
 use engine::turn::{Answer, Command, NewRun, WorkflowStatus};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use store::{Cursor, Idempotency, ScheduleQuery, Total, WorkflowQuery, WorkflowView};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(super) use self::mutations::MutationObject;
+use self::object::{Around, WorkflowObject, WorkflowSummary};
 pub(super) use self::object::{AuthorVersion, author_version};
-use self::object::{WorkflowObject, WorkflowSummary};
 use super::answer::{self, Answered, Listed};
 use super::body::JsonBody;
 use super::path::PathId;
 use super::problem::{Problem, Wrong};
 use super::query::{Paging, Parameters, Query, Values};
 use super::runs::RunWithSteps;
-use super::{App, BY_API, runs};
+use super::{App, BY_API, runs, topics};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -36,6 +39,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(pause))
         .routes(routes!(resume))
         .routes(routes!(start))
+        .routes(routes!(mutations::mutations))
 }
 
 /// The workflow with this id or name.
@@ -52,12 +56,15 @@ pub(super) async fn find_workflow(
 }
 
 async fn shown(app: &App, view: WorkflowView) -> Result<WorkflowObject, Problem> {
-    let is_live = view.workflow.live == Some(view.revision);
-    let schedules = match is_live {
-        true => triggered(app, view.workflow.id).await?,
-        false => Vec::new(),
-    };
-    Ok(WorkflowObject::new(view, schedules, &app.rules()))
+    let id = view.workflow.id;
+    let mut around = Around::default();
+    // Of a revision that is not live, nothing happens.
+    if view.workflow.live == Some(view.revision) {
+        around.schedules = triggered(app, id).await?;
+        around.handlers = app.store().handlers(id).await?;
+    }
+    around.topics = topics::of_workflow(app, id, &view.definition).await?;
+    Ok(WorkflowObject::new(view, around, &app.rules()))
 }
 
 /// The schedules that the workflow's triggers declare.
@@ -161,7 +168,7 @@ async fn commanded(
     command: Command,
     idempotency: Option<Idempotency>,
 ) -> Answered {
-    let commanded = app.hub().command(command, idempotency).await.map_err(save::in_triggers)?;
+    let commanded = app.hub().command(command, idempotency).await?;
     let view = find_workflow(app, &id.to_string(), None).await?;
     Ok(answer::replayed(answer::ok(&shown(app, view).await?)?, commanded.replayed))
 }
@@ -182,7 +189,11 @@ async fn publish(
     let newest = find_workflow(&app, &id, Some(known.newest)).await?;
     save::refuse_commands(&app, &newest.definition, &newest.source)?;
     save::put_calendars(&app, &newest.definition).await?;
-    commanded(&app, known.id, Command::PublishWorkflow(known.id), body.idempotency).await
+    let command = Command::PublishWorkflow(known.id);
+    let commanded = app.hub().command(command, body.idempotency).await;
+    let commanded = commanded.map_err(|failure| save::in_triggers(&newest.definition, failure))?;
+    let view = find_workflow(&app, &known.id.to_string(), None).await?;
+    Ok(answer::replayed(answer::ok(&shown(&app, view).await?)?, commanded.replayed))
 }
 
 /// Out of use: its schedules go, its history stays.
@@ -252,18 +263,30 @@ fn wrong_status(verb: &str, status: &str) -> Problem {
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ByHand {
+    /// The producer or consumer to run, instead of the steps.
+    handler: Option<String>,
     /// What the run works on: any JSON.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     payload: Option<Box<RawValue>>,
 }
 
-/// Starts a run by hand.
+/// A handler that runs as soon as its workflow is free.
+#[derive(Serialize, ToSchema)]
+struct Called {
+    /// Which.
+    called: String,
+}
+
+/// Starts a run by hand: of the steps, or of one of the handlers. Of a workflow that has handlers alone, all
+/// producers run, or, if it has none, the consumers look.
 #[utoipa::path(post, path = "/workflows/{id}/runs", tag = "workflows",
     request_body = Option<ByHand>,
     params(("id" = String, Path, description = "Id or name"),
         ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
-    responses((status = 201, body = RunWithSteps), (status = 404, body = Problem),
+    responses((status = 201, body = RunWithSteps),
+        (status = 202, body = Called, description = "The handler runs as soon as its workflow is free"),
+        (status = 404, body = Problem),
         (status = 409, body = Problem, description = "Busy: the active run is named"),
         (status = 422, body = Problem)))]
 async fn start(
@@ -272,17 +295,22 @@ async fn start(
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
-    let ByHand { payload } = body.read_or_default()?;
+    let ByHand { handler, payload } = body.read_or_default()?;
     if payload.as_ref().is_some_and(|payload| payload.get().len() > LARGEST_PAYLOAD) {
         let wrong = Wrong::new("payload", "limit", "is too large");
         return Err(Problem::invalid([wrong.allow(format!("{} KiB", LARGEST_PAYLOAD / 1024))]));
     }
     let workflow = find_workflow(&app, &id, None).await?.workflow.id;
     let run = NewRun { id: app.new_run_id(), payload, by: BY_API.to_owned() };
-    let command = Command::StartWorkflow { id: workflow, run };
-    let commanded = app.hub().command(command, body.idempotency).await?;
-    let Answer::Run(run) = &commanded.answer else {
-        return Err(Problem::unavailable("The store answers something else."));
+    let command = match handler {
+        Some(handler) => Command::StartHandler { id: workflow, handler, run },
+        None => Command::StartWorkflow { id: workflow, run },
     };
-    Ok(answer::replayed(runs::created(&app, run).await?, commanded.replayed))
+    let commanded = app.hub().command(command, body.idempotency).await?;
+    let response = match commanded.answer {
+        Answer::Run(run) => runs::created(&app, &run).await?,
+        Answer::Called(called) => answer::json(StatusCode::ACCEPTED, &Called { called })?,
+        _ => return Err(Problem::unavailable("The store answers something else.")),
+    };
+    Ok(answer::replayed(response, commanded.replayed))
 }

@@ -9,8 +9,11 @@ use engine::schedule::Schedule;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
-use store::WorkflowView;
+use store::{HandlerView, TopicView, WorkflowView};
 use utoipa::ToSchema;
+
+use super::handlers::{ConsumerObject, Handlers, ProducerObject};
+use crate::http::topics::TopicObject;
 
 /// A whole number, or a text such as `1.10`, as its author wrote it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -56,7 +59,7 @@ pub(super) struct WorkflowSummary {
     /// Nothing starts but by hand.
     paused: bool,
     /// Why nothing starts.
-    paused_reason: Option<&'static str>,
+    paused_reason: Option<String>,
     /// How many runs may be active at a time; without it, one for each schedule.
     concurrency: Option<u32>,
     /// How many are, where that is limited.
@@ -83,19 +86,32 @@ pub(super) struct WorkflowObject {
     /// What it means.
     #[schema(value_type = Object)]
     definition: Value,
-    /// Producers of handlers: none in this version.
-    producers: [Value; 0],
-    /// Consumers of handlers: none in this version.
-    consumers: [Value; 0],
-    /// Topics: none in this version.
-    topics: [Value; 0],
+    /// What asks the world, in the order of the definition.
+    producers: Vec<ProducerObject>,
+    /// What works on events, in the order of the definition.
+    consumers: Vec<ConsumerObject>,
+    /// Its topics, and the shared ones that it names.
+    topics: Vec<TopicObject>,
+    /// What resuming will do, while it is paused.
+    on_resume: Option<String>,
+}
+
+/// What belongs to a workflow, beside its definition.
+#[derive(Default)]
+pub(super) struct Around {
+    /// Those that the triggers and producers of the live revision declare.
+    pub(super) schedules: Vec<Schedule>,
+    /// Its producers and consumers.
+    pub(super) handlers: Vec<HandlerView>,
+    /// Its topics, and the shared ones that it names.
+    pub(super) topics: Vec<TopicView>,
 }
 
 /// What starts a workflow.
 #[derive(Debug, Serialize, ToSchema)]
 struct TriggerObject {
     id: String,
-    /// `schedule` or `manual`.
+    /// `schedule`, `manual`, `webhook` or `event`.
     #[serde(rename = "type")]
     kind: &'static str,
     /// Whether the definition lets it start anything.
@@ -126,7 +142,9 @@ impl WorkflowSummary {
             versions: workflow.newest,
             status: workflow.status.name(),
             paused: workflow.paused,
-            paused_reason: workflow.paused.then_some("paused by hand"),
+            paused_reason: workflow.paused.then(|| {
+                workflow.paused_reason.clone().unwrap_or_else(|| "paused by hand".to_owned())
+            }),
             concurrency: workflow.concurrency,
             active: workflow.active,
             schedules: view.schedules,
@@ -138,29 +156,33 @@ impl WorkflowSummary {
 }
 
 impl WorkflowObject {
-    /// `schedules` are those that the triggers of the live revision declare.
-    pub(super) fn new(
-        view: WorkflowView,
-        schedules: Vec<Schedule>,
-        rules: &Rules,
-    ) -> WorkflowObject {
-        let mut by_trigger: HashMap<String, Schedule> = schedules
+    pub(super) fn new(view: WorkflowView, around: Around, rules: &Rules) -> WorkflowObject {
+        let Around { schedules, handlers, topics } = around;
+        let schedules: HashMap<String, Schedule> = schedules
             .into_iter()
             .filter_map(|schedule| Some((schedule.trigger.clone()?, schedule)))
             .collect();
         let definition = &view.definition;
         let triggers = definition.triggers.iter().map(|trigger| {
-            let schedule = by_trigger.remove(&trigger.id);
-            TriggerObject::new(definition, trigger, schedule.as_ref(), rules)
+            TriggerObject::new(definition, trigger, schedules.get(&trigger.id), rules)
         });
+        let triggers = triggers.collect();
+        let of_it = Handlers {
+            workflow: &view.workflow,
+            definition,
+            views: &handlers,
+            topics: &topics,
+            schedules: &schedules,
+        };
         WorkflowObject {
-            triggers: triggers.collect(),
+            triggers,
             definition: serde_json::to_value(&**definition).unwrap_or_default(),
             summary: WorkflowSummary::new(&view),
+            producers: of_it.producers(rules),
+            consumers: of_it.consumers(),
+            on_resume: of_it.on_resume(),
+            topics: topics.into_iter().map(TopicObject::from).collect(),
             source: view.source,
-            producers: [],
-            consumers: [],
-            topics: [],
         }
     }
 }

@@ -17,9 +17,12 @@ use crate::http::answer::{self, Answered};
 use crate::http::body::RawBody;
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Parameters, Query, Values};
+use crate::sources::{Form, Source, SourceError};
 
 /// What definitions are sent as.
 const YAML: [&str; 4] = ["application/yaml", "text/yaml", "application/x-yaml", "text/x-yaml"];
+const JAVASCRIPT: [&str; 3] =
+    ["application/javascript", "text/javascript", "application/x-javascript"];
 
 /// A mistake or a remark.
 #[derive(Debug, Serialize, ToSchema)]
@@ -71,7 +74,8 @@ impl Parameters for Saving {
 
 /// Saves a definition, as a new workflow or as a new revision of the workflow of its name.
 #[utoipa::path(post, path = "/workflows", tag = "workflows",
-    request_body(content((String = "application/yaml"), (Object = "application/json"))),
+    request_body(content((String = "application/yaml"), (Object = "application/json"),
+        (String = "application/javascript"))),
     params(("publish" = Option<bool>, Query, description = "Goes live at once"),
         ("dry_run" = Option<bool>, Query, description = "Nothing is stored"),
         ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
@@ -83,8 +87,8 @@ pub(super) async fn create(
     Query(saving): Query<Saving>,
     body: RawBody,
 ) -> Answered {
-    require_definition(&body)?;
-    let (definition, warnings) = read(&app, &body.text)?;
+    let source = described(&app, &body).await?;
+    let (definition, warnings) = checked(&app, &source)?;
     if saving.publish {
         refuse_commands(&app, &definition, &body.text)?;
     }
@@ -97,10 +101,10 @@ pub(super) async fn create(
         put_calendars(&app, &definition).await?;
     }
     let (name, version) = (definition.name.clone(), author_version(definition.version));
-    let source = body.text;
+    let (source, known) = (body.text, definition.clone());
     let command = Command::SaveWorkflow { source, definition, publish: saving.publish };
     let commanded = app.hub().command(command, body.idempotency).await;
-    let commanded = commanded.map_err(in_triggers)?;
+    let commanded = commanded.map_err(|failure| in_triggers(&known, failure))?;
     let Answer::Workflow { id, revision, .. } = commanded.answer else {
         return Err(Problem::unavailable("The store answers something else."));
     };
@@ -127,7 +131,8 @@ pub(super) async fn create(
 
 /// Says all that is wrong with a definition. Nothing is stored.
 #[utoipa::path(post, path = "/workflows/validate", tag = "workflows",
-    request_body(content((String = "application/yaml"), (Object = "application/json"))),
+    request_body(content((String = "application/yaml"), (Object = "application/json"),
+        (String = "application/javascript"))),
     responses((status = 200, body = Validity), (status = 413, body = Problem),
         (status = 415, body = Problem)))]
 pub(super) async fn validate(
@@ -135,35 +140,63 @@ pub(super) async fn validate(
     Query(()): Query<()>,
     body: RawBody,
 ) -> Answered {
-    require_definition(&body)?;
-    let validity = match checked(&app, &body.text) {
+    let checked = match described(&app, &body).await {
+        Ok(source) => checked(&app, &source),
+        Err(Undescribed::Flaws(flaws)) => Err(flaws),
+        Err(Undescribed::Problem(problem)) => return Err(problem),
+    };
+    let validity = match checked {
         Ok((_, warnings)) => Validity { valid: true, problems: remarks("warning", warnings) },
         Err(flaws) => Validity { valid: false, problems: remarks("error", flaws) },
     };
     answer::json(StatusCode::OK, &validity)
 }
 
-fn require_definition(body: &RawBody) -> Result<(), Problem> {
+/// Why the text of a definition is not known to describe one.
+enum Undescribed {
+    /// The script is wrong.
+    Flaws(Vec<Flaw>),
+    /// It cannot be looked at.
+    Problem(Problem),
+}
+
+impl From<Undescribed> for Problem {
+    fn from(undescribed: Undescribed) -> Problem {
+        match undescribed {
+            Undescribed::Flaws(flaws) => flaws.into(),
+            Undescribed::Problem(problem) => problem,
+        }
+    }
+}
+
+/// The text with what it describes, if it is a script.
+async fn described<'t>(app: &App, body: &'t RawBody) -> Result<Source<'t>, Undescribed> {
+    let form = form(body).map_err(Undescribed::Problem)?;
+    let source = Source::new(form, &body.text, app.scripts(), app.now()).await;
+    source.map_err(|error| match error {
+        SourceError::Flaws(flaws) => Undescribed::Flaws(flaws),
+        SourceError::Unavailable(why) => Undescribed::Problem(Problem::unavailable(why)),
+    })
+}
+
+fn form(body: &RawBody) -> Result<Form, Problem> {
     match body.content_type.as_deref() {
-        Some(kind) if kind == "application/json" || YAML.contains(&kind) => Ok(()),
+        Some(kind) if kind == "application/json" || YAML.contains(&kind) => Ok(Form::Text),
+        Some(kind) if JAVASCRIPT.contains(&kind) => Ok(Form::Script),
         kind => Err(Problem::wrong_type(format!(
-            "The body is {}. Send Content-Type: application/yaml or application/json.",
+            "The body is {}. Send Content-Type: application/yaml, application/json or \
+             application/javascript.",
             kind.unwrap_or("nothing")
         ))),
     }
 }
 
-fn checked(app: &App, text: &str) -> Result<(Arc<Definition>, Vec<Flaw>), Vec<Flaw>> {
+fn checked(app: &App, source: &Source<'_>) -> Result<(Arc<Definition>, Vec<Flaw>), Vec<Flaw>> {
     let rules = app.rules();
     let known = |id: &str| rules.calendar(id).cloned();
     let context = ReadContext { zones: rules.zones(), now: app.now(), known_calendar: &known };
-    let definition = definition::read(text, &context)?;
-    let warnings = definition::locate(definition::warnings(&definition, &context), text);
+    let (definition, warnings) = source.read(&context)?;
     Ok((Arc::new(definition), warnings))
-}
-
-fn read(app: &App, text: &str) -> Result<(Arc<Definition>, Vec<Flaw>), Problem> {
-    checked(app, text).map_err(Problem::from)
 }
 
 fn remarks(severity: &'static str, flaws: Vec<Flaw>) -> Vec<Remark> {
@@ -227,16 +260,25 @@ fn under(path: &str, failure: Failure) -> Problem {
     }
 }
 
-/// Mistakes in triggers that only show when they go live.
-pub(super) fn in_triggers(failure: Failure) -> Problem {
+/// Mistakes in triggers and schedules of producers that only show when they go live.
+pub(super) fn in_triggers(definition: &Definition, failure: Failure) -> Problem {
     match failure {
         Failure::Refused(Refused::Invalid(all)) => {
             let mistakes = all.into_iter().flat_map(|(place, mistakes)| {
-                let path = format!("triggers[{place}]");
+                let path = place_of(definition, place);
                 mistakes.into_iter().map(move |mistake| mistake.under(&path))
             });
             Problem::invalid(mistakes.collect::<Vec<_>>())
         }
         other => other.into(),
+    }
+}
+
+/// Triggers are counted first, then producers.
+fn place_of(definition: &Definition, place: usize) -> String {
+    let producer = place.checked_sub(definition.triggers.len());
+    match producer.and_then(|place| definition.producers.get(place)) {
+        Some(producer) => format!("producers.{}.schedule", producer.name),
+        None => format!("triggers[{place}]"),
     }
 }

@@ -23,7 +23,10 @@ async fn every_documented_route_answers() {
         POST /preview, GET /schedules.ics, GET /stream, GET /nodes, GET /stats, GET /queues, \
         POST /attempts/claim, POST /attempts/{id}/heartbeat, POST /attempts/{id}/complete, \
         POST /attempts/{id}/fail, GET /approvals, POST /approvals/{run_id}/{step_id}/approve, \
-        POST /approvals/{run_id}/{step_id}/reject, POST /hooks/{workflow}/{trigger}";
+        POST /approvals/{run_id}/{step_id}/reject, POST /hooks/{workflow}/{trigger}, \
+        GET /topics, GET /topics/{topic}, GET POST /topics/{topic}/events, \
+        GET /topics/{topic}/events/{message_id}, POST /topics/{topic}/events/{message_id}/skip, \
+        GET /workflows/{id}/mutations";
     for route in schedules.split(", ") {
         let mut words: Vec<&str> = route.split(' ').collect();
         let path = format!("/api/v1{}", words.pop().unwrap());

@@ -1,0 +1,168 @@
+//! Events: listed, shown, skipped.
+
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use engine::topics::EventState;
+use engine::turn::{Command, Refused};
+use serde::Deserialize;
+use store::{EventQuery, Failure, TopicView};
+use utoipa::ToSchema;
+
+use super::find::{TopicPath, find};
+use super::object::EventObject;
+use super::{Whose, limits};
+use crate::http::answer::{self, Answered, Listed};
+use crate::http::body::JsonBody;
+use crate::http::path::part;
+use crate::http::problem::{Problem, Wrong};
+use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::{App, BY_API};
+
+/// Whoever skips an event says who they are in a few words.
+const LONGEST_NAME: usize = 256;
+
+/// In which order.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Order {
+    #[default]
+    Latest,
+    Oldest,
+}
+
+pub(super) struct Wanted {
+    whose: Whose,
+    state: Option<EventState>,
+    order: Order,
+    paging: Paging,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &["workflow", "state", "order", "limit", "cursor"];
+
+    fn read(values: &mut Values) -> Wanted {
+        let orders = [Order::Latest, Order::Oldest];
+        let order = values.one_of("order", &orders, |order| match order {
+            Order::Latest => "latest",
+            Order::Oldest => "oldest",
+        });
+        Wanted {
+            whose: Whose::read(values),
+            state: values.one_of("state", &EventState::ALL, EventState::name),
+            order: order.unwrap_or_default(),
+            paging: values.paging(),
+        }
+    }
+}
+
+/// The events of a topic, latest first unless asked otherwise.
+#[utoipa::path(get, path = "/topics/{topic}/events", tag = "topics",
+    params(("topic" = String, Path, description = "Name or id"),
+        ("workflow" = Option<String>, Query, description = "Whose, if several have one of that name"),
+        ("state" = Option<String>, Query, description = "pending, reserved, consumed or skipped"),
+        ("order" = Option<String>, Query, description = "latest or oldest first"),
+        ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<EventObject>), (status = 400, body = Problem),
+        (status = 404, body = Problem), (status = 409, body = Problem),
+        (status = 422, body = Problem, description = "Not a name")))]
+pub(super) async fn list(
+    State(app): State<App>,
+    TopicPath(topic): TopicPath,
+    Query(wanted): Query<Wanted>,
+) -> Answered {
+    let Wanted { whose, state, order, paging: Paging { limit, after } } = wanted;
+    let topic = find(&app, &topic, whose.workflow.as_deref()).await?.topic.id;
+    let oldest_first = order == Order::Oldest;
+    let page = app.store().events(EventQuery { topic, state, oldest_first, limit, after }).await?;
+    let items: Vec<EventObject> = page.items.into_iter().map(Into::into).collect();
+    answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
+}
+
+/// Which event of which topic.
+pub(super) struct EventPath {
+    topic: String,
+    message_id: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for EventPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<EventPath, Problem> {
+        let TopicPath(topic) = TopicPath::from_request_parts(parts, state).await?;
+        let message_id = part(parts, state, "message_id").await?;
+        // No event is called so: the store need not be asked.
+        if limits::check_message(&message_id, None, "").is_err() {
+            return Err(Problem::not_found("event", &message_id));
+        }
+        Ok(EventPath { topic, message_id })
+    }
+}
+
+async fn event(app: &App, topic: &TopicView, message_id: &str) -> Result<EventObject, Problem> {
+    let found = app.store().events_by_id(topic.topic.id, vec![message_id.to_owned()]).await?;
+    let found = found.into_iter().next().map(EventObject::from);
+    found.ok_or_else(|| Problem::not_found("event", message_id))
+}
+
+/// One event.
+#[utoipa::path(get, path = "/topics/{topic}/events/{message_id}", tag = "topics",
+    params(("topic" = String, Path, description = "Name or id"),
+        ("message_id" = String, Path, description = "The event"),
+        ("workflow" = Option<String>, Query, description = "Whose, if several have one of that name")),
+    responses((status = 200, body = EventObject), (status = 404, body = Problem),
+        (status = 409, body = Problem), (status = 422, body = Problem, description = "Not a name")))]
+pub(super) async fn get(
+    State(app): State<App>,
+    EventPath { topic, message_id }: EventPath,
+    Query(whose): Query<Whose>,
+) -> Answered {
+    let topic = find(&app, &topic, whose.workflow.as_deref()).await?;
+    answer::ok(&event(&app, &topic, &message_id).await?)
+}
+
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Skipping {
+    /// Who says so.
+    by: Option<String>,
+}
+
+/// Nobody is to work on a pending event.
+#[utoipa::path(post, path = "/topics/{topic}/events/{message_id}/skip", tag = "topics",
+    request_body = Option<Skipping>,
+    params(("topic" = String, Path, description = "Name or id"),
+        ("message_id" = String, Path, description = "The event"),
+        ("workflow" = Option<String>, Query, description = "Whose, if several have one of that name"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+    responses((status = 200, body = EventObject),
+        (status = 400, body = Problem, description = "It is not pending"),
+        (status = 404, body = Problem), (status = 409, body = Problem),
+        (status = 422, body = Problem)))]
+pub(super) async fn skip(
+    State(app): State<App>,
+    EventPath { topic, message_id }: EventPath,
+    Query(whose): Query<Whose>,
+    body: JsonBody,
+) -> Answered {
+    let Skipping { by } = body.read_or_default()?;
+    let by = by.unwrap_or_else(|| BY_API.to_owned()).trim().to_owned();
+    if !(1..=LONGEST_NAME).contains(&by.len()) || by.contains('\0') {
+        let wrong = Wrong::new("by", "limit", "is empty or too long");
+        return Err(Problem::invalid([wrong.allow(format!("1 to {LONGEST_NAME} bytes"))]));
+    }
+    let topic = find(&app, &topic, whose.workflow.as_deref()).await?;
+    let command = Command::SkipEvent { topic: topic.topic.id, message_id: message_id.clone(), by };
+    let commanded = app.hub().command(command, body.idempotency).await.map_err(not_pending)?;
+    let response = answer::ok(&event(&app, &topic, &message_id).await?)?;
+    Ok(answer::replayed(response, commanded.replayed))
+}
+
+/// An event that does not fit is in another state.
+fn not_pending(failure: Failure) -> Problem {
+    match failure {
+        Failure::Refused(Refused::Conflict(detail)) => {
+            Problem::new(StatusCode::BAD_REQUEST, "wrong-status", "Not in this status", detail)
+        }
+        other => other.into(),
+    }
+}

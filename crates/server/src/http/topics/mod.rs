@@ -1,0 +1,90 @@
+//! Routes of topics and their events.
+
+mod events;
+mod find;
+mod object;
+mod publish;
+
+use axum::extract::State;
+use engine::definition::limits;
+use store::TopicQuery;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use self::find::{TopicPath, find};
+pub(super) use self::find::{declared, of_workflow};
+pub(super) use self::object::TopicObject;
+pub(super) use self::publish::{check_event, publish_to};
+use super::App;
+use super::answer::{self, Answered, Listed};
+use super::problem::Problem;
+use super::query::{Paging, Parameters, Query, Values};
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(get))
+        .routes(routes!(events::list, publish::publish))
+        .routes(routes!(events::get))
+        .routes(routes!(events::skip))
+}
+
+struct Wanted {
+    name: Option<String>,
+    workflow: Option<String>,
+    paging: Paging,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &["name", "workflow", "limit", "cursor"];
+
+    fn read(values: &mut Values) -> Wanted {
+        let name = values.text("name");
+        if let Some(Err(why)) = name.as_deref().map(limits::check_topic_name) {
+            values.refuse("name", "topic", "is not the name of a topic", Some(&why));
+        }
+        Wanted { name, workflow: values.text("workflow"), paging: values.paging() }
+    }
+}
+
+/// Topics, by name. Those of a workflow, if one is named; shared ones belong to none.
+#[utoipa::path(get, path = "/topics", tag = "topics",
+    params(("name" = Option<String>, Query, description = "With this name"),
+        ("workflow" = Option<String>, Query, description = "Id or name of a workflow"),
+        ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<TopicObject>), (status = 400, body = Problem)))]
+async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
+    let Wanted { name, workflow, paging: Paging { limit, after } } = wanted;
+    let page = app.store().topics(TopicQuery { id: None, name, workflow, limit, after }).await?;
+    let items = page.items.into_iter().map(TopicObject::from).collect();
+    answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
+}
+
+/// Whose topic is meant, where several have the same name.
+struct Whose {
+    workflow: Option<String>,
+}
+
+impl Parameters for Whose {
+    const KNOWN: &'static [&'static str] = &["workflow"];
+
+    fn read(values: &mut Values) -> Whose {
+        Whose { workflow: values.text("workflow") }
+    }
+}
+
+/// A topic: how many events it has in each state, and how old the oldest is that nobody works on.
+#[utoipa::path(get, path = "/topics/{topic}", tag = "topics",
+    params(("topic" = String, Path, description = "Name or id"),
+        ("workflow" = Option<String>, Query, description = "Whose, if several have one of that name")),
+    responses((status = 200, body = TopicObject), (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "Several workflows have one of that name"),
+        (status = 422, body = Problem, description = "Not a name")))]
+async fn get(
+    State(app): State<App>,
+    TopicPath(topic): TopicPath,
+    Query(whose): Query<Whose>,
+) -> Answered {
+    let view = find(&app, &topic, whose.workflow.as_deref()).await?;
+    answer::ok(&TopicObject::from(view))
+}

@@ -1,0 +1,104 @@
+//! Topics and events as they are shown.
+
+use engine::topics::{Event, Fate, Message};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use store::{EventView, TopicView};
+use utoipa::ToSchema;
+
+/// A topic.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct TopicObject {
+    id: String,
+    pub(in crate::http) name: String,
+    /// Whose it is; nobody's, if it is shared.
+    workflow_id: Option<String>,
+    /// The workflow's name.
+    workflow: Option<String>,
+    /// Whether it is everyone's.
+    shared: bool,
+    /// Events that nobody works on.
+    pub(in crate::http) pending: u64,
+    /// Events that a run works on.
+    reserved: u64,
+    /// Events that are done with, and not expired yet.
+    consumed: u64,
+    /// Events that nobody will work on.
+    skipped: u64,
+    /// When the oldest pending event was published.
+    #[schema(value_type = Option<String>)]
+    oldest_pending_at: Option<Timestamp>,
+    /// An event that was given back so often is skipped.
+    max_attempts: u32,
+    #[schema(value_type = String)]
+    created_at: Timestamp,
+}
+
+impl From<TopicView> for TopicObject {
+    fn from(view: TopicView) -> TopicObject {
+        let TopicView { topic, workflow, oldest_pending_at } = view;
+        TopicObject {
+            id: topic.id.to_string(),
+            name: topic.name,
+            workflow_id: topic.workflow.map(|id| id.to_string()),
+            workflow,
+            shared: topic.workflow.is_none(),
+            pending: topic.counts.pending,
+            reserved: topic.counts.reserved,
+            consumed: topic.counts.consumed,
+            skipped: topic.counts.skipped,
+            oldest_pending_at,
+            max_attempts: topic.max_attempts,
+            created_at: topic.created_at,
+        }
+    }
+}
+
+/// A message in a topic.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct EventObject {
+    /// Unique in its topic.
+    message_id: String,
+    /// In a line, for people.
+    title: Option<String>,
+    /// `pending`, `reserved`, `consumed` or `skipped`.
+    state: &'static str,
+    /// How often it was given back.
+    attempt: u32,
+    /// For programs.
+    #[schema(value_type = Object)]
+    payload: Box<RawValue>,
+    /// What brought it about.
+    causes: Vec<String>,
+    /// When it was first published.
+    #[schema(value_type = String)]
+    created_at: Timestamp,
+    /// When it came to this state.
+    #[schema(value_type = String)]
+    updated_at: Timestamp,
+    /// The run that works on it, or has.
+    run_id: Option<String>,
+    /// Why it was skipped.
+    reason: Option<String>,
+}
+
+impl From<EventView> for EventObject {
+    fn from(EventView { event, run }: EventView) -> EventObject {
+        let Event { message, fate, created_at } = event;
+        let Message { message_id, title, payload, causes } = message;
+        let Fate { state, attempt, reason, updated_at, .. } = fate;
+        EventObject {
+            message_id,
+            title,
+            state: state.name(),
+            attempt,
+            payload,
+            causes,
+            created_at,
+            updated_at,
+            run_id: run.map(|id| id.to_string()),
+            reason,
+        }
+    }
+}

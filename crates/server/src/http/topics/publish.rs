@@ -1,0 +1,206 @@
+//! Events in: one or many, all of them or none.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use engine::TopicId;
+use engine::definition::limits;
+use engine::topics::Message;
+use engine::turn::{Answer, Command};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+use store::Idempotency;
+use utoipa::ToSchema;
+
+use super::Whose;
+use super::find::{TopicPath, find};
+use crate::http::App;
+use crate::http::answer::{self, Answered};
+use crate::http::body::{LARGEST_BATCH, RawBody, read_json, unreadable};
+use crate::http::problem::{Problem, Wrong};
+use crate::http::query::Query;
+
+/// More mistakes than anyone reads.
+const TOLD: usize = 100;
+
+/// An event to publish.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct EventInput {
+    /// Unique in its topic: publishing it again replaces what it says, and keeps its state.
+    #[serde(alias = "messageId")]
+    #[schema(value_type = String)]
+    message_id: Option<String>,
+    /// In a line, for people.
+    title: Option<String>,
+    /// For programs: any JSON.
+    #[schema(value_type = Option<Object>)]
+    payload: Option<Box<RawValue>>,
+    /// What brought it about: ids of inputs or of other events.
+    #[serde(default)]
+    causes: Vec<String>,
+}
+
+/// What was published.
+#[derive(Debug, Serialize, ToSchema)]
+struct Published {
+    /// New events.
+    published: u64,
+    /// Those that were there already.
+    replaced: u64,
+}
+
+/// Publishes one event or a list of up to 10,000: all of them or none. Those who subscribe look.
+#[utoipa::path(post, path = "/topics/{topic}/events", tag = "topics",
+    request_body(content = Vec<EventInput>, description = "A list of events, or one"),
+    params(("topic" = String, Path, description = "Name or id"),
+        ("workflow" = Option<String>, Query, description = "Whose, if several have one of that name"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+    responses((status = 201, body = Published), (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "Several workflows have one of that name"),
+        (status = 413, body = Problem, description = "The body, or a payload"),
+        (status = 422, body = Problem)))]
+pub(super) async fn publish(
+    State(app): State<App>,
+    TopicPath(topic): TopicPath,
+    Query(whose): Query<Whose>,
+    body: RawBody<LARGEST_BATCH>,
+) -> Answered {
+    body.require_json()?;
+    let topic = find(&app, &topic, whose.workflow.as_deref()).await?.topic.id;
+    let RawBody { text, idempotency, .. } = body;
+    // Thousands of events take a while to read: others are answered meanwhile.
+    let read = tokio::task::spawn_blocking(move || read(&text));
+    let events = read.await.map_err(|_| Problem::unavailable("The events were not read."))??;
+    publish_to(&app, topic, events, idempotency, StatusCode::CREATED).await
+}
+
+/// Publishes events that are known to be right.
+pub(in crate::http) async fn publish_to(
+    app: &App,
+    topic: TopicId,
+    events: Vec<Message>,
+    idempotency: Option<Idempotency>,
+    status: StatusCode,
+) -> Answered {
+    let command = Command::PublishEvents { topic, events };
+    let commanded = app.hub().command(command, idempotency).await?;
+    let Answer::Published { published, replaced } = commanded.answer else {
+        return Err(Problem::unavailable("The store answers something else."));
+    };
+    let response = answer::json(status, &Published { published, replaced })?;
+    Ok(answer::replayed(response, commanded.replayed))
+}
+
+/// The events of a body, or everything that is wrong with them.
+fn read(text: &str) -> Result<Vec<Message>, Problem> {
+    match text.trim_start().as_bytes().first() {
+        None => Err(Problem::bad_request("The body is empty. Send an event, or a list of them.")),
+        Some(b'{') => {
+            let event = read_one(text)?;
+            check_event(&event)?;
+            Ok(vec![event])
+        }
+        Some(_) => read_list(text),
+    }
+}
+
+fn read_list(text: &str) -> Result<Vec<Message>, Problem> {
+    let listed: Vec<&RawValue> =
+        serde_json::from_str(text).map_err(|error| match error.classify() {
+            Category::Data => {
+                Problem::invalid([Wrong::new("", "type", "expected an event, or a list of them")])
+            }
+            _ => unreadable(&error),
+        })?;
+    if listed.len() > limits::EVENTS {
+        let message = format!("{} events at once", listed.len());
+        let wrong = Wrong::new("", "limit", message).allow(format!("up to {}", limits::EVENTS));
+        return Err(Problem::invalid([wrong]));
+    }
+    let (mut events, mut wrong, mut too_large) = (Vec::with_capacity(listed.len()), vec![], None);
+    for (index, item) in listed.into_iter().enumerate() {
+        let place = format!("[{index}]");
+        let read = read_one(item.get()).and_then(|event| check_event(&event).map(|()| event));
+        match read {
+            Ok(event) => events.push(event),
+            Err(problem) => {
+                let mistakes = problem.into_errors().into_iter().map(|wrong| under(&place, wrong));
+                wrong.extend(mistakes);
+            }
+        }
+        if wrong.last().is_some_and(|wrong: &Wrong| wrong.code == TOO_LARGE) {
+            too_large.get_or_insert(wrong.len() - 1);
+        }
+    }
+    match (too_large, wrong.is_empty()) {
+        (_, true) => Ok(events),
+        // What is too large is told first: nothing else makes it fit.
+        (Some(at), _) => Err(Problem::too_large_value(wrong.swap_remove(at))),
+        (None, _) => Err(many(wrong)),
+    }
+}
+
+const TOO_LARGE: &str = "too-large";
+
+fn many(mut wrong: Vec<Wrong>) -> Problem {
+    let all = wrong.len();
+    wrong.truncate(TOLD);
+    let mut problem = Problem::invalid(wrong);
+    if all > TOLD {
+        problem.add_detail(&format!("{all} mistakes in all; the first {TOLD} are told."));
+    }
+    problem
+}
+
+/// A place below another.
+fn under(place: &str, mut wrong: Wrong) -> Wrong {
+    let dot = if wrong.path.is_empty() { "" } else { "." };
+    wrong.path = format!("{place}{dot}{}", wrong.path);
+    wrong
+}
+
+fn read_one(text: &str) -> Result<Message, Problem> {
+    // A list of values in the order of the fields would be taken as well.
+    if !text.trim_start().starts_with('{') {
+        return Err(Problem::invalid([Wrong::new("", "type", "expected an object")]));
+    }
+    let EventInput { message_id, title, payload, causes } = read_json(text)?;
+    let message_id = message_id.ok_or_else(|| {
+        let wrong = Wrong::new("message_id", "missing", "what tells it from others is missing");
+        Problem::invalid([wrong.suggest("\"message_id\": \"order-4711\"")])
+    })?;
+    let payload = payload.unwrap_or_else(|| RawValue::NULL.to_owned());
+    Ok(Message { message_id, title, payload, causes })
+}
+
+/// Whether an event can be kept, and read again later.
+pub(in crate::http) fn check_event(event: &Message) -> Result<(), Problem> {
+    let Message { message_id, title, payload, causes } = event;
+    let bytes = payload.get().len();
+    if bytes > limits::PAYLOAD_BYTES {
+        let wrong = Wrong::new("payload", TOO_LARGE, format!("has {bytes} bytes"));
+        let allowed = format!("at most {} KiB", limits::PAYLOAD_BYTES / 1024);
+        return Err(Problem::too_large_value(wrong.allow(allowed)));
+    }
+    let mut wrong = Vec::new();
+    let mut check = |path: &str, found: Result<(), String>| {
+        if let Err(allowed) = found {
+            wrong.push(Wrong::new(path, "limit", "cannot be kept").allow(allowed));
+        }
+    };
+    check("message_id", limits::check_message(message_id, None, ""));
+    check("title", limits::check_message("m", title.as_deref(), ""));
+    if causes.len() > limits::CAUSES {
+        check("causes", Err(format!("at most {}", limits::CAUSES)));
+    }
+    for (at, cause) in causes.iter().enumerate().take(limits::CAUSES) {
+        check(&format!("causes[{at}]"), limits::check_message(cause, None, ""));
+    }
+    if let Err(error) = serde_json::from_str::<Value>(payload.get()) {
+        let message = format!("cannot be read again: {error}");
+        wrong.push(Wrong::new("payload", "json", message));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Problem::invalid(wrong)) }
+}

@@ -1,0 +1,220 @@
+//! Producers and consumers as they are shown: what each does now, and when it runs next.
+
+use std::collections::HashMap;
+
+use calendar::Zone;
+use engine::definition::{Consumer, Definition, Producer};
+use engine::handlers::{Handler, HandlerKind};
+use engine::run::Ending;
+use engine::schedule::Schedule;
+use engine::turn::Workflow;
+use engine::{Rules, RunId};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use store::{HandlerView, TopicView};
+use utoipa::ToSchema;
+
+/// What asks the world, and publishes what it learns.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ProducerObject {
+    name: String,
+    /// When it runs next.
+    next_run_at: Option<String>,
+    /// When its last run began.
+    #[schema(value_type = Option<String>)]
+    last_run_at: Option<Timestamp>,
+    /// `succeeded`, `failed`, `cancelled` or `timed_out`.
+    last_outcome: Option<&'static str>,
+    /// Whether a run of it waits for the workflow to be free.
+    queued: bool,
+    /// Its run that has not ended.
+    run_id: Option<String>,
+    /// The schedule that says when it runs.
+    schedule_id: Option<String>,
+    /// How many of its runs have failed one after the other.
+    failures: u32,
+    /// The topics that it publishes to.
+    publishes: Vec<String>,
+}
+
+/// What works on events.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ConsumerObject {
+    name: String,
+    /// `ready`, `sleeping`, `running`, `suspended` or `paused`.
+    state: &'static str,
+    /// When it looks again, if nothing happens before.
+    #[schema(value_type = Option<String>)]
+    wake_at: Option<Timestamp>,
+    /// The topics whose events wake it.
+    wake_on: Vec<String>,
+    /// Events of these topics that nobody works on.
+    pending: u64,
+    /// Its run that has not ended.
+    run_id: Option<String>,
+    /// When its last run began.
+    #[schema(value_type = Option<String>)]
+    last_run_at: Option<Timestamp>,
+    /// `succeeded`, `failed`, `cancelled` or `timed_out`.
+    last_outcome: Option<&'static str>,
+    /// How many of its runs have failed one after the other.
+    failures: u32,
+    /// After a failure nothing of it begins before.
+    #[schema(value_type = Option<String>)]
+    retry_at: Option<Timestamp>,
+    /// Whether the next run only ends what an earlier one began: its mutation is done.
+    resumes: bool,
+}
+
+/// What is known of the handlers of a workflow.
+pub(super) struct Handlers<'a> {
+    pub(super) workflow: &'a Workflow,
+    pub(super) definition: &'a Definition,
+    /// By name.
+    pub(super) views: &'a [HandlerView],
+    /// Its topics, and the shared ones that it names.
+    pub(super) topics: &'a [TopicView],
+    /// The schedules that it declares, by trigger.
+    pub(super) schedules: &'a HashMap<String, Schedule>,
+}
+
+impl Handlers<'_> {
+    pub(super) fn producers(&self, rules: &Rules) -> Vec<ProducerObject> {
+        let declared = self.definition.producers.iter();
+        declared.map(|producer| self.producer(producer, rules)).collect()
+    }
+
+    pub(super) fn consumers(&self) -> Vec<ConsumerObject> {
+        self.definition.consumers.iter().map(|consumer| self.consumer(consumer)).collect()
+    }
+
+    fn view(&self, name: &str, kind: HandlerKind) -> Option<&HandlerView> {
+        self.views.iter().find(|view| view.handler.name == name && view.handler.kind == kind)
+    }
+
+    fn producer(&self, producer: &Producer, rules: &Rules) -> ProducerObject {
+        let view = self.view(&producer.name, HandlerKind::Producer);
+        let handler = view.map(|view| &view.handler);
+        let schedule = self.schedules.get(&producer.trigger());
+        let next = schedule.and_then(|schedule| schedule.progress.next);
+        let zone = zone_of(self.definition, producer, rules);
+        ProducerObject {
+            name: producer.name.clone(),
+            next_run_at: next.map(|due| zone.rfc3339(due.effective)),
+            last_run_at: handler.and_then(|handler| handler.last_run_at),
+            last_outcome: outcome(handler),
+            queued: schedule.is_some_and(|schedule| waits(schedule, handler)),
+            run_id: run_id(view),
+            schedule_id: schedule.map(|schedule| schedule.id.to_string()),
+            failures: handler.map_or(0, |handler| handler.failures),
+            publishes: producer.publishes.clone(),
+        }
+    }
+
+    fn consumer(&self, consumer: &Consumer) -> ConsumerObject {
+        let view = self.view(&consumer.name, HandlerKind::Consumer);
+        let handler = view.map(|view| &view.handler);
+        ConsumerObject {
+            name: consumer.name.clone(),
+            state: self.state(handler),
+            wake_at: handler.and_then(Handler::due),
+            wake_on: consumer.subscribe.clone(),
+            pending: consumer.subscribe.iter().map(|topic| self.pending(topic)).sum(),
+            run_id: run_id(view),
+            last_run_at: handler.and_then(|handler| handler.last_run_at),
+            last_outcome: outcome(handler),
+            failures: handler.map_or(0, |handler| handler.failures),
+            retry_at: handler.and_then(|handler| handler.retry_at),
+            resumes: handler.is_some_and(|handler| handler.resumes.is_some()),
+        }
+    }
+
+    fn state(&self, handler: Option<&Handler>) -> &'static str {
+        let Workflow { paused, paused_by, .. } = self.workflow;
+        let run = handler.and_then(|handler| handler.run);
+        match run {
+            Some(_) if run == *paused_by => "suspended",
+            Some(_) => "running",
+            None if *paused => "paused",
+            None if handler.is_some_and(Handler::is_ready) => "ready",
+            None => "sleeping",
+        }
+    }
+
+    /// Events of the topic that the workflow means by this name.
+    fn pending(&self, topic: &str) -> u64 {
+        let shared = self.definition.topic(topic).is_some_and(|declared| declared.shared);
+        let is_it =
+            |view: &&TopicView| view.topic.name == topic && view.topic.workflow.is_none() == shared;
+        self.topics.iter().find(is_it).map_or(0, |view| view.topic.counts.pending)
+    }
+
+    /// What resuming will do, in words; nothing if the workflow is not paused.
+    pub(super) fn on_resume(&self) -> Option<String> {
+        if !self.workflow.paused {
+            return None;
+        }
+        if let Some(run) = self.workflow.paused_by {
+            let is_it = |view: &&HandlerView| view.handler.run == Some(run);
+            let id = self.views.iter().find(is_it).and_then(|view| view.run.as_ref());
+            return Some(until_resolved(id));
+        }
+        let mut told: Vec<String> = self.views.iter().filter_map(resumed).collect();
+        let is_ready = |view: &&HandlerView| view.handler.is_ready() && resumed(view).is_none();
+        let ready: Vec<&str> =
+            self.views.iter().filter(is_ready).map(|view| view.handler.name.as_str()).collect();
+        if !ready.is_empty() {
+            told.push(format!("There is something to do for {}.", ready.join(", ")));
+        }
+        told.insert(0, "Everything starts again.".to_owned());
+        Some(told.join(" "))
+    }
+}
+
+fn until_resolved(run: Option<&RunId>) -> String {
+    let run = run.map_or_else(|| "its run".to_owned(), |id| format!("run {id}"));
+    format!(
+        "Nothing yet: somebody has to say what became of the mutation of {run} (applied, \
+         did_not_happen, failed or skip). Then the workflow goes on by itself."
+    )
+}
+
+/// What a handler that has failed does when its workflow goes on.
+fn resumed(view: &HandlerView) -> Option<String> {
+    let Handler { name, kind, failures, resumes, .. } = &view.handler;
+    match (kind, resumes, failures) {
+        (_, None, 0) => None,
+        (HandlerKind::Producer, ..) => {
+            Some(format!("Producer {name} runs again, once for all that it has missed."))
+        }
+        (HandlerKind::Consumer, Some(_), _) => Some(format!(
+            "Consumer {name} does the last phase of its run again; its mutation is done, and is \
+             not done twice."
+        )),
+        (HandlerKind::Consumer, None, _) => {
+            Some(format!("Consumer {name} tries again, with a new run."))
+        }
+    }
+}
+
+/// Whether a run of a producer waits for its turn.
+fn waits(schedule: &Schedule, handler: Option<&Handler>) -> bool {
+    let own = handler.and_then(|handler| handler.run);
+    let mut runs = schedule.progress.active.iter().filter_map(|active| active.run());
+    !schedule.progress.queued.is_empty() || runs.any(|run| Some(run) != own)
+}
+
+fn zone_of(definition: &Definition, producer: &Producer, rules: &Rules) -> Zone {
+    let declared = definition.producer_declaration(producer);
+    let name = declared.get("timezone").and_then(Value::as_str);
+    name.and_then(|name| rules.zones().get(name).ok()).unwrap_or_else(Zone::utc)
+}
+
+fn outcome(handler: Option<&Handler>) -> Option<&'static str> {
+    handler?.last_outcome.map(Ending::status).map(|status| status.name())
+}
+
+fn run_id(view: Option<&HandlerView>) -> Option<String> {
+    view?.run.as_ref().map(ToString::to_string)
+}
