@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use crate::steps::{Outcome, cargo, run as run_command};
+use crate::steps::{Outcome, cargo, run_guarded};
 
 pub(crate) fn run(root: &Path) -> Outcome {
     let arguments = [
@@ -21,5 +21,5 @@ pub(crate) fn run(root: &Path) -> Outcome {
         "--nocapture",
     ];
     // One after the other: each is to have the machine for itself.
-    run_command(cargo(root).args(arguments).arg("--test-threads=1").env("PUNCTUAL_CRASH", "full"))
+    run_guarded(cargo(root).args(arguments).arg("--test-threads=1").env("PUNCTUAL_CRASH", "full"))
 }

@@ -7,6 +7,7 @@ mod bench;
 mod chaos;
 mod crash;
 mod fuzz;
+mod guard;
 mod postgres;
 mod simulate;
 mod steps;

@@ -1,11 +1,12 @@
 //! The one command that equals CI.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 use testbed::Cluster;
 
+use crate::guard::Guard;
 use crate::{bench, chaos, fuzz, postgres, tidy};
 
 /// What a step comes to: nothing, or the reason why it failed.
@@ -78,11 +79,29 @@ pub(crate) fn cargo(folder: &Path) -> Command {
 
 /// Shows the command, runs it and waits for its success.
 pub(crate) fn run(command: &mut Command) -> Outcome {
+    let shown = show(command);
+    let status = command.status().map_err(|error| format!("`{shown}` does not start: {error}"))?;
+    ended(&shown, status)
+}
+
+/// The same for a command that starts others: all of them end with us.
+pub(crate) fn run_guarded(command: &mut Command) -> Outcome {
+    let shown = show(command);
+    let guard = Guard::new()?;
+    let mut child = guard.start(command)?;
+    let status = child.wait().map_err(|error| format!("`{shown}`: {error}"))?;
+    ended(&shown, status)
+}
+
+fn show(command: &Command) -> String {
     let arguments: Vec<_> = command.get_args().map(|text| text.to_string_lossy()).collect();
     let program = Path::new(command.get_program()).file_stem().unwrap_or_default();
     let shown = format!("{} {}", program.to_string_lossy(), arguments.join(" "));
     println!("$ {shown}");
-    let status = command.status().map_err(|error| format!("`{shown}` does not start: {error}"))?;
+    shown
+}
+
+fn ended(shown: &str, status: ExitStatus) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("`{shown}` failed: {status}")) }
 }
 

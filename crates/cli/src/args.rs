@@ -157,6 +157,8 @@ pub(crate) enum Measure {
     Steps,
     /// Attempts that outside workers claim and complete, over HTTP
     Workers,
+    /// Events that are published, consumers that work on them, scripts
+    Events,
     /// From opening a store to the first attempt
     Restart,
     /// Listing, filtering, searching

@@ -228,7 +228,7 @@ fn failed(code: &str, message: &str, retryable: bool) -> AttemptEnd {
     AttemptEnd::Failed { code, message, retryable, output: None }
 }
 
-fn work(perform: &Perform, action: Action) -> Work {
+pub(crate) fn work(perform: &Perform, action: Action) -> Work {
     let earlier = perform.earlier.as_ref();
     Work {
         action,
@@ -255,7 +255,7 @@ fn not_admitted() -> AttemptEnd {
 }
 
 /// How it ended, without the secrets that it may have shown.
-fn attempt_end(ended: Ended, secrets: &Secrets) -> AttemptEnd {
+pub(crate) fn attempt_end(ended: Ended, secrets: &Secrets) -> AttemptEnd {
     let raw = |value: serde_json::Value| raw(&secrets.mask_json(value));
     let plain = |message: String| secrets.mask(&message).into_owned();
     match ended {

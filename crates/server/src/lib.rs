@@ -1,6 +1,7 @@
 //! **The edges.** The driver, the API, metrics, and the clock.
 #![forbid(unsafe_code)]
 
+mod agents;
 mod alarm;
 mod clock;
 mod dispatch;
@@ -19,6 +20,7 @@ pub mod upkeep;
 mod waiting;
 pub mod webhooks;
 
+pub use agents::{Agent, AgentError};
 pub use clock::{Clock, Stopwatch, SystemClock};
 pub use dispatch::{Commands, Dispatch, RunnerDispatch, SharedDispatch, Trusted};
 pub use driver::{CLAIMED, Driver, Taken};

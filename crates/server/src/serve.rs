@@ -9,9 +9,10 @@ use runners::{MailServer, Notifier, Policy, Runners, SetupError, WebhookKeys};
 use store::{Failure, Store};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::{Agent, Posting};
 use crate::clock::{Clock, SystemClock};
 use crate::dispatch::{Commands, RunnerDispatch, SharedDispatch, Trusted};
 use crate::driver::Driver;
@@ -54,6 +55,8 @@ pub struct ServerOptions {
     pub telling: Telling,
     /// Where scripts are evaluated; without it, there are none.
     pub scripts: Option<Arc<Scripts>>,
+    /// Whose tasks the node takes and posts; those of others wait for workers.
+    pub agents: Vec<Agent>,
 }
 
 /// How people are told something.
@@ -81,6 +84,7 @@ impl ServerOptions {
             secrets: Arc::default(),
             telling: Telling::default(),
             scripts: None,
+            agents: Vec::new(),
         }
     }
 }
@@ -122,6 +126,7 @@ pub struct Server {
     listening: JoinHandle<()>,
     driving: JoinHandle<Result<(), Failure>>,
     upkeep: JoinHandle<()>,
+    posting: JoinSet<()>,
 }
 
 impl Server {
@@ -140,6 +145,7 @@ impl Server {
             secrets,
             telling,
             scripts,
+            agents,
         } = options;
         let allows_exec = runners.allow_exec;
         let token = check_token(token.as_deref(), listen)?;
@@ -162,6 +168,10 @@ impl Server {
         }
         let dispatch = Arc::new(SharedDispatch(Arc::new(dispatch)));
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), nudge));
+        let postings = agents
+            .into_iter()
+            .map(|agent| Posting::new(agent, hub.clone(), secrets.clone(), &node));
+        let postings = postings.collect::<Result<Vec<_>, _>>()?;
         let driver = Driver::join(store, clock, dispatch, hub.clone(), &node, capacity).await?;
         let stop_driving = CancellationToken::new();
         let upkeep = tokio::spawn(upkeep::run(hub.clone(), retention, stop_driving.clone()));
@@ -170,12 +180,25 @@ impl Server {
             tokio::spawn(driver.run(nudges, reports, stop_driving.clone())),
         ));
         let stop_listening = CancellationToken::new();
+        let mut posting = JoinSet::new();
+        for agent in postings {
+            posting.spawn(agent.run(stop_listening.clone()));
+        }
         let app =
             App::new(hub.clone(), token, allows_exec, secrets, scripts, stop_listening.clone());
         let serve = http::serve(listener, http::router(app), stop_listening.clone());
         let listening = tokio::spawn(serve);
         tracing::info!(%address, "listening");
-        Ok(Server { address, hub, stop_listening, stop_driving, listening, driving, upkeep })
+        Ok(Server {
+            address,
+            hub,
+            stop_listening,
+            stop_driving,
+            listening,
+            driving,
+            upkeep,
+            posting,
+        })
     }
 
     /// Where it listens.
@@ -191,10 +214,13 @@ impl Server {
     /// Stops taking requests, lets what is going on end or hands it back, and leaves the store.
     /// Takes at most 30 s.
     pub async fn stop(self) -> Result<(), Failure> {
-        let Server { stop_listening, stop_driving, listening, driving, upkeep, .. } = self;
+        let Server {
+            stop_listening, stop_driving, listening, driving, upkeep, mut posting, ..
+        } = self;
         let stopped = async {
             stop_listening.cancel();
             let _ = listening.await;
+            while posting.join_next().await.is_some() {}
             stop_driving.cancel();
             let _ = upkeep.await;
             driving.await.unwrap_or_else(|error| Err(Failure::Unavailable(error.to_string())))

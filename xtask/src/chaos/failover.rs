@@ -1,6 +1,7 @@
 //! The database's machine is lost, and a standby takes its place: nothing that was acknowledged is missing.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
@@ -9,6 +10,7 @@ use testbed::Cluster;
 use super::load::{Load, created};
 use super::node::{Node, Setup};
 use super::{doctor, until};
+use crate::guard::Guard;
 use crate::steps::Outcome;
 
 /// Acknowledged before the loss, and again after it.
@@ -24,9 +26,9 @@ pub(super) fn run(binary: &Path) -> Outcome {
         first.port(),
         second.port()
     );
-    let setup = Setup { binary: binary.to_owned(), url, lease: "3s".to_owned() };
-    let folder = tempfile::tempdir().map_err(|why| why.to_string())?;
-    let start = |name: &str| Node::start(&setup, &folder.path().join(name));
+    let guard = Arc::new(Guard::new()?);
+    let setup = Setup { binary: binary.to_owned(), url, lease: "3s".to_owned(), guard };
+    let start = |name: &str| Node::start(&setup, &setup.guard.folder().join(name));
     let nodes = [start("1")?, start("2")?];
     let definition = r#"{"name": "quick", "steps": [{"id": "work", "type": "noop"}]}"#;
     created(&nodes[0], "/api/v1/workflows?publish=true", definition)?;

@@ -8,6 +8,7 @@ mod node;
 mod plan;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -17,6 +18,7 @@ use self::check::Checked;
 use self::load::Load;
 use self::node::{Node, Setup};
 use self::plan::{Fault, NODES, plan};
+use crate::guard::Guard;
 use crate::steps::{Outcome, cargo, now, run as run_command};
 
 /// A node that was killed comes back after this.
@@ -82,9 +84,9 @@ pub(crate) fn failover(root: &Path) -> Outcome {
 pub(crate) fn run(root: &Path, size: &Size) -> Outcome {
     let binary = built(root, size.is_release)?;
     let cluster = Cluster::start().map_err(|why| why.to_string())?;
-    let folder = tempfile::tempdir().map_err(|why| why.to_string())?;
-    let setup = Setup { binary, url: cluster.url(), lease: size.lease.to_owned() };
-    let mut world = World { cluster, setup, folder: folder.path().to_owned(), nodes: Vec::new() };
+    let guard = Arc::new(Guard::new()?);
+    let setup = Setup { binary, url: cluster.url(), lease: size.lease.to_owned(), guard };
+    let mut world = World { cluster, setup, nodes: Vec::new() };
     for _ in 0..NODES {
         let node = world.start(world.nodes.len())?;
         world.nodes.push(Some(node));
@@ -139,13 +141,12 @@ fn take_first(planned: &mut Vec<Due>) -> Option<Due> {
 struct World {
     cluster: Cluster,
     setup: Setup,
-    folder: PathBuf,
     nodes: Vec<Option<Node>>,
 }
 
 impl World {
     fn start(&self, place: usize) -> Result<Node, String> {
-        Node::start(&self.setup, &self.folder.join(place.to_string()))
+        Node::start(&self.setup, &self.setup.guard.folder().join(place.to_string()))
     }
 
     fn any(&self) -> Result<&Node, String> {

@@ -5,12 +5,14 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::until;
+use crate::guard::Guard;
 
 /// How a node is started, each time.
 #[derive(Clone, Debug)]
@@ -18,11 +20,13 @@ pub(super) struct Setup {
     pub(super) binary: PathBuf,
     pub(super) url: String,
     pub(super) lease: String,
+    pub(super) guard: Arc<Guard>,
 }
 
-/// A running node. It is killed when it is dropped.
+/// A running node. It is killed when it is dropped, and also if we are killed.
 pub(super) struct Node {
     child: Child,
+    guard: Arc<Guard>,
     pub(super) address: String,
 }
 
@@ -36,9 +40,8 @@ impl Node {
         command.args(["serve", "--listen", "127.0.0.1:0", "--log", "json", "--allow-exec"]);
         command.args(["--lease", &setup.lease]).env("PUNCTUAL_DB", &setup.url);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).current_dir(folder);
-        let child = command.spawn();
-        let child = child.map_err(|error| format!("{}: {error}", setup.binary.display()))?;
-        let mut node = Node { child, address: String::new() };
+        let child = setup.guard.start(&mut command)?;
+        let mut node = Node { child, guard: setup.guard.clone(), address: String::new() };
         let ready = until("a node is ready", || match node.child.try_wait() {
             Ok(None) => Ok(ready(&path)),
             _ => Err(format!("a node ended: {}", read(&path))),
@@ -70,6 +73,7 @@ impl Drop for Node {
     fn drop(&mut self) {
         // It may be gone already.
         let _ = self.child.kill();
+        let _ = self.guard.forget(&self.child);
         let _ = self.child.wait();
     }
 }

@@ -54,6 +54,9 @@ pub(crate) struct ServeArgs {
     /// Inner addresses that HTTP steps may reach: billing.internal:8080, 10.1.0.0/16
     #[arg(long, value_name = "LIST", default_value = "")]
     pub(crate) egress: String,
+    /// Post the tasks of an agent to a URL, instead of leaving them to workers; may be given again for others
+    #[arg(long = "agent", value_name = "NAME=URL")]
+    pub(crate) agents: Vec<String>,
     /// Secrets that templates may name: a file with lines NAME=value, or a folder with a file for each
     #[arg(long, value_name = "PATH", env = "PUNCTUAL_SECRETS")]
     pub(crate) secrets: Option<PathBuf>,

@@ -9,6 +9,9 @@ use crate::failure::Failure;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Problem {
+    /// Which problem, for programs.
+    #[serde(rename = "type")]
+    kind: String,
     title: String,
     detail: Option<String>,
     /// Each mistake in what was sent.
@@ -48,7 +51,7 @@ pub(super) fn failure(status: u16, text: &str, base: &Url) -> Failure {
     let places: Vec<String> = problem.errors.iter().map(Place::to_string).collect();
     // The sentence of a problem with places says the first of them again.
     let mut said = if places.is_empty() { problem.sentence(status) } else { places.join("\n") };
-    if let Some(remedy) = remedy(status, base) {
+    if let Some(remedy) = remedy(status, &problem.kind, base) {
         said.push_str("\n  try: ");
         said.push_str(&remedy);
     }
@@ -85,9 +88,12 @@ impl std::fmt::Display for Place {
     }
 }
 
-fn remedy(status: u16, base: &Url) -> Option<String> {
+fn remedy(status: u16, kind: &str, base: &Url) -> Option<String> {
     let text = match status {
         401 => "PUNCTUAL_TOKEN=… with the token that the node was started with".to_owned(),
+        403 if kind.ends_with("not-theirs") => {
+            "--by with the name of somebody who is asked".to_owned()
+        }
         403 => "another token, or another setting of the node".to_owned(),
         413 => "less at a time".to_owned(),
         429 => "again in a while".to_owned(),

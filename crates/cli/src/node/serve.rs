@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use calendar::Zones;
 use runners::{Egress, Policy};
-use server::Secrets;
 use server::serve::{Server, ServerOptions, StartError, Telling};
+use server::{Agent, Secrets};
 
 use super::signals::Signals;
 use super::watch::Watch;
@@ -32,6 +32,7 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
     let secrets = Secrets::read(args.secrets.as_deref(), env::vars_os())
         .map_err(|error| Failure::Mistake(format!("secrets: {error}")))?;
     let telling = telling()?;
+    let agents = agents(&args.agents)?;
     logging::start(args.log, QUIET)?;
     let token = env::var("PUNCTUAL_TOKEN").ok().filter(|token| !token.is_empty());
     if token.is_none() && !listen.ip().is_loopback() {
@@ -65,6 +66,7 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         secrets: Arc::new(secrets),
         telling,
         scripts: Some(scripts.clone()),
+        agents,
         ..ServerOptions::new(store)
     };
     let without_token = options.token.is_none();
@@ -100,6 +102,21 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         tracing::info!("stopped");
         Ok(())
     })
+}
+
+/// Whose tasks this node posts.
+fn agents(texts: &[String]) -> Result<Vec<Agent>, Failure> {
+    let mut agents: Vec<Agent> = Vec::new();
+    for text in texts {
+        let agent: Agent =
+            text.parse().map_err(|error| Failure::Mistake(format!("--agent {text}: {error}")))?;
+        if agents.iter().any(|known| known.name() == agent.name()) {
+            let message = format!("--agent {text}: {} has a URL already", agent.name());
+            return Err(Failure::Mistake(message));
+        }
+        agents.push(agent);
+    }
+    Ok(agents)
 }
 
 /// How people are told something, from the environment: it holds passwords.

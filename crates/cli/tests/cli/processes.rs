@@ -61,6 +61,7 @@ fn what_waits_is_shown_with_its_reason_and_people_decide() {
     assert!(node.shown(&["approval", "list", "--assignee", "eve"]).contains("nobody is asked"));
     let refused = node.refused(&["approval", "approve", &run, "may-i", "--by", "eve"]);
     assert!(refused.contains("for ann to decide"), "{refused}");
+    assert!(refused.contains("try: --by with the name of somebody who is asked"), "{refused}");
     let decided = ["approval", "approve", &run, "may-i", "--by", "ann", "--comment", "fine"];
     let said = node.shown(&decided);
     assert!(said.contains("is approved by ann (the run is succeeded)"), "{said}");

@@ -1,14 +1,16 @@
 //! What expressions can see.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::fault::ExpressionError;
 use super::references::Root;
 
-/// The values behind the names in expressions. A root that was not given is not defined.
+/// The values behind the names in expressions. A root that was not given is not defined. Cloning is cheap.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
-    roots: [Option<Value>; Root::ALL.len()],
+    roots: [Option<Arc<Value>>; Root::ALL.len()],
 }
 
 impl Scope {
@@ -33,18 +35,18 @@ impl Scope {
 
     /// The run.
     pub fn run(&mut self, run: Value) {
-        self.roots[Root::Run as usize] = Some(run);
+        self.roots[Root::Run as usize] = Some(Arc::new(run));
     }
 
     /// Its workflow.
     pub fn workflow(&mut self, workflow: Value) {
-        self.roots[Root::Workflow as usize] = Some(workflow);
+        self.roots[Root::Workflow as usize] = Some(Arc::new(workflow));
     }
 
     /// One of the items of a `for_each`, and its number, counted from 0.
     pub fn item(&mut self, item: Value, index: usize) {
-        self.roots[Root::Item as usize] = Some(item);
-        self.roots[Root::Index as usize] = Some(Value::from(index));
+        self.roots[Root::Item as usize] = Some(Arc::new(item));
+        self.roots[Root::Index as usize] = Some(Arc::new(Value::from(index)));
     }
 
     /// An event in a topic, as JSON.
@@ -64,17 +66,18 @@ impl Scope {
 
     pub(super) fn root(&self, name: &str) -> Option<&Value> {
         let root = Root::ALL.into_iter().find(|root| root.name() == name)?;
-        self.roots[root as usize].as_ref()
+        self.roots[root as usize].as_deref()
     }
 
     fn read(&mut self, root: Root, json: &str) -> Result<(), ExpressionError> {
-        self.roots[root as usize] = Some(read(root.name(), json)?);
+        self.roots[root as usize] = Some(Arc::new(read(root.name(), json)?));
         Ok(())
     }
 
     fn entry(&mut self, root: Root, key: &str, value: Value) {
-        let map = self.roots[root as usize].get_or_insert_with(|| Value::Object(Map::new()));
-        if let Value::Object(map) = map {
+        let map =
+            self.roots[root as usize].get_or_insert_with(|| Arc::new(Value::Object(Map::new())));
+        if let Value::Object(map) = Arc::make_mut(map) {
             map.insert(key.to_owned(), value);
         }
     }

@@ -33,7 +33,7 @@ pub use input::{
 pub use position::{
     Active, Doing, Position, RECONCILING, States, StepState, UNDOING, WHOLE, Watch,
 };
-pub use scope::scope_of_part;
+pub use scope::{ItemScope, scope_of_part};
 pub use start::action_of;
 pub use watch::watch_new_run;
 

@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 
 use super::decide::Decider;
 use super::input::{Facts, Part};
-use super::position::{UNDOING, WHOLE};
+use super::position::{StepState, UNDOING, WHOLE};
 use super::start::raw;
 use super::{Run, RunError, StepRecord};
-use crate::definition::Definition;
+use crate::definition::{Action, Definition};
 use crate::expression::{self, ExpressionError, Scope};
+use crate::ids::RunId;
 
 impl<F: Facts> Decider<'_, F> {
     /// Whether a step's condition holds; one that cannot be told is an error of the step.
@@ -85,12 +86,25 @@ impl<F: Facts> Decider<'_, F> {
     }
 }
 
-/// What the templates of a part are filled in with, if it has any.
+/// What the items of a `for_each` see, and the items: worked out once for all that begin in a turn.
+#[derive(Debug)]
+pub struct ItemScope {
+    run: RunId,
+    step: u32,
+    /// What it was made from, besides the run's input: as this changes, so does the scope.
+    made_from: Vec<(u32, StepState, Option<Box<str>>)>,
+    scope: Scope,
+    items: Vec<Value>,
+}
+
+/// What the templates of a part are filled in with, if it has any. What was worked out for an item is kept in
+/// `known` for the next one.
 pub fn scope_of_part<F: Facts>(
     run: &Run,
     definition: &Definition,
     part: Part,
     facts: &mut F,
+    known: &mut Option<ItemScope>,
 ) -> Result<Option<Result<Scope, ExpressionError>>, F::Error> {
     let graph = definition.graph();
     let (has_templates, references) = match part.item {
@@ -106,17 +120,39 @@ pub fn scope_of_part<F: Facts>(
     for step in references {
         records.push((*step, facts.record(*step, WHOLE)?));
     }
-    Ok(Some(build(run, definition, &records).and_then(|mut scope| {
-        if part.item > WHOLE
-            && let Some(crate::definition::Action::ForEach(each)) =
-                definition.steps.get(part.step as usize).map(|step| &step.action)
-            && let Value::Array(items) = expression::value(&each.items, &scope)?
-        {
-            let index = (part.item - 1).unsigned_abs() as usize;
-            scope.item(items.into_iter().nth(index).unwrap_or_default(), index);
+    let action = definition.steps.get(part.step as usize).map(|step| &step.action);
+    let Some(Action::ForEach(each)) = action.filter(|_| part.item > WHOLE) else {
+        return Ok(Some(build(run, definition, &records)));
+    };
+    let made_from: Vec<_> = records
+        .iter()
+        .map(|(step, record)| {
+            let output = record.as_ref().and_then(|record| record.output.as_deref());
+            (*step, run.position.states.of(*step), output.map(|output| output.get().into()))
+        })
+        .collect();
+    let is_known = known.as_ref().is_some_and(|known| {
+        known.run == run.id && known.step == part.step && known.made_from == made_from
+    });
+    if !is_known {
+        let made = build(run, definition, &records).and_then(|scope| {
+            let items = match expression::value(&each.items, &scope)? {
+                Value::Array(items) => items,
+                _ => Vec::new(),
+            };
+            Ok(ItemScope { run: run.id.clone(), step: part.step, made_from, scope, items })
+        });
+        match made {
+            Ok(made) => *known = Some(made),
+            Err(error) => return Ok(Some(Err(error))),
         }
+    }
+    Ok(known.as_ref().map(|known| {
+        let index = (part.item - 1).unsigned_abs() as usize;
+        let mut scope = known.scope.clone();
+        scope.item(known.items.get(index).cloned().unwrap_or_default(), index);
         Ok(scope)
-    })))
+    }))
 }
 
 fn build(

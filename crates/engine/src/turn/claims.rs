@@ -4,9 +4,12 @@ use jiff::Timestamp;
 
 use super::command::{Answer, Asked, Refused};
 use super::{Book, Effect, Perform, Turn};
-use crate::definition::Action;
+use crate::definition::{Action, WorkerAction};
 use crate::ids::{RunId, RunKey};
 use crate::run::{self, AttemptEnd, Doing, Facts as _, Input, Part};
+
+/// What one claim hands out has payloads of so many bytes at most, save for the last: an answer is made of them.
+const CLAIMED_BYTES: usize = 4 << 20;
 
 impl<B: Book> Turn<'_, B> {
     /// The attempt is this node's to perform.
@@ -50,7 +53,9 @@ impl<B: Book> Turn<'_, B> {
         let is_given = handler.is_some() && matches!(action, Some(Action::Script(_)));
         let scope = match is_given {
             true => None,
-            false => run::scope_of_part(&slot.run, &definition, part, &mut facts)?,
+            false => {
+                run::scope_of_part(&slot.run, &definition, part, &mut facts, &mut self.item_scope)?
+            }
         };
         let attempt = slot.run.position.part(part.step, part.item);
         let attempt = attempt.map_or(0, |active| active.attempt);
@@ -78,7 +83,7 @@ impl<B: Book> Turn<'_, B> {
         }))
     }
 
-    /// A worker takes what is queued, the oldest first.
+    /// A worker takes what is queued, the oldest first, as long as the answer does not become too large.
     pub(super) fn claim(
         &mut self,
         queues: &[String],
@@ -86,7 +91,7 @@ impl<B: Book> Turn<'_, B> {
         worker: &str,
         lease_until: Timestamp,
     ) -> Asked<B::Error> {
-        let mut count = 0;
+        let (mut count, mut bytes) = (0, 0);
         for (key, part) in self.book.queued(queues, limit)? {
             let worker = worker.to_owned();
             let input = Input::Claim { part, worker, lease_until };
@@ -96,9 +101,13 @@ impl<B: Book> Turn<'_, B> {
             let Some((key, token)) = self.claimed.pop() else { continue };
             let lease_until = self.lease_of(key, token).unwrap_or(lease_until);
             if let Some(perform) = self.perform(key, part, token)? {
+                bytes += if limit > 1 { payload_bytes(&perform) } else { 0 };
                 let perform = Box::new(perform);
                 self.effects.push(Effect::Claimed { perform, lease_until });
                 count += 1;
+                if bytes >= CLAIMED_BYTES {
+                    break;
+                }
             }
         }
         Ok(Ok(Answer::Count(count)))
@@ -169,5 +178,18 @@ impl<B: Book> Turn<'_, B> {
             return Ok(Err(Refused::NotFound { what: "step", id: step.to_owned() }));
         };
         self.change_run(id, Input::Decide { step: place, approves, by, comment })
+    }
+}
+
+/// How large that is what a worker gets. What cannot be filled in here, for a secret say, counts as its input.
+fn payload_bytes(perform: &Perform) -> usize {
+    let filled = match &perform.scope {
+        Some(Ok(scope)) => perform.action().filled(scope).ok(),
+        _ => None,
+    };
+    match filled.as_ref().unwrap_or_else(|| perform.action()) {
+        Action::Worker(WorkerAction { input: Some(input), .. }) => input.to_string().len(),
+        Action::AgentTask(task) => task.message.len() + perform.input.len(),
+        _ => perform.input.len(),
     }
 }

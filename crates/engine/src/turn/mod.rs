@@ -8,6 +8,7 @@ mod command;
 mod events;
 mod facts;
 mod handlers;
+mod mutations;
 mod overrides;
 mod phase_result;
 mod phases;
@@ -73,6 +74,8 @@ pub struct Turn<'a, B: Book> {
     took: bool,
     /// Who says what became of something, if it is a person.
     said_by: Option<String>,
+    /// What the items see of which one began last.
+    item_scope: Option<crate::run::ItemScope>,
 }
 
 /// What a turn gives.
@@ -166,6 +169,7 @@ impl<'a, B: Book> Turn<'a, B> {
             outcomes: ById::default(),
             took: false,
             said_by: None,
+            item_scope: None,
         }
     }
 

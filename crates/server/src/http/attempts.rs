@@ -54,7 +54,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 struct Claim {
     /// From which queues; `agent:NAME` is the one of an agent's tasks.
     queues: Vec<String>,
-    /// At most so many; 1 to 1,000.
+    /// At most so many; 1 to 1,000. Fewer come if their payloads would make more than 4 MiB.
     #[serde(default = "one")]
     max: u64,
     /// How long to wait if there is nothing; 0 to 50.
@@ -112,9 +112,9 @@ struct AttemptObject {
     timeout_seconds: Option<f64>,
 }
 
-/// Takes what waits in queues, the oldest first. If there is nothing, it waits for something to come. The
-/// `Idempotency-Key` means nothing here: what an answer that was lost has claimed is free again when its lease
-/// is over.
+/// Takes what waits in queues, the oldest first. If there is nothing, it waits for something to come. An
+/// `Idempotency-Key` changes nothing here: payloads may hold secrets, so an answer is not kept to be given again. What
+/// one that was lost has claimed is free again when its lease is over.
 #[utoipa::path(post, path = "/attempts/claim", tag = "attempts", request_body = Claim,
     responses((status = 200, body = Claimed), (status = 422, body = Problem)))]
 async fn claim(State(app): State<App>, Query(()): Query<()>, body: JsonBody) -> Answered {
@@ -274,7 +274,7 @@ struct Beaten {
     cancel: bool,
 }
 
-/// Says that the worker is still at it.
+/// Says that the worker is still at it. Saying so again is harmless, with or without an `Idempotency-Key`.
 #[utoipa::path(post, path = "/attempts/{id}/heartbeat", tag = "attempts",
     request_body = Heartbeat, params(("id" = String, Path, description = "The attempt")),
     responses((status = 200, body = Beaten), (status = 404, body = Problem),

@@ -17,7 +17,8 @@ use super::answer::{self, Answered};
 #[openapi(info(
     title = "Punctual",
     description = "A durable workflow scheduler. Times are RFC 3339 with an offset; errors are \
-        application/problem+json; every POST takes an Idempotency-Key."
+        application/problem+json; every POST takes an Idempotency-Key, and those \
+        that it changes nothing for say so."
 ))]
 struct Document;
 

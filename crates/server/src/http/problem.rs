@@ -314,7 +314,7 @@ impl From<Refused> for Problem {
             Refused::Schedule(refusal) => from_schedule(&refusal, detail),
             Refused::Run(run::Refusal::WrongStatus { .. }) => wrong_status(detail),
             Refused::Run(run::Refusal::NotTheirs { .. }) => {
-                Problem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
+                Problem::new(StatusCode::FORBIDDEN, "not-theirs", "For others to decide", detail)
             }
             Refused::Run(_) | Refused::Conflict(_) => Problem::conflict(detail),
             Refused::Invalid(all) => Problem::invalid(all.into_iter().flat_map(|(_, all)| all)),

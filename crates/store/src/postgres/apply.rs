@@ -1,18 +1,20 @@
 //! What a turn decided, as statements over arrays: one for each table, however many rows.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use engine::NodeId;
-use engine::ledger::Outcome;
-use engine::run::Ending;
+use engine::ledger::{Entry, Outcome};
 use engine::schedule::{Schedule, Status};
-use engine::turn::{OverrideWrite, ScheduleWrite, WorkflowStatus, Writes};
-use tokio_postgres::types::ToSql;
+use engine::turn::{ById, OverrideWrite, ScheduleWrite, WorkflowStatus, Writes};
+use engine::{NodeId, ScheduleId};
+use tokio_postgres::types::{ToSql, Type};
 
+use super::apply_progress;
 use super::apply_runs;
 use super::apply_topics;
 use super::apply_waiting;
 use super::link::{Asked, Param, param};
+use super::outgoing::{Outgoing, Table};
 use super::rows::narrow;
 use crate::failure::Failure;
 use crate::stored::{block, json, milliseconds, ms};
@@ -21,15 +23,29 @@ use crate::words::words;
 /// Slots that schedules are counted in, so that nodes do not wait for each other.
 const SLOTS: i64 = 16;
 
+/// What is known of rows that are about to be written.
+#[derive(Clone, Copy)]
+pub(super) struct Before<'a> {
+    /// The next number of each schedule that was loaded: rows from it on are new.
+    pub(super) numbers: &'a ById<ScheduleId, u64>,
+    /// Something that seems new was there when this was tried before.
+    pub(super) may_be_there: bool,
+}
+
 /// Everything that is written.
-pub(super) fn statements(writes: &Writes, node: NodeId, stamp: i64) -> Result<Vec<Asked>, Failure> {
+pub(super) fn statements(
+    writes: &Writes,
+    node: NodeId,
+    stamp: i64,
+    before: Before<'_>,
+) -> Result<Vec<Asked>, Failure> {
     let mut all = Vec::new();
     schedules(writes, node, stamp, &mut all)?;
     apply_runs::runs(writes, stamp, &mut all)?;
-    apply_runs::steps(writes, &mut all)?;
+    apply_runs::steps(writes, before.may_be_there, &mut all)?;
     apply_waiting::waiting(writes, &mut all)?;
     apply_topics::topics(writes, &mut all)?;
-    ledger(writes, &mut all);
+    ledger(writes, before, &mut all)?;
     workflows(writes, &mut all)?;
     overrides(writes, &mut all)?;
     if !writes.nodes_gone.is_empty() {
@@ -61,8 +77,16 @@ where
 }
 
 /// PostgreSQL's texts have no NUL in them: such a text from outside must not make a turn fail for ever.
-pub(super) fn plain(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
+    match text.contains('\0') {
+        true => Cow::Owned(text.replace('\0', "\u{fffd}")),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// The same, as a value of its own.
+pub(super) fn owned(text: &str) -> String {
+    plain(text).into_owned()
 }
 
 fn schedules(
@@ -104,7 +128,9 @@ fn schedules(
     insert_schedules(&new, stamp, all)?;
     update_schedules(&changed, all)?;
     rename(&renamed, all);
-    update_progress(&moved, stamp, all)?;
+    if !moved.is_empty() {
+        all.push(apply_progress::update(&moved, stamp)?);
+    }
     if !gone.is_empty() {
         for sql in [
             "DELETE FROM progress WHERE id = ANY($1)",
@@ -118,34 +144,6 @@ fn schedules(
     counts.write(node, all);
     Ok(())
 }
-
-macro_rules! insert_progress {
-    () => {
-        "INSERT INTO progress (id, wake_at, anchor, mark, next_nominal, next_effective, n, repeats,
-           current_repeat, current_retry, run_count, error_count, last_error, last_run_at,
-           last_outcome, live, has_overrides, recomputed_at, version, stamp)
-         SELECT *, $20::bigint FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
-           $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::integer[], $11::bigint[],
-           $12::bigint[], $13::text[], $14::bigint[], $15::smallint[], $16::text[], $17::boolean[],
-           $18::bigint[], $19::integer[])"
-    };
-}
-
-const NEW_PROGRESS: &str = insert_progress!();
-/// Row by row by its id, whatever the planner believes. The rows are there, and locked; the version goes up
-/// by what is given.
-const PROGRESS: &str = concat!(
-    insert_progress!(),
-    " ON CONFLICT (id) DO UPDATE SET wake_at = excluded.wake_at, anchor = excluded.anchor,
-        mark = excluded.mark, next_nominal = excluded.next_nominal,
-        next_effective = excluded.next_effective, n = excluded.n, repeats = excluded.repeats,
-        current_repeat = excluded.current_repeat, current_retry = excluded.current_retry,
-        run_count = excluded.run_count, error_count = excluded.error_count,
-        last_error = excluded.last_error, last_run_at = excluded.last_run_at,
-        last_outcome = excluded.last_outcome, live = excluded.live,
-        has_overrides = excluded.has_overrides, recomputed_at = excluded.recomputed_at,
-        version = progress.version + excluded.version, stamp = excluded.stamp"
-);
 
 fn insert_schedules(new: &[&Schedule], stamp: i64, all: &mut Vec<Asked>) -> Result<(), Failure> {
     if new.is_empty() {
@@ -169,9 +167,7 @@ fn insert_schedules(new: &[&Schedule], stamp: i64, all: &mut Vec<Asked>) -> Resu
             column(new, |s| ms(s.updated_at)),
         ],
     ));
-    let mut columns = progress_columns(new)?;
-    columns.extend([column(new, |_| 0_i32), param(stamp)]);
-    all.push(Asked::new(NEW_PROGRESS, columns));
+    all.push(apply_progress::insert(new, stamp)?);
     put_words(new, all);
     Ok(())
 }
@@ -220,77 +216,62 @@ fn update_schedules(changed: &[&Schedule], all: &mut Vec<Asked>) -> Result<(), F
     Ok(())
 }
 
-fn update_progress(
-    moved: &[(&Schedule, i32)],
-    stamp: i64,
-    all: &mut Vec<Asked>,
-) -> Result<(), Failure> {
-    if moved.is_empty() {
-        return Ok(());
+static LEDGER: Table = Table {
+    types: &[
+        Type::INT8,
+        Type::INT8,
+        Type::INT8,
+        Type::INT8,
+        Type::INT8,
+        Type::INT8,
+        Type::INT8,
+        Type::INT2,
+        Type::TEXT,
+        Type::INT8,
+    ],
+    insert: "INSERT INTO ledger (schedule, n, count, nominal, last_nominal, effective, decided_at,
+               outcome, reason, run)
+             SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
+               $5::bigint[], $6::bigint[], $7::bigint[], $8::smallint[], $9::text[], $10::bigint[])
+             ON CONFLICT (schedule, n) DO UPDATE SET count = excluded.count,
+               nominal = excluded.nominal, last_nominal = excluded.last_nominal,
+               effective = excluded.effective, decided_at = excluded.decided_at,
+               outcome = excluded.outcome, reason = excluded.reason, run = excluded.run",
+    copy: "COPY ledger (schedule, n, count, nominal, last_nominal, effective, decided_at, outcome,
+             reason, run) FROM STDIN (FORMAT binary)",
+};
+
+fn ledger(writes: &Writes, before: Before<'_>, all: &mut Vec<Asked>) -> Result<(), Failure> {
+    // A row that is written twice in one turn counts as it was last.
+    let latest: BTreeMap<_, _> =
+        writes.ledger.iter().map(|entry| ((entry.schedule, entry.n), entry)).collect();
+    let is_new =
+        |entry: &&Entry| before.numbers.get(&entry.schedule).is_some_and(|next| entry.n >= *next);
+    let (new, again): (Vec<_>, Vec<_>) = latest.into_values().partition(is_new);
+    for (rows, may_be_there) in [(new, before.may_be_there), (again, true)] {
+        if rows.is_empty() {
+            continue;
+        }
+        let mut out = Outgoing::new_rows(&LEDGER, rows.len(), may_be_there);
+        for entry in rows {
+            put_entry(entry, &mut out)?;
+        }
+        all.push(out.asked());
     }
-    let schedules: Vec<&Schedule> = moved.iter().map(|(schedule, _)| *schedule).collect();
-    let mut columns = progress_columns(&schedules)?;
-    columns.extend([column(moved, |(_, bump)| *bump), param(stamp)]);
-    all.push(Asked::new(PROGRESS, columns));
     Ok(())
 }
 
-fn progress_columns(schedules: &[&Schedule]) -> Result<Vec<Param>, Failure> {
-    Ok(vec![
-        column(schedules, |s| s.id.0),
-        column(schedules, |s| s.wake_at().map(ms)),
-        column(schedules, |s| ms(s.progress.anchor)),
-        column(schedules, |s| ms(s.progress.mark)),
-        column(schedules, |s| s.progress.next.map(|due| ms(due.nominal))),
-        column(schedules, |s| s.progress.next.map(|due| ms(due.effective))),
-        column(schedules, |s| s.progress.n.cast_signed()),
-        column(schedules, |s| s.progress.repeats.cast_signed()),
-        column(schedules, |s| s.progress.current_repeat.cast_signed()),
-        column(schedules, |s| s.progress.current_retry.cast_signed()),
-        column(schedules, |s| s.progress.run_count.cast_signed()),
-        column(schedules, |s| s.progress.error_count.cast_signed()),
-        column(schedules, |s| s.progress.last_error.as_deref().map(plain)),
-        column(schedules, |s| s.progress.last_run_at.map(ms)),
-        column(schedules, |s| s.progress.last_outcome.map(|ending| narrow(&Ending::ALL, ending))),
-        try_column(schedules, |s| {
-            let progress = &s.progress;
-            let idle = progress.active.is_empty() && progress.queued.is_empty();
-            (!idle).then(|| json(&(&progress.active, &progress.queued))).transpose()
-        })?,
-        column(schedules, |s| s.progress.has_overrides),
-        column(schedules, |s| s.progress.recomputed_at.map(ms)),
-    ])
-}
-
-fn ledger(writes: &Writes, all: &mut Vec<Asked>) {
-    // A row that is written twice in one turn counts as it was last.
-    let latest: BTreeMap<_, _> =
-        writes.ledger.iter().map(|entry| ((entry.schedule.0, entry.n), entry)).collect();
-    if latest.is_empty() {
-        return;
-    }
-    let rows: Vec<_> = latest.into_values().collect();
-    let sql = "INSERT INTO ledger (schedule, n, count, nominal, last_nominal, effective, decided_at,
-                 outcome, reason, run)
-               SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
-                 $5::bigint[], $6::bigint[], $7::bigint[], $8::smallint[], $9::text[], $10::bigint[])
-               ON CONFLICT (schedule, n) DO UPDATE SET count = excluded.count,
-                 nominal = excluded.nominal, last_nominal = excluded.last_nominal,
-                 effective = excluded.effective, decided_at = excluded.decided_at,
-                 outcome = excluded.outcome, reason = excluded.reason, run = excluded.run";
-    let params = vec![
-        column(&rows, |e| e.schedule.0),
-        column(&rows, |e| e.n.cast_signed()),
-        column(&rows, |e| e.count.cast_signed()),
-        column(&rows, |e| ms(e.nominal)),
-        column(&rows, |e| ms(e.last_nominal)),
-        column(&rows, |e| ms(e.effective)),
-        column(&rows, |e| ms(e.decided_at)),
-        column(&rows, |e| narrow(&Outcome::ALL, e.outcome)),
-        column(&rows, |e| plain(&e.reason)),
-        column(&rows, |e| e.run.map(|run| run.0)),
-    ];
-    all.push(Asked::new(sql, params));
+fn put_entry(entry: &Entry, row: &mut Outgoing) -> Result<(), Failure> {
+    row.put(entry.schedule.0)?;
+    row.put(entry.n.cast_signed())?;
+    row.put(entry.count.cast_signed())?;
+    row.put(ms(entry.nominal))?;
+    row.put(ms(entry.last_nominal))?;
+    row.put(ms(entry.effective))?;
+    row.put(ms(entry.decided_at))?;
+    row.put(narrow(&Outcome::ALL, entry.outcome))?;
+    row.put(plain(&entry.reason))?;
+    row.put(entry.run.map(|run| run.0))
 }
 
 fn workflows(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
@@ -318,7 +299,7 @@ fn workflows(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
             param(w.retention.map(milliseconds)),
             param(ms(w.created_at)),
             param(ms(w.updated_at)),
-            param(w.paused_reason.as_deref().map(plain)),
+            param(w.paused_reason.as_deref().map(owned)),
             param(w.paused_by.map(|run| run.0)),
             param(w.handling.map(|run| run.0)),
         ];
@@ -330,7 +311,7 @@ fn workflows(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
         let params = vec![
             param(revision.workflow.0),
             param(revision.revision.cast_signed()),
-            param(plain(&revision.source)),
+            param(owned(&revision.source)),
             param(json(&*revision.definition)?),
             param(ms(revision.created_at)),
         ];
@@ -350,7 +331,7 @@ fn overrides(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
                     param(id.0),
                     param(ms(over.nominal)),
                     param(json(&over.action)?),
-                    param(plain(&over.by)),
+                    param(owned(&over.by)),
                 ],
             ),
             OverrideWrite::Delete(id, nominal) => Asked::new(

@@ -1,13 +1,15 @@
 //! The runs and steps of what a turn decided.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use engine::RunId;
-use engine::run::{Position, Run, RunStatus, StepStatus, TriggeredBy};
+use engine::run::{Position, Run, RunStatus, StepRecord, StepStatus, TriggeredBy};
 use engine::turn::{RunWrite, Writes};
+use tokio_postgres::types::Type;
 
-use super::apply::{column, plain, try_column};
-use super::link::{Asked, Param, param};
+use super::apply::plain;
+use super::link::{Asked, param};
+use super::outgoing::{Numbers, Outgoing, Table};
 use super::rows::narrow;
 use crate::failure::Failure;
 use crate::stored::{json, milliseconds, ms};
@@ -28,9 +30,17 @@ pub(super) fn runs(writes: &Writes, stamp: i64, all: &mut Vec<Asked>) -> Result<
     if !left.is_empty() {
         all.push(Asked::new("DELETE FROM open_runs WHERE key = ANY($1)", vec![param(left)]));
     }
-    write_runs(OPEN, &new, stamp, all)?;
-    write_runs(ENDED, &ended, stamp, all)?;
-    write_runs(CHANGED, &changed, stamp, all)
+    write_runs(&new, stamp, Outgoing::new_rows(&OPEN, new.len(), false), all)?;
+    write_runs(&ended, stamp, Outgoing::new_rows(&ENDED, ended.len(), false), all)?;
+    write_runs(&changed, stamp, Outgoing::arrays(CHANGED, &TYPES), all)
+}
+
+macro_rules! columns {
+    () => {
+        "key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal, effective,
+         created_at, timeout, input, retry_of, parent, parent_token, depth, status, started_at,
+         ended_at, state, owners, lacks_place, overdue, output, error, wake_at, handler, stamp"
+    };
 }
 
 macro_rules! insert_into {
@@ -38,29 +48,67 @@ macro_rules! insert_into {
         concat!(
             "INSERT INTO ",
             $table,
-            " (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
-               effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
-               started_at, ended_at, state, owners, lacks_place, overdue, output, error, wake_at, handler, stamp)
-             SELECT key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
+            " (",
+            columns!(),
+            ") SELECT key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
                effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
                started_at, ended_at, state, owners::bigint[], lacks_place, overdue, output, error,
-               wake_at, handler, $30::bigint
+               wake_at, handler, stamp
              FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[],
                $6::bigint[], $7::integer[], $8::smallint[], $9::text[], $10::bigint[],
                $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::text[],
                $16::bigint[], $17::integer[], $18::smallint[], $19::smallint[], $20::bigint[],
                $21::bigint[], $22::text[], $23::text[], $24::boolean[], $25::boolean[],
-               $26::text[], $27::text[], $28::bigint[], $29::text[])
-             AS u (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
-               effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
-               started_at, ended_at, state, owners, lacks_place, overdue, output, error, wake_at,
-               handler)"
+               $26::text[], $27::text[], $28::bigint[], $29::text[], $30::bigint[])
+             AS u (",
+            columns!(),
+            ")"
         )
     };
 }
 
-const OPEN: &str = insert_into!("open_runs");
-const ENDED: &str = insert_into!("ended_runs");
+macro_rules! copy_into {
+    ($table:literal) => {
+        concat!("COPY ", $table, " (", columns!(), ") FROM STDIN (FORMAT binary)")
+    };
+}
+
+static TYPES: [Type; 30] = [
+    Type::INT8,
+    Type::UUID,
+    Type::INT8,
+    Type::INT4,
+    Type::INT8,
+    Type::INT8,
+    Type::INT4,
+    Type::INT2,
+    Type::TEXT,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+    Type::INT8,
+    Type::TEXT,
+    Type::TEXT,
+    Type::INT8,
+    Type::INT4,
+    Type::INT2,
+    Type::INT2,
+    Type::INT8,
+    Type::INT8,
+    Type::TEXT,
+    Type::INT8_ARRAY,
+    Type::BOOL,
+    Type::BOOL,
+    Type::TEXT,
+    Type::TEXT,
+    Type::INT8,
+    Type::TEXT,
+    Type::INT8,
+];
+static OPEN: Table =
+    Table { types: &TYPES, insert: insert_into!("open_runs"), copy: copy_into!("open_runs") };
+static ENDED: Table =
+    Table { types: &TYPES, insert: insert_into!("ended_runs"), copy: copy_into!("ended_runs") };
 /// Row by row by its key, whatever the planner believes: of a table that is empty most of the time it
 /// believes that reading all of it for each row costs nothing. The rows are there, and locked.
 const CHANGED: &str = concat!(
@@ -71,101 +119,141 @@ const CHANGED: &str = concat!(
         error = excluded.error, wake_at = excluded.wake_at, stamp = excluded.stamp"
 );
 
+/// All of them, into `rows`.
 fn write_runs(
-    sql: &'static str,
     runs: &[&Run],
     stamp: i64,
+    mut rows: Outgoing,
     all: &mut Vec<Asked>,
 ) -> Result<(), Failure> {
     if runs.is_empty() {
         return Ok(());
     }
-    let occurrence = |run: &Run| match run.id {
+    for run in runs {
+        put_run(run, stamp, &mut rows)?;
+    }
+    all.push(rows.asked());
+    Ok(())
+}
+
+fn put_run(run: &Run, stamp: i64, row: &mut Outgoing) -> Result<(), Failure> {
+    let (uuid, n, retry) = match run.id {
         RunId::Occurrence { n, retry, .. } => (None, Some(n.cast_signed()), retry.cast_signed()),
         RunId::Other(uuid) => (Some(uuid::Uuid::from_u128(uuid)), None, 0),
     };
-    let mut params = vec![
-        column(runs, |r| r.key.0),
-        column(runs, |r| occurrence(r).0),
-        column(runs, |r| r.workflow.0),
-        column(runs, |r| r.version.cast_signed()),
-        column(runs, |r| r.schedule.map(|id| id.0)),
-        column(runs, |r| occurrence(r).1),
-        column(runs, |r| occurrence(r).2),
-        column(runs, |r| narrow(&TriggeredBy::ALL, r.triggered_by)),
-        column(runs, |r| r.by.as_deref().map(plain)),
-        column(runs, |r| r.nominal.map(ms)),
-        column(runs, |r| r.effective.map(ms)),
-        column(runs, |r| ms(r.created_at)),
-        column(runs, |r| r.timeout.map(milliseconds)),
-        column(runs, |r| r.input.get().to_owned()),
-        column(runs, |r| r.retry_of.as_ref().map(ToString::to_string)),
-        column(runs, |r| r.parent.map(|parent| parent.run.0)),
-        column(runs, |r| r.parent.and_then(|parent| parent.token).map(u32::cast_signed)),
-        column(runs, |r| r.parent.map(|parent| i16::from(parent.depth))),
-    ];
-    params.extend(position_columns(runs)?);
-    params.extend([column(runs, |r| r.handler.clone()), param(stamp)]);
-    all.push(Asked::new(sql, params));
-    Ok(())
+    row.put(run.key.0)?;
+    row.put(uuid)?;
+    row.put(run.workflow.0)?;
+    row.put(run.version.cast_signed())?;
+    row.put(run.schedule.map(|id| id.0))?;
+    row.put(n)?;
+    row.put(retry)?;
+    row.put(narrow(&TriggeredBy::ALL, run.triggered_by))?;
+    row.put(run.by.as_deref().map(plain))?;
+    row.put(run.nominal.map(ms))?;
+    row.put(run.effective.map(ms))?;
+    row.put(ms(run.created_at))?;
+    row.put(run.timeout.map(milliseconds))?;
+    row.put(run.input.get())?;
+    row.put(run.retry_of.as_ref().map(ToString::to_string))?;
+    row.put(run.parent.map(|parent| parent.run.0))?;
+    row.put(run.parent.and_then(|parent| parent.token).map(u32::cast_signed))?;
+    row.put(run.parent.map(|parent| i16::from(parent.depth)))?;
+    put_position(run, row)?;
+    row.put(run.handler.as_deref())?;
+    row.put(stamp)
 }
 
 /// What changes of a run.
-fn position_columns(runs: &[&Run]) -> Result<Vec<Param>, Failure> {
-    Ok(vec![
-        column(runs, |r| narrow(&RunStatus::ALL, r.status)),
-        column(runs, |r| r.started_at.map(ms)),
-        column(runs, |r| r.ended_at.map(ms)),
-        try_column(runs, |r| json(&r.position))?,
-        column(runs, |r| owners(&r.position)),
-        column(runs, |r| r.lacks_place),
-        column(runs, |r| r.overdue),
-        column(runs, |r| r.output.as_ref().map(|output| output.get().to_owned())),
-        try_column(runs, |r| r.error.as_ref().map(json).transpose())?,
-        column(runs, |r| r.wake_at().map(ms)),
-    ])
+fn put_position(run: &Run, row: &mut Outgoing) -> Result<(), Failure> {
+    row.put(narrow(&RunStatus::ALL, run.status))?;
+    row.put(run.started_at.map(ms))?;
+    row.put(run.ended_at.map(ms))?;
+    row.put(json(&run.position)?)?;
+    row.put(owners(&run.position))?;
+    row.put(run.lacks_place)?;
+    row.put(run.overdue)?;
+    row.put(run.output.as_ref().map(|output| output.get()))?;
+    row.put(run.error.as_ref().map(json).transpose()?)?;
+    row.put(run.wake_at().map(ms))
 }
 
-/// The nodes that perform something, as the database writes a list of numbers.
-fn owners(position: &Position) -> Option<String> {
+/// The nodes that perform something.
+fn owners(position: &Position) -> Option<Numbers> {
     let owners = position.owners();
-    if owners.is_empty() {
-        return None;
-    }
-    let ids: Vec<String> = owners.iter().map(ToString::to_string).collect();
-    Some(format!("{{{}}}", ids.join(",")))
+    (!owners.is_empty()).then(|| Numbers(owners.iter().map(|node| node.0).collect()))
 }
 
-pub(super) fn steps(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+static STEPS: Table = Table {
+    types: &[
+        Type::INT8,
+        Type::INT4,
+        Type::INT4,
+        Type::INT2,
+        Type::INT4,
+        Type::INT8,
+        Type::INT8,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::BOOL,
+    ],
+    insert: "INSERT INTO steps (run, step, item, status, attempts, started_at, ended_at, output,
+               error, reason, overdue)
+             SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::smallint[],
+               $5::integer[], $6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::text[],
+               $11::boolean[])
+             ON CONFLICT (run, step, item) DO UPDATE SET status = excluded.status,
+               attempts = excluded.attempts, started_at = excluded.started_at,
+               ended_at = excluded.ended_at, output = excluded.output, error = excluded.error,
+               reason = excluded.reason, overdue = excluded.overdue",
+    copy: "COPY steps (run, step, item, status, attempts, started_at, ended_at, output, error,
+             reason, overdue) FROM STDIN (FORMAT binary)",
+};
+
+pub(super) fn steps(
+    writes: &Writes,
+    may_be_there: bool,
+    all: &mut Vec<Asked>,
+) -> Result<(), Failure> {
     // A part that is written twice in one turn counts as it was last.
     let latest: BTreeMap<_, _> =
         writes.steps.iter().map(|(run, step)| ((run.0, step.step, step.item), step)).collect();
-    if latest.is_empty() {
-        return Ok(());
+    // Only a run that went back comes to a step again.
+    let returned: HashSet<i64> = writes
+        .runs
+        .iter()
+        .map(|write| match write {
+            RunWrite::Insert(run) | RunWrite::Update { after: run, .. } => run,
+        })
+        .filter(|run| run.position.jumps > 0)
+        .map(|run| run.key.0)
+        .collect();
+    let (again, new): (Vec<_>, Vec<_>) =
+        latest.into_iter().partition(|((run, _, _), _)| returned.contains(run));
+    for (rows, may_be_there) in [(new, may_be_there), (again, true)] {
+        if rows.is_empty() {
+            continue;
+        }
+        let mut out = Outgoing::new_rows(&STEPS, rows.len(), may_be_there);
+        for ((run, step, item), record) in rows {
+            out.put(run)?;
+            out.put(step.cast_signed())?;
+            out.put(item)?;
+            put_record(record, &mut out)?;
+        }
+        all.push(out.asked());
     }
-    let rows: Vec<_> = latest.into_iter().collect();
-    let sql = "INSERT INTO steps (run, step, item, status, attempts, started_at, ended_at, output,
-                 error, reason, overdue)
-               SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::smallint[],
-                 $5::integer[], $6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::text[],
-                 $11::boolean[])
-               ON CONFLICT (run, step, item) DO UPDATE SET status = excluded.status,
-                 attempts = excluded.attempts, started_at = excluded.started_at,
-                 ended_at = excluded.ended_at, output = excluded.output, error = excluded.error,
-                 reason = excluded.reason, overdue = excluded.overdue";
-    let params = vec![
-        column(&rows, |((run, _, _), _)| *run),
-        column(&rows, |((_, step, _), _)| step.cast_signed()),
-        column(&rows, |((_, _, item), _)| *item),
-        column(&rows, |(_, s)| narrow(&StepStatus::ALL, s.status)),
-        column(&rows, |(_, s)| s.attempts.cast_signed()),
-        column(&rows, |(_, s)| ms(s.started_at)),
-        column(&rows, |(_, s)| ms(s.ended_at)),
-        column(&rows, |(_, s)| s.output.as_ref().map(|output| output.get().to_owned())),
-        try_column(&rows, |(_, s)| s.error.as_ref().map(json).transpose())?,
-        column(&rows, |(_, s)| s.reason.as_deref().map(plain)),
-        column(&rows, |(_, s)| s.overdue),
-    ];
-    all.push(Asked::new(sql, params));
     Ok(())
+}
+
+fn put_record(record: &StepRecord, row: &mut Outgoing) -> Result<(), Failure> {
+    row.put(narrow(&StepStatus::ALL, record.status))?;
+    row.put(record.attempts.cast_signed())?;
+    row.put(ms(record.started_at))?;
+    row.put(ms(record.ended_at))?;
+    row.put(record.output.as_ref().map(|output| output.get()))?;
+    row.put(record.error.as_ref().map(json).transpose()?)?;
+    row.put(record.reason.as_deref().map(plain))?;
+    row.put(record.overdue)
 }

@@ -7,7 +7,7 @@ use engine::run::Ending;
 use engine::topics::{Event, EventState, Fate, Message, Topic};
 use engine::turn::{EventWrite, HandlerWrite, TopicWrite, WaitWrite, Writes};
 
-use super::apply::{column, plain, try_column};
+use super::apply::{column, owned, try_column};
 use super::link::{Asked, param};
 use super::rows::narrow;
 use super::topic_rows::stored_subscriber;
@@ -44,7 +44,7 @@ fn put_topics(writes: &Writes, all: &mut Vec<Asked>) {
     let params = vec![
         column(&rows, |t| t.id.0),
         column(&rows, |t| t.workflow.map(|id| id.0)),
-        column(&rows, |t| plain(&t.name)),
+        column(&rows, |t| owned(&t.name)),
         column(&rows, |t| t.max_attempts.cast_signed()),
         column(&rows, |t| t.counts.pending.cast_signed()),
         column(&rows, |t| t.counts.reserved.cast_signed()),
@@ -95,11 +95,12 @@ const SAY: &str = "INSERT INTO messages (event, title, payload, causes)
      SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[])
      ON CONFLICT (event) DO UPDATE SET title = excluded.title, payload = excluded.payload,
        causes = excluded.causes";
-const MOVE: &str = "UPDATE events e SET state = u.state, attempt = u.attempt, run = u.run,
-       reason = u.reason, updated_at = u.updated_at
-     FROM unnest($1::bigint[], $2::smallint[], $3::integer[], $4::bigint[], $5::text[],
-       $6::bigint[]) AS u (key, state, attempt, run, reason, updated_at)
-     WHERE e.key = u.key";
+const MOVE: &str = "INSERT INTO events
+       (key, topic, state, attempt, run, reason, updated_at, message_id, created_at)
+     SELECT *, '', 0 FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::integer[],
+       $5::bigint[], $6::text[], $7::bigint[])
+     ON CONFLICT (key) DO UPDATE SET state = excluded.state, attempt = excluded.attempt,
+       run = excluded.run, reason = excluded.reason, updated_at = excluded.updated_at";
 
 fn events(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
     if writes.events.is_empty() {
@@ -131,11 +132,11 @@ fn insert(new: &[(&Event, &Fate)], all: &mut Vec<Asked>) {
     let params = vec![
         column(new, |(_, fate)| fate.key.0),
         column(new, |(_, fate)| fate.topic.0),
-        column(new, |(event, _)| plain(&event.message.message_id)),
+        column(new, |(event, _)| owned(&event.message.message_id)),
         column(new, |(_, fate)| narrow(&EventState::ALL, fate.state)),
         column(new, |(_, fate)| fate.attempt.cast_signed()),
         column(new, |(_, fate)| fate.run.map(|run| run.0)),
-        column(new, |(_, fate)| fate.reason.as_deref().map(plain)),
+        column(new, |(_, fate)| fate.reason.as_deref().map(owned)),
         column(new, |(event, _)| ms(event.created_at)),
         column(new, |(_, fate)| ms(fate.updated_at)),
     ];
@@ -148,7 +149,7 @@ fn say(sql: &'static str, said: &[(i64, &Message)], all: &mut Vec<Asked>) -> Res
     }
     let params = vec![
         column(said, |(key, _)| *key),
-        column(said, |(_, message)| message.title.as_deref().map(plain)),
+        column(said, |(_, message)| message.title.as_deref().map(owned)),
         column(said, |(_, message)| message.payload.get().to_owned()),
         try_column(said, |(_, message)| {
             (!message.causes.is_empty()).then(|| json(&message.causes)).transpose()
@@ -164,10 +165,11 @@ fn move_events(moved: &[&Fate], all: &mut Vec<Asked>) {
     }
     let params = vec![
         column(moved, |fate| fate.key.0),
+        column(moved, |fate| fate.topic.0),
         column(moved, |fate| narrow(&EventState::ALL, fate.state)),
         column(moved, |fate| fate.attempt.cast_signed()),
         column(moved, |fate| fate.run.map(|run| run.0)),
-        column(moved, |fate| fate.reason.as_deref().map(plain)),
+        column(moved, |fate| fate.reason.as_deref().map(owned)),
         column(moved, |fate| ms(fate.updated_at)),
     ];
     all.push(Asked::new(MOVE, params));
@@ -202,7 +204,7 @@ fn handlers(writes: &Writes, all: &mut Vec<Asked>) {
     let params = vec![
         column(&rows, |h| h.id.0),
         column(&rows, |h| h.workflow.0),
-        column(&rows, |h| plain(&h.name)),
+        column(&rows, |h| owned(&h.name)),
         column(&rows, |h| narrow(&HandlerKind::ALL, h.kind)),
         column(&rows, |h| h.state.get().to_owned()),
         column(&rows, |h| h.cause.map(|cause| narrow(&Cause::ALL, cause))),
@@ -300,12 +302,12 @@ fn mutations(writes: &Writes, all: &mut Vec<Asked>) {
     let params = vec![
         column(&rows, |m| m.run.0),
         column(&rows, |m| m.workflow.0),
-        column(&rows, |m| plain(&m.handler)),
+        column(&rows, |m| owned(&m.handler)),
         column(&rows, |m| narrow(&MutationStatus::ALL, m.status)),
         column(&rows, |m| ms(m.started_at)),
         column(&rows, |m| ms(m.updated_at)),
-        column(&rows, |m| m.said_by.as_deref().map(plain)),
-        column(&rows, |m| m.note.as_deref().map(plain)),
+        column(&rows, |m| m.said_by.as_deref().map(owned)),
+        column(&rows, |m| m.note.as_deref().map(owned)),
     ];
     all.push(Asked::new(MUTATIONS, params));
 }

@@ -6,7 +6,7 @@ use engine::run::{Approval, Queueing};
 use engine::turn::{AlertWrite, ApprovalWrite, Writes};
 use jiff::Timestamp;
 
-use super::apply::{column, plain, try_column};
+use super::apply::{column, owned, try_column};
 use super::link::Asked;
 use crate::failure::Failure;
 use crate::stored::{deadline_step, end_name, json, ms};
@@ -52,7 +52,7 @@ fn queue(writes: &Writes, all: &mut Vec<Asked>) {
     }
     if !put.is_empty() {
         let mut params = key(&put);
-        params.push(column(&put, |(_, queue)| queue.map(plain)));
+        params.push(column(&put, |(_, queue)| queue.map(owned)));
         all.push(Asked::new(PUT, params));
     }
 }
@@ -92,8 +92,8 @@ fn approvals(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
         let params = vec![
             column(&asked, |((run, _), _, _)| *run),
             column(&asked, |((_, step), _, _)| *step),
-            column(&asked, |(_, _, asked)| plain(&asked.title)),
-            column(&asked, |(_, _, asked)| asked.description.as_deref().map(plain)),
+            column(&asked, |(_, _, asked)| owned(&asked.title)),
+            column(&asked, |(_, _, asked)| asked.description.as_deref().map(owned)),
             try_column(&asked, |(_, _, asked)| json(&asked.assignees))?,
             column(&asked, |(_, at, _)| ms(*at)),
         ];
@@ -129,7 +129,7 @@ fn alerts(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
         column(&rows, |write| ms(write.at)),
         column(&rows, |write| write.end.map(end_name)),
         try_column(&rows, |write| json(&write.started))?,
-        column(&rows, |write| write.refused.as_deref().map(plain)),
+        column(&rows, |write| write.refused.as_deref().map(owned)),
     ];
     all.push(Asked::new(ALERT, params));
     Ok(())

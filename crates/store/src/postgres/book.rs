@@ -38,6 +38,8 @@ pub(super) const KEYS: i64 = 4_096;
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) schedules: ById<ScheduleId, Schedule>,
+    /// The next number of each schedule that the engine was given.
+    pub(super) numbers: ById<ScheduleId, u64>,
     pub(super) runs: ById<RunKey, Run>,
     pub(super) workflows: ById<WorkflowId, Workflow>,
     pub(super) overrides: ById<ScheduleId, Vec<Override>>,
@@ -68,6 +70,15 @@ impl Loaded {
                 known.iter().for_each(|handler| drop(self.topics.handlers.remove(handler)));
             }
         }
+    }
+}
+
+impl Loaded {
+    /// A schedule, if it is there, for the engine to change.
+    fn give(&mut self, id: ScheduleId) -> Option<Schedule> {
+        let schedule = self.schedules.remove(&id)?;
+        self.numbers.insert(id, schedule.progress.n);
+        Some(schedule)
     }
 }
 
@@ -179,7 +190,7 @@ impl Book for PgBook<'_> {
         if !self.loaded.schedules.contains_key(&id) {
             load::schedules(self.link, &mut self.loaded, vec![id.0])?;
         }
-        Ok(self.loaded.schedules.remove(&id))
+        Ok(self.loaded.give(id))
     }
 
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Failure> {
@@ -194,7 +205,7 @@ impl Book for PgBook<'_> {
             "SELECT id FROM schedules WHERE workflow = $1 AND trigger IS NOT NULL ORDER BY id";
         let ids = self.keys(sql, vec![param(id.0)])?;
         load::schedules(self.link, &mut self.loaded, ids.clone())?;
-        let found = |id: i64| self.loaded.schedules.remove(&ScheduleId(id));
+        let found = |id: i64| self.loaded.give(ScheduleId(id));
         Ok(ids.into_iter().filter_map(found).filter(|found| found.trigger.is_some()).collect())
     }
 

@@ -27,7 +27,7 @@ macro_rules! to_look {
 macro_rules! count_of {
     ($state:literal) => {
         concat!(
-            "(SELECT count(*) FROM events e WHERE e.topic + 0 = t.id AND e.state = ",
+            "(SELECT count(*) FROM events e WHERE e.topic + 0 = t.id AND e.state + 0 = ",
             $state,
             ")"
         )

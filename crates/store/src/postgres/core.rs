@@ -158,7 +158,8 @@ fn take_turn(
     let besides = up_to_date(&outdated).into_iter().collect();
     let stamp = book.stamp();
     let (writes, node, now) = (&turned.writes, request.node, moment.now);
-    let left = Ending { shared, writes, node, now, stamp }.end(book.link, &calls, besides)?;
+    let ending = Ending { shared, writes, node, now, stamp, numbers: &book.loaded.numbers };
+    let left = ending.end(book.link, &calls, besides)?;
     let taken_over = turned.writes.taken_over;
     shared.memory.keep(stamp, node, turned.writes);
     let is_full = request.limit > 0 && due.len() >= request.limit;
@@ -333,7 +334,7 @@ fn carry_out(
         besides.push(ask_remember(idempotency, &answer, moment)?);
     }
     let (writes, node, now) = (&turned.writes, request.node, moment.now);
-    let ending = Ending { shared, writes, node, now, stamp: 0 };
+    let ending = Ending { shared, writes, node, now, stamp: 0, numbers: &book.loaded.numbers };
     let next_wakeup = ending.end(book.link, &calls, besides)?.next_wakeup;
     Ok(Commanded {
         answer,

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use engine::run::Active;
-use engine::turn::{Effect, HandlerWrite, RunWrite, ScheduleWrite, Writes};
-use engine::{NodeId, RunKey};
+use engine::turn::{ById, Effect, HandlerWrite, RunWrite, ScheduleWrite, Writes};
+use engine::{NodeId, RunKey, ScheduleId};
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
-use super::apply;
+use super::apply::{self, Before};
 use super::link::{Asked, Link, param};
 use super::rows::get;
 use super::shared::Shared;
@@ -132,6 +132,8 @@ pub(super) struct Ending<'a> {
     pub(super) now: Timestamp,
     /// Which turn writes; 0 if it is none.
     pub(super) stamp: i64,
+    /// The next number of each schedule that was loaded.
+    pub(super) numbers: &'a ById<ScheduleId, u64>,
 }
 
 impl Ending<'_> {
@@ -142,7 +144,8 @@ impl Ending<'_> {
         calls: &HashSet<Call>,
         besides: Vec<Asked>,
     ) -> Result<Left, Failure> {
-        let mut asked = apply::statements(self.writes, self.node, self.stamp)?;
+        let before = Before { numbers: self.numbers, may_be_there: link.has_met_others() };
+        let mut asked = apply::statements(self.writes, self.node, self.stamp, before)?;
         asked.extend(besides);
         for call in calls {
             asked.push(self.shared.ask_call(*call, self.node));

@@ -53,7 +53,7 @@ const OF_WORKFLOW: &str = "SELECT r.key, r.created_at, r.ended_at, s.retention I
 const OTHERS: &str = "SELECT r.key, r.created_at, r.ended_at,
        s.retention IS NULL AND w.retention IS NULL
      FROM (SELECT key, schedule, workflow, created_at, ended_at FROM ended_runs
-           WHERE key > $1 ORDER BY key LIMIT $2) r
+           WHERE key > $1 AND key <= $3 ORDER BY key LIMIT $2) r
      LEFT JOIN schedules s ON s.id = r.schedule
      LEFT JOIN workflows w ON w.id = r.workflow ORDER BY r.key";
 /// Schedules with ledger rows, from one to the next by the index, with the age of the oldest row.
@@ -95,7 +95,7 @@ struct Walked {
     expired: Vec<i64>,
     /// Where it goes on.
     place: i64,
-    /// It has come to what is too young, and begins anew.
+    /// It has come to the end, or to what is too young.
     is_done: bool,
 }
 
@@ -181,12 +181,7 @@ impl Go<'_> {
             self.limit - expired.len(),
         )?;
         expired.append(&mut walked.expired);
-        let params = vec![param(many(LOOKED_AT))];
-        let from = place(places, "expired_run")?;
-        let left = self.limit - expired.len();
-        let mut others = self.walk(OTHERS, from, params, self.before, left)?;
-        self.keep_place("expired_run", &others);
-        expired.append(&mut others.expired);
+        self.others(place(places, "expired_run")?, place(places, "expired_again")?, &mut expired)?;
         expired.sort_unstable();
         let expired = not_needed(self.link, expired)?;
         let count = expired.len();
@@ -237,15 +232,34 @@ impl Go<'_> {
             let left = limit - expired.len();
             let mut walked = self.walk(OF_WORKFLOW, from, params, before, left)?;
             expired.append(&mut walked.expired);
-            (workflow, after) = (id + i64::from(walked.is_done), walked.place);
             if !walked.is_done {
+                (workflow, after) = (id, walked.place);
                 break;
             }
+            (workflow, after) = (id + 1, 0);
         }
         let place = |place| Walked { expired: Vec::new(), place, is_done };
         self.keep_place("expired_workflow", &place(workflow));
         self.keep_place("expired_workflow_run", &place(after));
         Ok(Walked { expired, place: workflow, is_done })
+    }
+
+    /// First what has become old since the last time. Then some of what was passed by: it may have ended since,
+    /// or is not kept longer any more. However much is kept, this costs no more than what is removed and one walk.
+    fn others(&mut self, old: i64, again: i64, expired: &mut Vec<i64>) -> Result<(), Failure> {
+        let until = |key: i64| vec![param(many(LOOKED_AT)), param(key)];
+        let left = self.limit - expired.len();
+        let mut walked = self.walk(OTHERS, old, until(i64::MAX), self.before, left)?;
+        expired.append(&mut walked.expired);
+        self.keep_place("expired_run", &walked);
+        let left = self.limit - expired.len();
+        let mut passed = self.walk(OTHERS, again, until(old), self.before, left)?;
+        self.more |= !passed.is_done && (left == 0 || !passed.expired.is_empty());
+        let place = if passed.is_done { 0 } else { passed.place };
+        expired.append(&mut passed.expired);
+        // Going on is worth it while something goes.
+        self.keep_place("expired_again", &Walked { expired: Vec::new(), place, is_done: true });
+        Ok(())
     }
 
     /// Along the keys, from the oldest to the first that is too young.
@@ -267,7 +281,8 @@ impl Go<'_> {
             }
             let (key, created_at): (i64, i64) = (get(row, 0)?, get(row, 1)?);
             if created_at >= before {
-                return Ok(Walked::done(walked.expired));
+                walked.is_done = true;
+                return Ok(walked);
             }
             let has_expired = get::<Option<i64>>(row, 2)?.is_some_and(|ended| ended < before);
             if has_expired && get(row, 3)? {
@@ -275,7 +290,8 @@ impl Go<'_> {
             }
             walked.place = key;
         }
-        Ok(if found.len() < LOOKED_AT { Walked::done(walked.expired) } else { walked })
+        walked.is_done = found.len() < LOOKED_AT;
+        Ok(walked)
     }
 
     /// The ledger is ordered by schedule: some schedules in each go, and a few rows of each.

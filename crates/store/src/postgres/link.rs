@@ -3,11 +3,14 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
+use bytes::Bytes;
 use futures_executor::block_on;
+use futures_util::SinkExt as _;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
@@ -26,15 +29,26 @@ const PLANS: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; \
 /// A parameter that can wait to be sent.
 pub(super) type Param = Box<dyn ToSql + Sync + Send>;
 
-/// A statement with its parameters.
+/// A statement with what it needs.
 pub(super) struct Asked {
     sql: &'static str,
-    params: Vec<Param>,
+    with: With,
+}
+
+enum With {
+    Params(Vec<Param>),
+    /// Rows to be copied.
+    Rows(Bytes),
 }
 
 impl Asked {
     pub(super) fn new(sql: &'static str, params: Vec<Param>) -> Asked {
-        Asked { sql, params }
+        Asked { sql, with: With::Params(params) }
+    }
+
+    /// `COPY … FROM STDIN`, and what it copies.
+    pub(super) fn copy(sql: &'static str, rows: Bytes) -> Asked {
+        Asked { sql, with: With::Rows(rows) }
     }
 }
 
@@ -51,6 +65,8 @@ pub(super) struct Link {
     statements: HashMap<&'static str, Statement>,
     /// The last failure may pass.
     is_passing: bool,
+    /// The transaction was tried before, and something that it wrote as new was there.
+    has_met_others: bool,
     /// The commit was sent, and no answer came.
     in_doubt: bool,
 }
@@ -63,6 +79,7 @@ impl Link {
             client: None,
             statements: HashMap::new(),
             is_passing: false,
+            has_met_others: false,
             in_doubt: false,
         }
     }
@@ -73,6 +90,7 @@ impl Link {
         &mut self,
         mut work: impl FnMut(&mut Link) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        self.has_met_others = false;
         for _ in 1..TRIES {
             match self.attempt(&mut work) {
                 Err(failure) if self.is_passing => {
@@ -165,11 +183,7 @@ impl Link {
         sent.extend(before.map(|sql| plain(client, sql)));
         for asked in &asked {
             let statement = &self.statements[asked.sql];
-            sent.push(Box::pin(async move {
-                let params: Vec<&(dyn ToSql + Sync)> =
-                    asked.params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
-                client.query(statement, &params).await
-            }));
+            sent.push(Box::pin(answer(client, statement, &asked.with)));
         }
         sent.extend(after.map(|sql| plain(client, sql)));
         let mut answers = block_on(in_order(sent));
@@ -204,7 +218,13 @@ impl Link {
         Failure::Unavailable(why.to_owned())
     }
 
+    /// Whether something that was to be new was there when this transaction was tried before.
+    pub(super) fn has_met_others(&self) -> bool {
+        self.has_met_others
+    }
+
     fn failed(&mut self, error: &tokio_postgres::Error) -> Failure {
+        self.has_met_others |= error.code() == Some(&SqlState::UNIQUE_VIOLATION);
         self.is_passing = is_passing(error);
         Failure::Unavailable(described(error))
     }
@@ -225,6 +245,25 @@ impl Link {
 }
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + 'a>>;
+
+async fn answer(
+    client: &Client,
+    statement: &Statement,
+    with: &With,
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    match with {
+        With::Params(params) => {
+            let params: Vec<&(dyn ToSql + Sync)> =
+                params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
+            client.query(statement, &params).await
+        }
+        With::Rows(rows) => {
+            let mut sink = pin!(client.copy_in(statement).await?);
+            sink.send(rows.clone()).await?;
+            sink.as_mut().finish().await.map(|_| Vec::new())
+        }
+    }
+}
 
 fn plain<'a>(client: &'a Client, sql: &'static str) -> Answer<'a> {
     Box::pin(async move { client.batch_execute(sql).await.map(|()| Vec::new()) })

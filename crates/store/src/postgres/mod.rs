@@ -1,6 +1,7 @@
 //! The store that many nodes share: one PostgreSQL. Its row locks decide who decides, and its clock when.
 
 mod apply;
+mod apply_progress;
 mod apply_runs;
 mod apply_topics;
 mod apply_waiting;
@@ -26,6 +27,7 @@ mod migrate;
 mod moving;
 mod needs;
 mod nodes;
+mod outgoing;
 mod reader;
 mod rows;
 mod run_views;
@@ -162,6 +164,7 @@ impl Postgres {
         let runtime = tokio::runtime::Handle::current();
         let core =
             || Core { link: Link::new(target.clone(), runtime.clone()), shared: shared.clone() };
+        let several = |count: usize| (0..count).map(|_| core()).collect();
         let readers = pool(&target, options.readers)?;
         let client =
             readers.get().await.map_err(|error| Failure::Unavailable(error.to_string()))?;
@@ -172,13 +175,10 @@ impl Postgres {
         drop(client);
         let node = Arc::new(AtomicI64::new(0));
         Ok(Postgres {
-            turns: Workers::start("store-turns", vec![core()])?,
-            claims: Workers::start("store-claims", vec![core()])?,
+            turns: Workers::start("store-turns", several(split::PARTS))?,
+            claims: Workers::start("store-claims", several(split::PARTS))?,
             renewals: Workers::start("store-renewals", vec![core()])?,
-            commands: Workers::start(
-                "store-commands",
-                (0..options.commands.max(1)).map(|_| core()).collect(),
-            )?,
+            commands: Workers::start("store-commands", several(options.commands.max(1)))?,
             listener: Listener::new(target, shared.clone(), node.clone()),
             shared,
             readers,
@@ -252,22 +252,29 @@ impl Store for Postgres {
         if !split::is_worthwhile(&request) {
             return self.turns.ask(move |core| core.turn(&request, Fills::Places, || {}));
         }
-        let split::Split { settling, claiming, locked, is_locked } = split::split(request);
-        let settled = self.turns.ask(move |core| {
-            core.turn(&settling, Fills::Nothing, || {
-                // The other half may have begun already.
-                let _ = locked.try_send(());
+        let (settling, claiming) = split::split(request);
+        let settled = settling.into_iter().map(|split::Settling { request, locked }| {
+            self.turns.ask(move |core| {
+                let mut locked = Some(locked);
+                core.turn(&request, Fills::Nothing, || drop(locked.take()))
             })
         });
-        let claimed = self.claims.ask(move |core| {
-            // Also if the first half has failed.
-            let _ = is_locked.recv();
-            core.turn(&claiming, Fills::Places, || {})
+        let settled = futures_util::future::join_all(settled);
+        let claimed = claiming.into_iter().map(|split::Claiming { request, fills, begins }| {
+            self.claims.ask(move |core| {
+                // Nothing is ever sent: it ends, also if somebody who settles has failed.
+                let _ = begins.recv();
+                core.turn(&request, fills, || {})
+            })
         });
+        let claimed = futures_util::future::join_all(claimed);
         Box::pin(async move {
             let (settled, claimed) = futures_util::future::join(settled, claimed).await;
-            // If one has failed the caller is in doubt about both, and finds out what is stored.
-            Ok(split::join(settled?, claimed?))
+            // If one has failed the caller is in doubt about all, and finds out what is stored.
+            let settled = settled.into_iter().collect::<Result<_, _>>()?;
+            let claimed = claimed.into_iter().collect::<Result<_, _>>()?;
+            let nothing = || Failure::Unavailable("a turn without parts".to_owned());
+            split::join(settled, claimed).ok_or_else(nothing)
         })
     }
 

@@ -30,11 +30,11 @@ const EVENT: &str = concat!(
 const PENDING: &str = concat!(
     "SELECT ",
     of_event!(),
-    " FROM (SELECT * FROM events WHERE topic + 0 = $1 AND state = 0
+    " FROM (SELECT * FROM events WHERE topic + 0 = $1 AND state + 0 = 0
             ORDER BY created_at, key + 0 LIMIT $2) e
      JOIN messages m ON m.event = e.key ORDER BY e.created_at, e.key"
 );
-const OLDEST: &str = "SELECT key, created_at FROM events WHERE topic + 0 = $1 AND state = 0
+const OLDEST: &str = "SELECT key, created_at FROM events WHERE topic + 0 = $1 AND state + 0 = 0
      ORDER BY created_at, key + 0 LIMIT $2";
 const WAITS: &str = "SELECT run, step, item FROM waits
      WHERE topic = $1 AND (run + 0, step + 0, item + 0) > ($2, $3, $4)

@@ -44,7 +44,7 @@ fn nothing<T>() -> Page<T> {
 const TOPICS: &str = concat!(
     "SELECT ",
     of_topic!(),
-    ", w.name, (SELECT e.created_at FROM events e WHERE e.topic + 0 = t.id AND e.state = 0
+    ", w.name, (SELECT e.created_at FROM events e WHERE e.topic + 0 = t.id AND e.state + 0 = 0
                 ORDER BY e.created_at, e.key + 0 LIMIT 1)
      FROM topics t LEFT JOIN workflows w ON w.id = t.workflow
      WHERE (t.name, t.id + 0) > ($1, $2)"
@@ -136,7 +136,7 @@ fn page_sql(query: &EventQuery, states: &[EventState]) -> String {
     let of_state = |state: &EventState| {
         let code = narrow(&EventState::ALL, *state);
         format!(
-            "(SELECT * FROM events WHERE topic + 0 = $1 AND state = {code}
+            "(SELECT * FROM events WHERE topic + 0 = $1 AND state + 0 = {code}
                 AND (created_at, key + 0) {than} ($2, $3)
               ORDER BY created_at {order}, key + 0 {order} LIMIT $4)"
         )

@@ -1,7 +1,7 @@
 //! History that has been kept long enough goes, a little at a time.
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{OptionalExtension as _, Params, params};
 
 use super::apply::remember_greatest;
 use super::core::Core;
@@ -12,27 +12,41 @@ use crate::request::Expired;
 /// Answers to idempotency keys are remembered so long.
 const KEYS_KEPT_MS: i64 = 24 * 3_600_000;
 
-/// Runs of schedules that say themselves how long they are kept.
-const OF_SCHEDULES: &str = "SELECT r.key FROM schedules s INDEXED BY schedules_by_retention
-    JOIN runs r ON r.schedule = s.id
-    WHERE s.retention IS NOT NULL AND r.status > 3 AND r.ended_at < ?1 - s.retention AND ?3 > 0 LIMIT ?2";
-/// Runs of workflows that do, but for those of such schedules.
-const OF_WORKFLOWS: &str = "SELECT r.key FROM workflows w JOIN runs r INDEXED BY runs_by_workflow
-    ON r.workflow = w.id
+/// Schedules that say themselves how long their history is kept, one after the other.
+const NEXT_SCHEDULE: &str = "SELECT id, retention FROM schedules
+    WHERE retention IS NOT NULL AND id > ?1 ORDER BY id LIMIT 1";
+/// The runs of its occurrences are in the order of their numbers, but for retries.
+const OF_SCHEDULE: &str = "SELECT key, created_at, ended_at, retry = 0, 1
+    FROM runs INDEXED BY runs_by_occurrence
+    WHERE schedule = ?1 AND n IS NOT NULL ORDER BY n, retry";
+/// Its other runs are in the order of their keys.
+const BESIDES: &str = "SELECT key, created_at, ended_at, 1, 1 FROM runs INDEXED BY runs_besides
+    WHERE schedule = ?1 AND (n IS NULL OR retry > 0) ORDER BY key";
+/// Workflows that do, one after the other.
+const NEXT_WORKFLOW: &str = "SELECT id, retention FROM workflows
+    WHERE retention IS NOT NULL AND id >= ?1 ORDER BY id LIMIT 1";
+/// Their runs, but for those of such schedules. Keys are in the order of creation.
+const OF_WORKFLOW: &str = "SELECT r.key, r.created_at, r.ended_at, 1, s.retention IS NULL
+    FROM runs r INDEXED BY runs_by_workflow LEFT JOIN schedules s ON s.id = r.schedule
+    WHERE r.workflow = ?1 AND r.key > ?2 ORDER BY r.key";
+/// All others: the oldest are at the beginning.
+const OTHERS: &str = "SELECT r.key, r.created_at, r.ended_at, 1,
+      s.retention IS NULL AND w.retention IS NULL
+    FROM runs r NOT INDEXED
     LEFT JOIN schedules s ON s.id = r.schedule
-    WHERE w.retention IS NOT NULL AND s.retention IS NULL
-      AND r.status > 3 AND r.ended_at < ?1 - w.retention AND ?3 > 0 LIMIT ?2";
-/// All others. Keys are in the order of creation: the oldest are at the beginning.
-const OTHERS: &str = "SELECT r.key FROM runs r NOT INDEXED
-    LEFT JOIN schedules s ON s.id = r.schedule
-    JOIN workflows w ON w.id = r.workflow
-    WHERE r.created_at < ?1 AND r.status > 3 AND r.ended_at < ?1
-      AND s.retention IS NULL AND w.retention IS NULL
-      AND r.key <= (SELECT coalesce(max(key), 0) FROM
-        (SELECT key FROM runs WHERE created_at < ?1 ORDER BY key LIMIT ?3))
-    ORDER BY r.key LIMIT ?2";
-/// So many of the oldest runs are looked at in one go: the others have not ended, or are kept longer.
+    LEFT JOIN workflows w ON w.id = r.workflow
+    WHERE r.key > ?1 AND r.key <= ?2 ORDER BY r.key";
+/// So many runs are looked at in one walk of one go: some have not ended, or are kept longer.
 const LOOKED_AT: usize = 10_000;
+
+/// How far a walk along runs has come.
+struct Walked {
+    expired: Vec<i64>,
+    /// The last run that was looked at and is old.
+    place: i64,
+    /// It has come to the end, or to what is too young.
+    is_done: bool,
+}
 
 impl Core {
     pub(super) fn expire(
@@ -42,7 +56,7 @@ impl Core {
         limit: usize,
     ) -> Result<Expired, Failure> {
         let before = ms(now).saturating_sub(i64::try_from(keep.as_millis()).unwrap_or(i64::MAX));
-        let runs = self.expire_runs(ms(now), before, limit)?;
+        let (runs, more_runs) = self.expire_runs(ms(now), before, limit)?;
         let sql = "DELETE FROM idempotency WHERE key IN
                    (SELECT key FROM idempotency WHERE created_at < ?1 LIMIT ?2)";
         let keys = self
@@ -51,18 +65,16 @@ impl Core {
             .execute(params![ms(now).saturating_sub(KEYS_KEPT_MS), limit])?;
         let (rows, more_rows) = self.expire_ledger(ms(now), before, limit)?;
         let (events, more_events) = self.expire_events(ms(now), before, limit)?;
-        let more = runs == limit || more_rows || more_events || keys == limit;
+        let more = more_runs || more_rows || more_events || keys == limit;
         Ok(Expired { removed: (runs + keys + rows + events) as u64, more })
     }
 
-    fn expire_runs(&self, now: i64, before: i64, limit: usize) -> Result<usize, Failure> {
-        let mut expired: Vec<i64> = Vec::new();
-        for (sql, at) in [(OF_SCHEDULES, now), (OF_WORKFLOWS, now), (OTHERS, before)] {
-            let mut statement = self.connection.prepare_cached(sql)?;
-            let left = limit - expired.len();
-            let found = statement.query_map(params![at, left, LOOKED_AT], |row| row.get(0))?;
-            expired.extend(found.collect::<Result<Vec<i64>, _>>()?);
-        }
+    /// How many went, and whether there may be more.
+    fn expire_runs(&self, now: i64, before: i64, limit: usize) -> Result<(usize, bool), Failure> {
+        let mut expired = Vec::new();
+        let mut more = self.of_schedules(now, limit, &mut expired)?;
+        more |= self.of_workflows(now, limit, &mut expired)?;
+        more |= self.others(before, limit, &mut expired)?;
         let expired = self.not_needed(expired)?;
         for key in &expired {
             for sql in [
@@ -80,16 +92,152 @@ impl Core {
         if let Some(greatest) = expired.iter().max() {
             remember_greatest(&self.connection, "greatest_run", *greatest)?;
         }
-        Ok(expired.len())
+        Ok((expired.len(), more))
+    }
+
+    /// Some schedules after those that had their turn.
+    fn of_schedules(
+        &self,
+        now: i64,
+        limit: usize,
+        expired: &mut Vec<i64>,
+    ) -> Result<bool, Failure> {
+        let mut done = self.place("expired_own")?;
+        let mut more = true;
+        'schedules: for _ in 0..limit {
+            let Some((schedule, keep)) = self.next(NEXT_SCHEDULE, done)? else {
+                (done, more) = (0, false);
+                break;
+            };
+            let before = now.saturating_sub(keep);
+            let mut removed = Vec::new();
+            for sql in [OF_SCHEDULE, BESIDES] {
+                let left = limit - expired.len();
+                let walked = self.walk(sql, params![schedule], 0, before, left)?;
+                // A retry is found twice.
+                removed.extend(walked.expired);
+                removed.sort_unstable();
+                removed.dedup();
+                if expired.len() + removed.len() >= limit {
+                    removed.truncate(limit - expired.len());
+                    expired.append(&mut removed);
+                    break 'schedules;
+                }
+            }
+            expired.append(&mut removed);
+            done = schedule;
+        }
+        self.keep_place("expired_own", done)?;
+        Ok(more)
+    }
+
+    /// One workflow after the other.
+    fn of_workflows(
+        &self,
+        now: i64,
+        limit: usize,
+        expired: &mut Vec<i64>,
+    ) -> Result<bool, Failure> {
+        let mut workflow = self.place("expired_workflow")?;
+        let mut after = self.place("expired_workflow_run")?;
+        let mut more = true;
+        for _ in 0..limit {
+            let Some((id, keep)) = self.next(NEXT_WORKFLOW, workflow)? else {
+                (workflow, after, more) = (0, 0, false);
+                break;
+            };
+            let from = if id == workflow { after } else { 0 };
+            let left = limit - expired.len();
+            let before = now.saturating_sub(keep);
+            let walked = self.walk(OF_WORKFLOW, params![id, from], from, before, left)?;
+            expired.extend(walked.expired);
+            if !walked.is_done {
+                (workflow, after) = (id, walked.place);
+                break;
+            }
+            (workflow, after) = (id + 1, 0);
+        }
+        self.keep_place("expired_workflow", workflow)?;
+        self.keep_place("expired_workflow_run", after)?;
+        Ok(more)
+    }
+
+    /// First what has become old since the last time. Then some of what was passed by: it may have ended since,
+    /// or is not kept longer any more. However much is kept, this costs no more than what is removed and one walk.
+    fn others(&self, before: i64, limit: usize, expired: &mut Vec<i64>) -> Result<bool, Failure> {
+        let old = self.place("expired_run")?;
+        let left = limit - expired.len();
+        let walked = self.walk(OTHERS, params![old, i64::MAX], old, before, left)?;
+        expired.extend(walked.expired);
+        self.keep_place("expired_run", walked.place)?;
+        let again = self.place("expired_again")?;
+        let left = limit - expired.len();
+        let passed = self.walk(OTHERS, params![again, old], again, before, left)?;
+        let place = if passed.is_done { 0 } else { passed.place };
+        self.keep_place("expired_again", place)?;
+        let more =
+            !walked.is_done || (!passed.is_done && (left == 0 || !passed.expired.is_empty()));
+        expired.extend(passed.expired);
+        Ok(more)
+    }
+
+    /// Along runs, from the oldest to the first that is too young.
+    fn walk(
+        &self,
+        sql: &str,
+        params: impl Params,
+        from: i64,
+        before: i64,
+        limit: usize,
+    ) -> Result<Walked, Failure> {
+        let mut walked = Walked { expired: Vec::new(), place: from, is_done: false };
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params)?;
+        for _ in 0..LOOKED_AT {
+            if walked.expired.len() >= limit {
+                return Ok(walked);
+            }
+            let Some(row) = rows.next()? else { break };
+            let is_young = row.get::<_, i64>(1)? >= before;
+            if is_young && row.get(3)? {
+                walked.is_done = true;
+                return Ok(walked);
+            }
+            walked.place = row.get(0)?;
+            let has_expired = row.get::<_, Option<i64>>(2)?.is_some_and(|ended| ended < before);
+            if has_expired && row.get(4)? {
+                walked.expired.push(walked.place);
+            }
+        }
+        walked.is_done = rows.next()?.is_none();
+        Ok(walked)
+    }
+
+    /// An id after or from another, and how long its history is kept.
+    fn next(&self, sql: &str, from: i64) -> Result<Option<(i64, i64)>, Failure> {
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        Ok(self.connection.prepare_cached(sql)?.query_row([from], read).optional()?)
+    }
+
+    /// Where a walk has stopped.
+    fn place(&self, walk: &str) -> Result<i64, Failure> {
+        let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?1";
+        let place = self.connection.prepare_cached(sql)?.query_row([walk], |row| row.get(0));
+        Ok(place.optional()?.unwrap_or(0))
+    }
+
+    fn keep_place(&self, walk: &str, place: i64) -> Result<(), Failure> {
+        let sql = "INSERT INTO meta (key, value) VALUES (?1, ?2)
+                   ON CONFLICT DO UPDATE SET value = excluded.value WHERE value <> excluded.value";
+        self.connection.prepare_cached(sql)?.execute(params![walk, place.to_string()])?;
+        Ok(())
     }
 
     /// The ledger is clustered by schedule: a few schedules in each go, going on where it stopped,
     /// until all of them have had their turn.
     fn expire_ledger(&self, now: i64, before: i64, limit: usize) -> Result<(usize, bool), Failure> {
         let connection = &self.connection;
-        let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'expired_schedule'";
-        let known = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
-        let mut done: i64 = known.unwrap_or(0);
+        let mut done = self.place("expired_schedule")?;
         let next = "SELECT l.schedule, coalesce(s.retention, w.retention) FROM ledger l
                     LEFT JOIN schedules s ON s.id = l.schedule
                     LEFT JOIN workflows w ON w.id = s.workflow
@@ -117,8 +265,99 @@ impl Core {
             }
             done = schedule;
         }
-        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('expired_schedule', ?1)";
-        connection.prepare_cached(sql)?.execute([done.to_string()])?;
+        self.keep_place("expired_schedule", done)?;
         Ok((removed, more))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, RwLock};
+
+    use calendar::Zones;
+    use jiff::{SignedDuration, Timestamp};
+    use rusqlite::{Connection, StatementStatus};
+
+    use super::{BESIDES, OF_SCHEDULE, OF_WORKFLOW, OTHERS};
+    use crate::sqlite::core::Core;
+
+    const KEPT: &str = "
+        INSERT INTO workflows VALUES
+          (1, 'plain', 1, 0, 1, 1, NULL, 0, NULL, NULL, 0, 0),
+          (2, 'own', 1, 0, 1, 1, NULL, 0, NULL, 5000, 0, 0);
+        INSERT INTO schedules VALUES (7, 1, NULL, 0, NULL, 5000, '', 0, 0);
+        WITH RECURSIVE k (key) AS (SELECT 1 UNION ALL SELECT key + 1 FROM k WHERE key < 60000)
+        INSERT INTO runs (key, workflow, version, schedule, n, retry, triggered_by, status, created_at,
+                          ended_at, state, lacks_place, overdue, input)
+        SELECT key, iif(key % 3 = 1, 2, 1), 1, iif(key % 3 = 2, 7, NULL), iif(key % 3 = 2, key, NULL),
+               0, 0, 4, 10000, 10000, '', 0, 0, '' FROM k;";
+
+    /// A store with many runs of each kind, all of the same age.
+    fn store() -> Core {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(include_str!("schema/0001.sql")).unwrap();
+        connection.execute_batch(KEPT).unwrap();
+        let rules = engine::Rules::new(Zones::bundled());
+        Core::new(connection, Arc::new(RwLock::new(Arc::new(rules)))).unwrap()
+    }
+
+    fn expire(core: &mut Core, now: i64, keep: i64) -> (u64, bool) {
+        let now = Timestamp::from_millisecond(now).unwrap();
+        let expired = core.expire(now, SignedDuration::from_millis(keep), 500).unwrap();
+        (expired.removed, expired.more)
+    }
+
+    /// Steps of SQLite's machine in the walks since the last look: several for each row.
+    fn steps(core: &Core) -> i32 {
+        let steps = |sql: &str| {
+            let statement = core.connection.prepare_cached(sql).unwrap();
+            statement.reset_status(StatementStatus::VmStep)
+        };
+        [OF_SCHEDULE, BESIDES, OF_WORKFLOW, OTHERS].into_iter().map(steps).sum()
+    }
+
+    #[test]
+    fn what_is_young_is_not_walked_over() {
+        let mut core = store();
+        assert_eq!(expire(&mut core, 11_000, 5_000), (0, false));
+        let steps = steps(&core);
+        assert!(steps < 500, "{steps} steps");
+    }
+
+    #[test]
+    fn what_is_kept_longer_is_walked_over_once() {
+        let mut core = store();
+        core.connection.execute_batch("UPDATE workflows SET retention = 1e12").unwrap();
+        while expire(&mut core, 20_000, 5_000).1 {}
+        steps(&core);
+        let mut most = 0;
+        for _ in 0..5 {
+            assert_eq!(expire(&mut core, 20_000, 5_000), (0, false));
+            most = most.max(steps(&core));
+        }
+        // Ten thousand rows, some thirty steps each.
+        assert!(most < 500_000, "{most} steps");
+        core.connection.execute_batch("UPDATE workflows SET retention = NULL").unwrap();
+        // What was passed by is come to from two sides: from where the walk is, and from the beginning.
+        for _ in 0..2 {
+            while expire(&mut core, 20_000, 5_000).1 {}
+        }
+        let sql = "SELECT count(*) FROM runs";
+        let left: i64 = core.connection.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0);
+    }
+
+    #[test]
+    fn walks_follow_an_index() {
+        let core = store();
+        for sql in [OF_SCHEDULE, BESIDES, OF_WORKFLOW, OTHERS] {
+            let sql = format!("EXPLAIN QUERY PLAN {sql}");
+            let mut statement = core.connection.prepare(&sql).unwrap();
+            let count = statement.parameter_count();
+            let plan =
+                statement.query_map(rusqlite::params_from_iter(vec![1; count]), |row| row.get(3));
+            let plan: Vec<String> = plan.unwrap().map(Result::unwrap).collect();
+            assert!(plan.iter().all(|line| line.starts_with("SEARCH ")), "{plan:?}");
+        }
     }
 }

@@ -34,6 +34,7 @@ async fn all(store: &dyn Store) -> String {
     let approvals =
         store.approvals(ApprovalQuery { limit: 100, ..ApprovalQuery::default() }).await.unwrap();
     text += &format!("{approvals:#?}{:#?}", store.queues().await.unwrap());
+    text += &crate::keeping::topics_pictured(store).await;
     let workflows = store.workflows(WorkflowQuery { limit: 100, after: None }).await.unwrap();
     text += &format!("{workflows:#?}{:#?}", store.calendars().await.unwrap());
     let searched = ScheduleQuery { search: Some("hou".to_owned()), limit: 9, ..Default::default() };
@@ -119,6 +120,29 @@ async fn what_waits_is_copied_and_goes_on() {
     assert_eq!(world.claim(76, &["q"], 10).await.len(), 2);
     let lost = world.turn(76).await;
     assert!(!performs(&lost).is_empty());
+    world.holds_together().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn topics_are_copied_and_go_on() {
+    let (folder, schema) = (Folder::new(false), Schema::new());
+    let world = World::topical(Box::new(folder.clone())).await;
+    let before = all(world.store()).await;
+    drop(world);
+    let moved = copied(&folder, &schema).await.unwrap();
+    let rows = |name: &str| moved.tables.iter().find(|table| table.name == name).unwrap().rows;
+    assert_eq!((rows("topics"), rows("events"), rows("messages")), (5, 7, 7));
+    assert_eq!((rows("handlers"), rows("subscriptions"), rows("waits")), (4, 4, 1));
+    assert!(rows("mutations") > 0);
+    let mut world = World::new(Box::new(schema)).await;
+    assert_eq!(all(world.store()).await, before);
+    world.holds_together().await;
+    // What waits takes what is published here, and keys are not given again.
+    world.join(2).await;
+    world.turn(2).await;
+    assert_eq!(world.tell(3, "w", &["b"]).await, (1, 0));
+    assert_eq!(world.counts("w").await, [0, 0, 1, 0]);
+    assert_eq!(world.tell(3, "s", &["b"]).await, (1, 0));
     world.holds_together().await;
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use calendar::Zones;
+use engine::turn::{Answer, Command};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use store::{Failure, Postgres, PostgresClock, PostgresOptions, RunQuery, Store};
 use tokio_postgres::NoTls;
 
-use crate::world::{Place, World, codes, minute};
+use crate::world::{Place, World, codes, minute, performs, succeeded};
 
 /// A schema with a store, in a database that is there for tests. It is gone with the last that holds it.
 #[derive(Clone)]
@@ -206,6 +207,23 @@ async fn each_breach_of_what_waits_is_found() {
 }
 
 #[tokio::test]
+async fn each_breach_of_topics_is_found() {
+    // What the shared store has alone: wakeups beside their handlers, and messages beside their events.
+    let own = [
+        ("UPDATE handlers SET due = NULL", "handler-without-wakeup", true),
+        ("UPDATE handlers SET due = due + 1", "handler-without-wakeup", true),
+        ("UPDATE handlers SET wake_at = NULL, retry_at = NULL", "handler-without-wakeup", true),
+        ("DELETE FROM messages", "event-without-message", false),
+        ("INSERT INTO messages (event, payload) VALUES (999, '1')", "message-of-nothing", true),
+    ];
+    for (breach, code, is_mended) in crate::broken_topics::OF_TOPICS.into_iter().chain(own) {
+        let schema = Schema::new();
+        let world = World::topical(Box::new(schema.clone())).await;
+        check_in(&schema, &world, breach, code, is_mended).await;
+    }
+}
+
+#[tokio::test]
 async fn nothing_is_left_of_runs_that_have_expired() {
     let schema = Schema::new();
     let world = World::waiting(Box::new(schema.clone())).await;
@@ -214,6 +232,29 @@ async fn nothing_is_left_of_runs_that_have_expired() {
         let none = format!("SELECT 1 / (count(*) = 0)::integer FROM {table}");
         schema.execute(&none).await;
     }
+}
+
+/// Rows that nobody expects make a large turn go the careful way.
+#[tokio::test]
+async fn what_is_there_against_expectation_is_replaced() {
+    let schema = Schema::new();
+    let world = World::new(Box::new(schema.clone())).await;
+    let workflow = world.workflow("w").await;
+    let new = (0..200).map(|_| world.new_schedule(workflow, r#"{"name": "s", "interval": "5m"}"#));
+    let ids = match world.command(0, Command::CreateSchedules(new.collect())).await {
+        Answer::Created(ids) => ids,
+        other => panic!("{other:?}"),
+    };
+    let row = "INSERT INTO ledger VALUES ({}, 0, 1, 0, 0, 0, 0, 1, 'left over', NULL)";
+    schema.execute(&row.replace("{}", &ids[7].0.to_string())).await;
+    let begun = performs(&world.turn(5).await);
+    assert_eq!(begun.len(), 200);
+    assert_eq!(world.ledger(ids[7]).await, ["0 started 5"]);
+    let row = "INSERT INTO steps VALUES ({}, 0, 0, 0, 7, 0, 0, NULL, NULL, NULL, false)";
+    schema.execute(&row.replace("{}", &begun[3].run.0.to_string())).await;
+    world.turn_with(6, begun.iter().map(succeeded).collect()).await;
+    assert_eq!(world.run(&begun[3].run_id).await.steps[0].attempts, 1);
+    world.holds_together().await;
 }
 
 #[tokio::test]

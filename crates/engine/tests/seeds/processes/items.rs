@@ -1,6 +1,6 @@
 //! The same over a list.
 
-use engine::definition::ForEach;
+use engine::definition::{ForEach, Notification};
 use engine::run::RunStatus;
 use serde_json::{Value, json};
 
@@ -81,4 +81,30 @@ fn a_long_list_goes_on_a_hundred_at_a_time() {
     assert_eq!(world.memory.runs[&run].position.active.len(), 101, "the step and its items");
     world.advance_to("2026-03-02T09:02:00Z");
     assert_eq!((status(&world, run), order.borrow().len()), (RunStatus::Succeeded, 250));
+}
+
+#[test]
+fn each_item_of_a_long_list_gets_its_own() {
+    let asked = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let seen = asked.clone();
+    let mut world = World::new(BEGIN).working(move |perform| {
+        let scope = perform.scope.as_ref().unwrap().as_ref().unwrap();
+        let Ok(Action::Notification(told)) = perform.action().filled(scope) else {
+            panic!("{scope:?}");
+        };
+        seen.borrow_mut().push(told.message);
+        (jiff::SignedDuration::from_secs(1), output(&Value::Null))
+    });
+    let message = "{{ item.id }} of {{ input.payload.list | length }}".to_owned();
+    let told = Notification { to: Vec::new(), subject: None, message };
+    let items = Value::from("{{ input.payload.list }}");
+    let action = Box::new(Action::Notification(told));
+    let each = step("each", Action::ForEach(ForEach { items, action, max_parallel: None }));
+    let workflow = publish(&mut world, definition("long", vec![each]));
+    let list: Vec<Value> = (0..2_000).map(|id| json!({ "id": id })).collect();
+    let run = start(&mut world, workflow, json!({ "list": list }));
+    world.advance_to("2026-03-02T09:10:00Z");
+    assert_eq!(status(&world, run), RunStatus::Succeeded);
+    let expected: Vec<String> = (0..2_000).map(|id| format!("{id} of 2000")).collect();
+    assert_eq!(*asked.borrow(), expected);
 }

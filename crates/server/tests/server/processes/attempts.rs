@@ -280,3 +280,24 @@ async fn texts_that_no_column_holds_are_kept_all_the_same() {
     let shown = node.get(&format!("/api/v1/runs/{run}")).await.expect(200);
     assert_eq!(shown["steps"][0]["output"], "e\u{0}f");
 }
+
+#[tokio::test]
+async fn an_answer_to_a_claim_has_its_limit() {
+    let node = Node::start().await;
+    node.publish(
+        "name: t\nconcurrency: 100\nsteps: [{id: a, type: worker, queue: q, input: '{{ input.payload }}'}]\n",
+    )
+    .await;
+    for n in 0..20 {
+        start(&node, "t", json!({"n": n, "text": "x".repeat(250 << 10)})).await;
+    }
+    let mut seen = Vec::new();
+    let mut claims = Vec::new();
+    while seen.len() < 20 {
+        let claimed = claim(&node, "q", json!({"max": 1000})).await;
+        claims.push(claimed.len());
+        seen.extend(claimed.iter().map(|attempt| attempt["payload"]["n"].as_u64().unwrap()));
+    }
+    assert_eq!(claims, [17, 3], "17 payloads of 250 KiB are the first that make 4 MiB");
+    assert_eq!(seen, (0..20).collect::<Vec<u64>>());
+}

@@ -1,5 +1,6 @@
 //! Processes that wait for others: workers, people, callers.
 
+mod agents;
 mod approvals;
 mod attempts;
 mod hooks;

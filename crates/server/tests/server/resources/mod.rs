@@ -2,6 +2,7 @@
 
 mod calendars;
 mod hostile;
+mod http_steps;
 mod runs;
 mod steps;
 mod upkeep;

@@ -266,7 +266,8 @@ CREATE UNIQUE INDEX topics_shared ON topics (name) WHERE workflow IS NULL;
 CREATE INDEX topics_by_name ON topics (name, (id + 0));
 
 -- What has become of an event: the narrow row that is written when it is reserved, given back, done with. As with
--- `open_runs`, a key as such is in the primary key's index alone, and a topic as such in that of messages' ids.
+-- `open_runs`, a key as such is in the primary key's index alone, a topic as such in that of messages' ids, and a run
+-- in that of what is reserved.
 CREATE TABLE events (
   key bigint PRIMARY KEY,
   topic bigint NOT NULL,
@@ -280,7 +281,7 @@ CREATE TABLE events (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
 CREATE UNIQUE INDEX events_by_message ON events (topic, message_id);
 -- What is pending is found without what was, and so are lists of one state; a list of all is made of four.
-CREATE INDEX events_by_state ON events ((topic + 0), state, created_at, (key + 0));
+CREATE INDEX events_by_state ON events ((topic + 0), (state + 0), created_at, (key + 0));
 CREATE INDEX events_reserved ON events (run) WHERE state = 1;
 -- For expiry of what is done with.
 CREATE INDEX events_by_end ON events ((topic + 0), updated_at) WHERE state > 1;

@@ -1,0 +1,166 @@
+//! Many nodes on one store: topics are published to, and their handlers take turns, from everywhere at once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use engine::turn::{Answer, Command, Effect, Perform, Places};
+use engine::{Moment, NodeId, TopicId};
+use serde_json::{Value, json};
+use store::{CommandRequest, Report, Store, TurnRequest};
+
+use crate::messages::{consumer, gave, message, shared, topic};
+use crate::postgres::Schema;
+use crate::world::{World, minute};
+
+/// Nodes beside each other.
+const NODES: usize = 3;
+/// How often each publishes to each topic.
+const BATCHES: usize = 8;
+/// How many events at a time.
+const EVENTS: usize = 10;
+
+/// A node of its own.
+struct Node {
+    store: Arc<dyn Store>,
+    id: NodeId,
+}
+
+fn moment(at: i64) -> Moment {
+    Moment::new(minute(at), minute(0))
+}
+
+impl Node {
+    async fn join(schema: &Schema) -> Node {
+        let store = schema.open().await.unwrap();
+        let id = store.join("crowd", moment(1)).await.unwrap().node;
+        Node { store, id }
+    }
+
+    async fn publish(&self, topic: TopicId, batch: usize) -> u64 {
+        let id = |n: usize| format!("{}/{batch}/{n}", self.id);
+        let events = (0..EVENTS).map(|n| message(&id(n), "{}")).collect();
+        let command = Command::PublishEvents { topic, events };
+        let request =
+            CommandRequest { command, moment: moment(1), node: self.id, idempotency: None };
+        match self.store.command(request).await.unwrap().answer {
+            Answer::Published { published, .. } => published,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn turn(&self, at: i64, reports: Vec<Report>) -> Vec<Perform> {
+        let request = TurnRequest {
+            moment: moment(at),
+            node: self.id,
+            reports,
+            limit: 100,
+            places: Places::new(100),
+            performed: None,
+        };
+        let turned = self.store.turn(request).await.unwrap();
+        let perform = |effect| match effect {
+            Effect::Perform(perform) => Some(*perform),
+            Effect::Claimed { .. } | Effect::Cancel { .. } => None,
+        };
+        turned.effects.into_iter().filter_map(perform).collect()
+    }
+}
+
+/// What the phase gives: `prepare` takes all that it was shown.
+fn answer(perform: &Perform) -> Value {
+    let input: Value = serde_json::from_str(&perform.input).unwrap();
+    let mut ids: HashMap<&str, Vec<&Value>> = HashMap::new();
+    for event in input["events"].as_array().into_iter().flatten() {
+        ids.entry(event["topic"].as_str().unwrap()).or_default().push(&event["message_id"]);
+    }
+    let reservation = |(topic, ids): (&str, Vec<&Value>)| json!({"topic": topic, "ids": ids});
+    match perform.step().id.as_str() {
+        "prepare" => {
+            let all: Vec<Value> = ids.into_iter().map(reservation).collect();
+            json!({"reservations": all})
+        }
+        _ => Value::Null,
+    }
+}
+
+/// Takes turns until nothing is left to do anywhere. Of each workflow only one run is performed at a time.
+async fn work(
+    node: &Node,
+    at: i64,
+    busy: &Mutex<HashMap<String, i64>>,
+    is_over: impl Fn() -> bool,
+) {
+    let mut reports = Vec::new();
+    loop {
+        let ended: Vec<i64> = reports.iter().map(|report: &Report| report.run.0).collect();
+        // Its run may end with the report, and another one begin elsewhere.
+        busy.lock().unwrap().retain(|_, run| !ended.contains(run));
+        let performs = node.turn(at, reports).await;
+        for perform in &performs {
+            let workflow = perform.definition.name.clone();
+            let before = busy.lock().unwrap().insert(workflow.clone(), perform.run.0);
+            assert_eq!(before, None, "{workflow} has two runs at a time");
+        }
+        reports = performs.iter().map(|perform| gave(perform, &answer(perform))).collect();
+        if reports.is_empty() {
+            if is_over() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_nodes_publish_and_consume() {
+    let schema = Schema::new();
+    let world = World::new(Box::new(schema.clone())).await;
+    // Each hears of what the others hear of.
+    for name in ["one", "two"] {
+        let definition = json!({"name": name, "topics": [shared("s"), topic(name, 10)],
+            "consumers": [consumer("c", &["s", name]), consumer("d", &[name])]});
+        world.deploy(0, definition).await;
+    }
+    let mut topics = Vec::new();
+    for name in ["s", "one", "two"] {
+        topics.push(world.topic_id(name).await);
+    }
+    let busy = Mutex::new(HashMap::new());
+    let left = std::sync::atomic::AtomicUsize::new(NODES * BATCHES * topics.len());
+    let mut nodes = Vec::new();
+    for _ in 0..NODES {
+        nodes.push(Node::join(&schema).await);
+    }
+    let publish = async |node: &Node, topics: Vec<TopicId>| {
+        for batch in 0..BATCHES {
+            for topic in &topics {
+                assert_eq!(node.publish(*topic, batch).await, EVENTS as u64);
+                left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    };
+    let is_over = || left.load(std::sync::atomic::Ordering::Relaxed) == 0;
+    let all = nodes.iter().enumerate().map(|(place, node)| {
+        // Each in another order.
+        let mut order = topics.clone();
+        order.rotate_left(place);
+        async {
+            futures_util::future::join(publish(node, order), work(node, 1, &busy, is_over)).await
+        }
+    });
+    futures_util::future::join_all(all).await;
+    // Whoever came too late for an event that another workflow has taken looks again after a while.
+    let told = (NODES * BATCHES * EVENTS) as u64;
+    for round in 1..100 {
+        for node in &nodes {
+            work(node, 1 + 15 * round, &busy, || true).await;
+        }
+        if world.counts("s").await[2] == told {
+            break;
+        }
+    }
+    for name in ["s", "one", "two"] {
+        assert_eq!(world.counts(name).await, [0, 0, told, 0], "{name}");
+    }
+    world.holds_together().await;
+}
