@@ -10,6 +10,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+/// What a node starts itself with to evaluate scripts. Not for people, so it is no command of theirs.
+pub(crate) const SCRIPT_CHILD: &str = "script-child";
+
 const AFTER_HELP: &str = "\
 Exit codes: 0 done; 1 what was given is wrong or was refused (the message says where and what to do);
 2 the command line itself is wrong; 3 a file, folder or pipe failed, or no node could be reached.
@@ -68,6 +71,8 @@ pub(crate) enum Command {
     Calendar(CalendarCommand),
     /// Measures this machine: fires, creates, lateness, restart, lists, idleness, beside raw limits
     Bench(BenchArgs),
+    /// TypeScript definitions of what scripts see, for editors
+    Types,
     /// Shell completion
     Completions {
         /// The shell
@@ -149,6 +154,8 @@ pub(crate) enum Measure {
     Steps,
     /// Attempts that outside workers claim and complete, over HTTP
     Workers,
+    /// Events that are published, consumers that work on them, scripts
+    Events,
     /// From opening a store to the first attempt
     Restart,
     /// Listing, filtering, searching

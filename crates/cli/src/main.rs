@@ -12,6 +12,7 @@ mod migrate;
 mod next;
 mod node;
 mod place;
+mod scripts;
 mod store_file;
 mod terminal;
 mod tour;
@@ -33,6 +34,10 @@ use failure::Failure;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Before anything else: a child that evaluates scripts has no use for zones or arguments.
+    if std::env::args_os().nth(1).is_some_and(|first| first == args::SCRIPT_CHILD) {
+        return runners::script::child();
+    }
     match zoneinfo::zones().and_then(run) {
         Ok(()) | Err(Failure::PipeClosed) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -73,6 +78,7 @@ fn run(zones: calendar::Zones) -> Result<(), Failure> {
         Command::Backup(args) => store_file::backup(args, &mut out),
         Command::Migrate(args) => migrate::run(args, &mut out),
         Command::Bench(args) => bench::run(args, &mut out),
+        Command::Types => Ok(out.write_all(runners::script::TYPES.as_bytes())?),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "punctual", &mut out);
             Ok(())

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use engine::RunKey;
+use engine::definition::handlers::MUTATION;
 use engine::definition::{Action, Definition};
 use engine::expression::ExpressionError;
-use engine::run::AttemptEnd;
+use engine::run::{AttemptEnd, WHOLE};
 use engine::turn::Perform;
 use runners::{Ended, Runners, Work, code};
 use serde_json::value::RawValue;
@@ -15,6 +16,7 @@ use store::Report;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
+use crate::scripts::{ScriptRunner, http_action, judged};
 use crate::secrets::Secrets;
 
 /// Who does the work: runners, or a simulation.
@@ -32,6 +34,7 @@ pub trait Dispatch: Send + Sync + 'static {
 pub struct RunnerDispatch {
     runners: Runners,
     secrets: Arc<Secrets>,
+    scripts: Option<ScriptRunner>,
     commands: Commands,
     reports: UnboundedSender<Report>,
     going_on: Mutex<HashMap<(RunKey, u32), Attempt>>,
@@ -58,7 +61,8 @@ impl Trusted {
     }
 
     fn has(&self, definition: &Arc<Definition>) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).contains(definition)
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.iter().any(|known| known == definition || known.processes().contains(definition))
     }
 }
 
@@ -80,7 +84,8 @@ impl RunnerDispatch {
     /// Reports go to `reports`.
     pub fn new(runners: Runners, reports: UnboundedSender<Report>) -> RunnerDispatch {
         let (secrets, going_on) = (Arc::default(), Mutex::default());
-        RunnerDispatch { runners, secrets, commands: Commands::Any, reports, going_on }
+        let (scripts, commands) = (None, Commands::Any);
+        RunnerDispatch { runners, secrets, scripts, commands, reports, going_on }
     }
 
     /// Templates may name these, and no output shows them.
@@ -89,10 +94,48 @@ impl RunnerDispatch {
         RunnerDispatch { secrets, ..self }
     }
 
+    /// Scripts are evaluated by this.
+    #[must_use]
+    pub fn with_scripts(self, scripts: ScriptRunner) -> RunnerDispatch {
+        RunnerDispatch { scripts: Some(scripts), ..self }
+    }
+
     /// Only these run commands.
     #[must_use]
     pub fn admitting(self, commands: Commands) -> RunnerDispatch {
         RunnerDispatch { commands, ..self }
+    }
+
+    async fn end_of(&self, perform: &Perform, cancel: CancellationToken) -> AttemptEnd {
+        if let Action::Script(script) = perform.action() {
+            return match &self.scripts {
+                Some(scripts) => scripts.perform(perform, script, &cancel).await,
+                None => failed("script_unavailable", "this node evaluates no scripts", true),
+            };
+        }
+        let action = match perform.action() {
+            Action::Mutation => {
+                let asked = http_action(perform.mutation.as_deref(), &self.secrets);
+                asked.map_err(|message| failed("mutation", &message, false))
+            }
+            _ => filled(perform, &self.secrets).map_err(|error| not_filled(&error)),
+        };
+        let action = match action {
+            Ok(action) => action,
+            Err(end) => return end,
+        };
+        let ended = self.runners.perform(work(perform, action), cancel).await;
+        if perform.handler.is_none() {
+            return attempt_end(ended, &self.secrets);
+        }
+        let ended = match perform.step().id == MUTATION && perform.part.item == WHOLE {
+            false => ended,
+            true => match judged(ended) {
+                Ok(ended) => ended,
+                Err(unknown) => return unknown,
+            },
+        };
+        attempt_end(phase_result(perform, ended), &self.secrets)
     }
 
     fn attempts(&self) -> std::sync::MutexGuard<'_, HashMap<(RunKey, u32), Attempt>> {
@@ -117,13 +160,7 @@ impl Dispatch for SharedDispatch {
         let (dispatch, cancelled) = (self.0.clone(), cancel.clone());
         let mut attempts = self.0.attempts();
         let task = tokio::spawn(async move {
-            let end = match filled(&perform, &dispatch.secrets) {
-                Ok(action) => {
-                    let ended = dispatch.runners.perform(work(&perform, action), cancelled).await;
-                    attempt_end(ended, &dispatch.secrets)
-                }
-                Err(error) => not_filled(&error),
-            };
+            let end = dispatch.end_of(&perform, cancelled).await;
             dispatch.attempts().remove(&(run, token));
             // Nobody listens any more: the node is stopping, and the attempt will be taken over.
             let _ = dispatch.reports.send(Report { run, token, end });
@@ -169,6 +206,26 @@ pub(crate) fn not_filled(error: &ExpressionError) -> AttemptEnd {
         retryable: false,
         output: None,
     }
+}
+
+/// What a phase gives that is no script: the body of an answer, or what a command prints, as JSON. A mutation gives all
+/// that there is to know.
+fn phase_result(perform: &Perform, ended: Ended) -> Ended {
+    let Ended::Succeeded { output } = ended else { return ended };
+    if perform.step().id == MUTATION && perform.part.item == WHOLE {
+        return Ended::Succeeded { output };
+    }
+    let part = match perform.action() {
+        Action::Http(_) => output.get("body"),
+        Action::Exec(_) => output.get("json"),
+        _ => Some(&output),
+    };
+    Ended::Succeeded { output: part.cloned().unwrap_or_default() }
+}
+
+fn failed(code: &str, message: &str, retryable: bool) -> AttemptEnd {
+    let (code, message) = (code.to_owned(), message.to_owned());
+    AttemptEnd::Failed { code, message, retryable, output: None }
 }
 
 fn work(perform: &Perform, action: Action) -> Work {
@@ -219,6 +276,6 @@ fn attempt_end(ended: Ended, secrets: &Secrets) -> AttemptEnd {
     }
 }
 
-fn raw(value: &serde_json::Value) -> Box<RawValue> {
+pub(crate) fn raw(value: &serde_json::Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

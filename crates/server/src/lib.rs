@@ -11,6 +11,7 @@ mod lease;
 mod metrics;
 mod own_calendars;
 mod payload;
+mod scripts;
 mod secrets;
 pub mod serve;
 pub mod upkeep;

@@ -7,6 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use crate::dispatch::filled;
+use crate::scripts::asked_worker;
 use crate::secrets::Secrets;
 
 /// The queue that an attempt was claimed from, and its payload with all templates filled in.
@@ -14,6 +15,9 @@ pub(crate) fn payload(
     perform: &Perform,
     secrets: &Secrets,
 ) -> Result<(String, Box<RawValue>), ExpressionError> {
+    if let Some(asked) = asked_worker(perform.mutation.as_deref(), secrets) {
+        return Ok(asked);
+    }
     match filled(perform, secrets)? {
         Action::Worker(worker) => {
             let payload = match &worker.input {

@@ -4,10 +4,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use runners::script::Scripts;
 use runners::{MailServer, Notifier, Policy, Runners, SetupError, WebhookKeys};
-use store::{Failure, Report, Store};
+use store::{Failure, Store};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +17,7 @@ use crate::dispatch::{Commands, RunnerDispatch, SharedDispatch, Trusted};
 use crate::driver::Driver;
 use crate::http::{self, App, Token};
 use crate::hub::Hub;
+use crate::scripts::ScriptRunner;
 use crate::secrets::Secrets;
 use crate::upkeep::{self, Retention};
 
@@ -50,6 +52,8 @@ pub struct ServerOptions {
     pub secrets: Arc<Secrets>,
     /// How people are told something.
     pub telling: Telling,
+    /// Where scripts are evaluated; without it, there are none.
+    pub scripts: Option<Arc<Scripts>>,
 }
 
 /// How people are told something.
@@ -76,6 +80,7 @@ impl ServerOptions {
             clock: Arc::new(SystemClock),
             secrets: Arc::default(),
             telling: Telling::default(),
+            scripts: None,
         }
     }
 }
@@ -134,6 +139,7 @@ impl Server {
             clock,
             secrets,
             telling,
+            scripts,
         } = options;
         let allows_exec = runners.allow_exec;
         let token = check_token(token.as_deref(), listen)?;
@@ -144,7 +150,16 @@ impl Server {
         let (nudge, nudges) = unbounded_channel();
         let now = clock.clone();
         let notifier = Notifier::new(move || now.now(), telling.keys, telling.mail);
-        let dispatch = dispatch(runners, notifier, trusted, report)?.with_secrets(secrets.clone());
+        let commands = if allows_exec { Commands::Any } else { Commands::Of(trusted) };
+        let runners = Runners::new(Policy { allow_exec: true, ..runners })?.notifying(notifier);
+        let mut dispatch = RunnerDispatch::new(runners.clone(), report)
+            .admitting(commands)
+            .with_secrets(secrets.clone());
+        if let Some(scripts) = scripts.clone() {
+            let (store, clock) = (store.clone(), clock.clone());
+            let scripts = ScriptRunner::new(scripts, runners, store, secrets.clone(), clock);
+            dispatch = dispatch.with_scripts(scripts);
+        }
         let dispatch = Arc::new(SharedDispatch(Arc::new(dispatch)));
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), nudge));
         let driver = Driver::join(store, clock, dispatch, hub.clone(), &node, capacity).await?;
@@ -155,7 +170,8 @@ impl Server {
             tokio::spawn(driver.run(nudges, reports, stop_driving.clone())),
         ));
         let stop_listening = CancellationToken::new();
-        let app = App::new(hub.clone(), token, allows_exec, secrets, stop_listening.clone());
+        let app =
+            App::new(hub.clone(), token, allows_exec, secrets, scripts, stop_listening.clone());
         let serve = http::serve(listener, http::router(app), stop_listening.clone());
         let listening = tokio::spawn(serve);
         tracing::info!(%address, "listening");
@@ -196,17 +212,6 @@ fn check_token(token: Option<&str>, listen: SocketAddr) -> Result<Option<Token>,
         Some("") => Err(StartError::TokenEmpty),
         Some(token) => Ok(Some(Token::new(token))),
     }
-}
-
-fn dispatch(
-    policy: Policy,
-    notifier: Notifier,
-    trusted: Trusted,
-    report: UnboundedSender<Report>,
-) -> Result<RunnerDispatch, SetupError> {
-    let commands = if policy.allow_exec { Commands::Any } else { Commands::Of(trusted) };
-    let runners = Runners::new(Policy { allow_exec: true, ..policy })?.notifying(notifier);
-    Ok(RunnerDispatch::new(runners, report).admitting(commands))
 }
 
 /// A node whose driver is gone is not ready any more, whatever ended it.

@@ -1,5 +1,6 @@
 //! `punctual bench`: what this machine gives, beside the raw limits of its disk and of SQLite.
 
+mod events;
 mod fires;
 mod limits;
 mod lists;
@@ -135,6 +136,7 @@ impl Bench {
             self.runtime.block_on(node.stop())?;
         }
         self.workers()?;
+        self.events()?;
         self.restart()
     }
 
@@ -151,6 +153,30 @@ impl Bench {
         let figure = figure.beside(commits);
         let is_shared = self.place.is_shared();
         self.figures.push(if is_shared { figure } else { figure.at_least(5_000.0) });
+        Ok(())
+    }
+
+    fn events(&mut self) -> Result<(), Failure> {
+        if !self.sizes.wants(Measure::Events) {
+            return Ok(());
+        }
+        let (events, runs) = (self.sizes.published, self.sizes.consumed);
+        let rates = self.runtime.block_on(events::rates(&self.place, events, runs))?;
+        let commits = self.sync.map(|(_, each)| ("commits per s", 1_000.0 / each));
+        let is_shared = self.place.is_shared();
+        let at_least = |figure: Figure, wanted| match is_shared {
+            true => figure,
+            false => figure.at_least(wanted),
+        };
+        let published = Figure::new("events", "published in thousands", rates.published, "per s");
+        let name = format!("runs of consumers of {} workflows", events::WORKFLOWS);
+        let runs = Figure::new("events", name, rates.runs, "per s").beside(commits);
+        let script = Figure::new("events", "a script in a fresh context", rates.script, "ms");
+        self.figures.extend([
+            at_least(published.beside(commits), 50_000.0),
+            at_least(runs, 1_000.0),
+            script.at_most(1.0),
+        ]);
         Ok(())
     }
 

@@ -24,6 +24,10 @@ pub(super) struct Sizes {
     pub(super) waiting: u64,
     /// Attempts that workers do over HTTP.
     pub(super) worked: u64,
+    /// Events that are published.
+    pub(super) published: u64,
+    /// Runs of consumers.
+    pub(super) consumed: u64,
     /// Schedules in one transaction.
     pub(super) batch: u64,
     /// Queries of each kind.
@@ -57,6 +61,8 @@ impl Sizes {
             fires: if small { 500 } else { 50_000 },
             chains: if small { 10 } else { 1_000 },
             worked: if small { 200 } else { 20_000 },
+            published: if small { 2_000 } else { 200_000 },
+            consumed: if small { 64 } else { 6_400 },
             waiting: if small { 500 } else { 100_000 },
             batch: if small { 500 } else { 10_000 },
             queries: if small { 20 } else { 300 },

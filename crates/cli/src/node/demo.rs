@@ -17,6 +17,7 @@ use crate::args::node::{DemoArgs, LogForm};
 use crate::clock;
 use crate::failure::Failure;
 use crate::place::{groups_dir, open_file};
+use crate::scripts::scripts;
 use crate::terminal::{BOLD, Cell, DIM, columns, duration};
 
 /// Where nobody watches, the demo ends after this: enough to see each example at work.
@@ -36,6 +37,7 @@ pub(crate) fn run(args: &DemoArgs, zones: Zones, out: &mut dyn Write) -> Result<
         runners: Policy { groups_dir: Some(groups_dir(&db)), ..Policy::default() },
         trusted: trusting(&definitions),
         node: "demo".to_owned(),
+        scripts: Some(scripts()?),
         ..ServerOptions::new(store.clone())
     };
     let watched = std::io::stdout().is_terminal();

@@ -77,6 +77,7 @@ impl Feed {
             Notice::Schedule { .. }
             | Notice::Workflow { .. }
             | Notice::Queued { .. }
+            | Notice::Published { .. }
             | Notice::Deadline { .. } => Ok(()),
         }
     }

@@ -16,6 +16,7 @@ use super::{folder, logging, publish, runtime, trusting};
 use crate::args::node::ServeArgs;
 use crate::failure::Failure;
 use crate::place::{Place, lease};
+use crate::scripts::scripts;
 
 /// What is logged unless the environment says otherwise. The driver tells once that the database is gone,
 /// its connections need not.
@@ -59,6 +60,7 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         capacity: args.capacity as usize,
         secrets: Arc::new(secrets),
         telling,
+        scripts: Some(scripts()?),
         ..ServerOptions::new(store)
     };
     let without_token = options.token.is_none();

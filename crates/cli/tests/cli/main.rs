@@ -11,6 +11,7 @@ mod node;
 mod peer_suites;
 mod processes;
 mod remote;
+mod scripts;
 mod serving;
 mod shared_store;
 mod validate;

@@ -276,7 +276,7 @@ fn definitions_go_to_the_node() {
     DIR/apply-wrong.yaml:3:20: unknown step type nop
         - { id: a, type: nop }
                          ^^^
-      allowed: http, exec, worker, agent_task, timer, human_approval, gateway, notification, sub_process, for_each, noop
+      allowed: http, exec, script, worker, agent_task, timer, human_approval, gateway, notification, sub_process, publish, wait_for, for_each, noop
       try: noop
     ");
     let err = node.refused(&["workflow", "validate", &wrong, &second]);

@@ -64,7 +64,7 @@ fn all_flaws_of_all_definitions() {
     DIR/a.yaml:2:23: unknown step type nop
       steps: [{id: x, type: nop}]
                             ^^^
-      allowed: http, exec, worker, agent_task, timer, human_approval, gateway, notification, sub_process, for_each, noop
+      allowed: http, exec, script, worker, agent_task, timer, human_approval, gateway, notification, sub_process, publish, wait_for, for_each, noop
       try: noop
 
     DIR/a.yaml:3:45: hour 25 is out of range

@@ -237,10 +237,11 @@ impl Definition {
             Handled::Consumer(consumer) => consumer.steps(),
         };
         Definition {
-            version: self.version.clone(),
+            version: self.version,
             timezone: self.timezone.clone(),
             calendar: self.calendar.clone(),
             retention: self.retention,
+            topics: self.topics.clone(),
             secrets: self.secrets.clone(),
             script: self.script.clone(),
             ..Definition::of_steps(&self.name, steps)

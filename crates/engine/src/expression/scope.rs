@@ -57,6 +57,11 @@ impl Scope {
         self.entry(Root::Secrets, name, Value::from(text));
     }
 
+    /// What is behind a name, such as `input` or `steps`.
+    pub fn seen(&self, name: &str) -> Option<&Value> {
+        self.root(name)
+    }
+
     pub(super) fn root(&self, name: &str) -> Option<&Value> {
         let root = Root::ALL.into_iter().find(|root| root.name() == name)?;
         self.roots[root as usize].as_ref()

@@ -46,7 +46,12 @@ impl<B: Book> Turn<'_, B> {
         let Some(slot) = self.runs.get(&key) else { return Ok(None) };
         let mut facts =
             super::facts::RunFacts { book: self.book, run: key, records: &slot.records };
-        let scope = run::scope_of_part(&slot.run, &definition, part, &mut facts)?;
+        // A phase is given what it works on; only a script of a process looks at other steps by itself.
+        let is_given = handler.is_some() && matches!(action, Some(Action::Script(_)));
+        let scope = match is_given {
+            true => None,
+            false => run::scope_of_part(&slot.run, &definition, part, &mut facts)?,
+        };
         let attempt = slot.run.position.part(part.step, part.item);
         let attempt = attempt.map_or(0, |active| active.attempt);
         // Only who was told by an attempt matters to the next one.

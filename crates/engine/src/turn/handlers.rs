@@ -124,6 +124,9 @@ impl<B: Book> Turn<'_, B> {
             return Ok(());
         }
         let workflow = handler.workflow;
+        if handler.kind == HandlerKind::Producer {
+            return self.try_producer_again(id);
+        }
         if let Some(handler) = self.handler_mut(id) {
             let cause = if handler.retry_at.is_some() { Cause::Retry } else { Cause::Woken };
             handler.retry_at = None;
@@ -337,6 +340,23 @@ impl<B: Book> Turn<'_, B> {
             }
             None => Ok(Err(Refused::NotFound { what: "handler", id: name.to_owned() })),
         }
+    }
+
+    /// A run of a producer besides its schedule has failed in passing, and is tried again. One that is due by its
+    /// schedule is tried again by that.
+    fn try_producer_again(&mut self, id: HandlerId) -> Result<(), B::Error> {
+        let Some(handler) = self.handler_mut(id) else { return Ok(()) };
+        handler.retry_at = None;
+        let (workflow, name, runs) = (handler.workflow, handler.name.clone(), handler.runs);
+        let which = i64::try_from(runs).unwrap_or(i64::MAX);
+        let new = NewRun {
+            id: self.derived_id(RunKey(id.0), 0x7072, which),
+            payload: None,
+            by: super::publish::PUBLISHED.to_owned(),
+        };
+        // One that is active meanwhile stands for it.
+        let _ = self.start_producer(workflow, &name, &new)?;
+        Ok(())
     }
 
     /// Someone starts a workflow that has handlers alone: all its producers run, or, if it has none, its consumers

@@ -8,6 +8,7 @@ mod command;
 mod events;
 mod facts;
 mod handlers;
+mod mutations;
 mod overrides;
 mod phase_result;
 mod phases;

@@ -43,6 +43,8 @@ pub(super) struct Produced {
     /// What to keep; what was kept before, if nothing.
     pub(super) state: Option<Box<RawValue>>,
     pub(super) publish: Vec<ToPublish>,
+    /// Where what it publishes comes from.
+    pub(super) inputs: Option<Value>,
     pub(super) log: Option<Value>,
 }
 
@@ -57,6 +59,7 @@ struct WrittenProduced {
     state: Option<Box<RawValue>>,
     #[serde(default)]
     publish: Vec<WrittenEvent>,
+    inputs: Option<Value>,
     log: Option<Value>,
 }
 
@@ -75,10 +78,10 @@ impl Produced {
     pub(super) fn read(output: &RawValue) -> Result<Produced, Wrong> {
         // A command or a server that has nothing to say gives nothing.
         if output.get() == "null" {
-            return Ok(Produced { state: None, publish: Vec::new(), log: None });
+            return Ok(Produced { state: None, publish: Vec::new(), inputs: None, log: None });
         }
         let shape = "an object with `state` and `publish`, a list of events";
-        let written: WrittenProduced = serde_json::from_str(output.get())
+        let mut written: WrittenProduced = serde_json::from_str(output.get())
             .map_err(|error| Wrong::result(format!("the result is not {shape}: {error}")))?;
         if written.publish.len() > limits::EVENTS {
             let count = written.publish.len();
@@ -89,9 +92,10 @@ impl Produced {
             let most = limits::OUTPUT_BYTES;
             return Err(Wrong::result(format!("the state is larger than {most} bytes")));
         }
-        let publish = written.publish.into_iter().map(WrittenEvent::checked);
+        let publish = std::mem::take(&mut written.publish).into_iter().map(WrittenEvent::checked);
         let publish = publish.collect::<Result<Vec<_>, _>>()?;
-        Ok(Produced { state: written.state, publish, log: written.log })
+        let WrittenProduced { state, inputs, log, .. } = written;
+        Ok(Produced { state, publish, inputs, log })
     }
 }
 

@@ -11,10 +11,10 @@ use super::phase_result::{Produced, Reserved, Wrong, wake_at};
 use super::{Book, Turn};
 use crate::definition::handlers::{MUTATE, MUTATION, NEXT, PREPARE, PRODUCE};
 use crate::definition::{Action, Definition, limits};
-use crate::handlers::{Cause, HandlerKind, Mutation, MutationStatus};
+use crate::handlers::{Cause, HandlerKind};
 use crate::ids::{RunKey, TopicId, WorkflowId};
 use crate::run::{
-    AttemptEnd, Doing, Ending, Part, RECONCILING, Run, RunStatus, StepState, StepStatus, WHOLE,
+    AttemptEnd, Ending, Part, RECONCILING, Run, RunStatus, StepState, StepStatus, WHOLE,
 };
 use crate::topics::{EventState, Fate, Message};
 
@@ -96,7 +96,11 @@ impl<B: Book> Turn<'_, B> {
         }
         let state = produced.state;
         self.outcomes.insert(key, Outcome { state, publish });
-        Ok(Ok(raw(&with_log(json!({"published": count}), produced.log))))
+        let mut kept = json!({"published": count});
+        if let Some(inputs) = produced.inputs {
+            kept["inputs"] = inputs;
+        }
+        Ok(Ok(raw(&with_log(kept, produced.log))))
     }
 
     /// A consumer has said which events it works on: they are its own, or it has failed.
@@ -352,7 +356,12 @@ impl<B: Book> Turn<'_, B> {
         let now = self.moment.now;
         let again = self.handler_mut(id).and_then(|handler| handler.backoff(now));
         if !retryable || again.is_none() {
-            self.pause_for(run, "failed")?;
+            return self.pause_for(run, "failed");
+        }
+        if !matches!(run.id, crate::ids::RunId::Occurrence { .. })
+            && let Some(handler) = self.handler_mut(id)
+        {
+            handler.retry_at = again;
         }
         Ok(())
     }
@@ -464,7 +473,7 @@ impl<B: Book> Turn<'_, B> {
     }
 
     /// The workflow waits for a person.
-    fn pause_for(&mut self, run: &Run, how: &str) -> Result<(), B::Error> {
+    pub(super) fn pause_for(&mut self, run: &Run, how: &str) -> Result<(), B::Error> {
         let name = run.handler.as_deref().unwrap_or_default();
         let why = run.error.as_ref().map(|error| format!(": {}", error.message));
         let reason = format!("{name} {how} (run {}){}", run.id, why.unwrap_or_default());
@@ -488,104 +497,6 @@ impl<B: Book> Turn<'_, B> {
         }
         self.notices.push(super::Notice::Workflow { id: workflow });
         Ok(())
-    }
-
-    /// A run of a handler has been decided over: its mutation is noted, and the workflow waits while nobody knows what
-    /// became of it.
-    pub(super) fn after_phase(
-        &mut self,
-        key: RunKey,
-        before: RunStatus,
-        mutation: Option<MutationStatus>,
-    ) -> Result<(), B::Error> {
-        self.note_mutation(key, mutation)?;
-        let Some(run) = self.runs.get(&key).map(|slot| slot.run.clone()) else { return Ok(()) };
-        if run.status == RunStatus::Suspended && before != RunStatus::Suspended {
-            return self.pause_for(&run, "does not know what became of its mutation");
-        }
-        if run.status == RunStatus::Suspended || before != RunStatus::Suspended {
-            return Ok(());
-        }
-        let Some(slot) = self.load_workflow(run.workflow)? else { return Ok(()) };
-        if slot.workflow.paused_by == Some(key) {
-            slot.workflow.paused = false;
-            slot.workflow.paused_reason = None;
-            slot.workflow.paused_by = None;
-            slot.is_changed = true;
-            self.notices.push(super::Notice::Workflow { id: run.workflow });
-            self.places.look = true;
-        }
-        Ok(())
-    }
-
-    fn note_mutation(
-        &mut self,
-        key: RunKey,
-        before: Option<MutationStatus>,
-    ) -> Result<(), B::Error> {
-        let status = self.mutation_status(key)?;
-        let Some(status) = status.filter(|_| status != before) else { return Ok(()) };
-        let Some((workflow, definition)) = self.whole_definition(key)? else { return Ok(()) };
-        let handler = self.runs.get(&key).and_then(|slot| slot.run.handler.clone());
-        let handler = handler.unwrap_or_default();
-        let process = definition.handler(&handler);
-        let step = process.and_then(|process| process.graph().index(MUTATION));
-        let record = match step {
-            Some(step) => self.step_record(key, step)?,
-            None => None,
-        };
-        let now = self.moment.now;
-        let error = self.runs.get(&key).and_then(|slot| slot.run.error.as_ref());
-        let note = match status {
-            MutationStatus::Unknown => error.map(|error| error.message.clone()),
-            MutationStatus::Failed => {
-                record.as_ref().and_then(|record| record.error.as_ref()).map(|e| e.message.clone())
-            }
-            _ => None,
-        };
-        let started_at = record.map_or(now, |record| record.started_at);
-        self.writes.mutations.push(Mutation {
-            run: key,
-            workflow,
-            handler,
-            status,
-            started_at,
-            updated_at: now,
-            said_by: self.said_by.clone(),
-            note,
-        });
-        Ok(())
-    }
-
-    /// Where the mutation of a run stands, if it has come to that.
-    pub(super) fn mutation_status(
-        &mut self,
-        key: RunKey,
-    ) -> Result<Option<MutationStatus>, B::Error> {
-        let Some((_, definition)) = self.whole_definition(key)? else { return Ok(None) };
-        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(None) };
-        let process = run.handler.as_deref().and_then(|name| definition.handler(name));
-        let Some(step) = process.and_then(|process| process.graph().index(MUTATION)) else {
-            return Ok(None);
-        };
-        if let Some(active) = run.position.part(step, WHOLE) {
-            return Ok(match active.doing {
-                Doing::Performed { .. } | Doing::Claimed { .. } => Some(MutationStatus::InFlight),
-                Doing::Unknown { .. } => Some(MutationStatus::Unknown),
-                _ => None,
-            });
-        }
-        let state = run.position.states.of(step);
-        Ok(match state {
-            StepState::Completed => Some(MutationStatus::Applied),
-            StepState::Failed => Some(MutationStatus::Failed),
-            StepState::Cancelled => Some(MutationStatus::Unknown),
-            StepState::Skipped => {
-                let record = self.step_record(key, step)?;
-                record.filter(|record| record.attempts > 0).map(|_| MutationStatus::Skipped)
-            }
-            _ => None,
-        })
     }
 }
 

@@ -3,6 +3,7 @@
 use engine::definition::{
     Action, Definition, Flaw, ScriptAction, commands, locate, read_script, warnings,
 };
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{place, with_context};
@@ -234,4 +235,48 @@ fn warnings_have_paths_alone() {
     assert_eq!(all, [("consumers.digest.prepare", 0)]);
     let found = commands(&read, SOURCE);
     assert_eq!((&*found[0].path, found.len()), ("consumers.digest.prepare.type", 1));
+}
+
+/// Values of all kinds, with keys that mean something here and there.
+fn anything() -> impl Strategy<Value = Value> {
+    const KEYS: [&str; 9] =
+        ["name", "type", "script", "function", "line", "schedule", "interval", "topic", "id"];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-z{} .]{0,12}".prop_map(Value::from),
+        (0..30_u32, 0..60_u32).prop_map(|(line, column)| function(line, column)),
+    ];
+    leaf.prop_recursive(4, 24, 5, |inner| {
+        let key = proptest::sample::select(&KEYS[..]).prop_map(str::to_owned);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(key, inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever stands wherever, each flaw is somewhere in the script.
+    #[test]
+    fn anything_is_read_or_refused(at in 0..12_usize, value in anything()) {
+        let ways = [
+            "/name", "/topics", "/topics/0", "/producers", "/producers/pollEmail",
+            "/producers/pollEmail/schedule", "/producers/pollEmail/publishes",
+            "/producers/pollEmail/handler", "/consumers", "/consumers/digest",
+            "/consumers/digest/subscribe", "/consumers/digest/mutate",
+        ];
+        let mut described = digest();
+        *described.pointer_mut(ways[at]).expect("a way") = value;
+        if let Err(flaws) = read(SOURCE, &described) {
+            let lines = SOURCE.lines().count();
+            for flaw in flaws {
+                prop_assert!((1..=lines).contains(&(flaw.line as usize)) && flaw.column > 0, "{flaw:?}");
+            }
+        }
+    }
 }

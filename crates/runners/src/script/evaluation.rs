@@ -1,6 +1,7 @@
 //! One evaluation: what is asked, what comes of it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::limits::Limit;
 
 /// One phase of a script to evaluate.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Evaluation {
     /// The text of the file, or of the step.
     pub source: Arc<str>,
@@ -30,11 +31,26 @@ pub struct Evaluation {
     pub now: Timestamp,
 }
 
+/// Without what may be secret: arguments and secrets.
+impl fmt::Debug for Evaluation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Evaluation")
+            .field("name", &self.name)
+            .field("phase", &self.phase)
+            .field("entry", &self.entry)
+            .field("permits", &self.permits)
+            .field("secrets", &self.secrets.keys())
+            .finish_non_exhaustive()
+    }
+}
+
 /// What of a script is called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Entry {
     /// The text is the body of `async function (ctx, input, steps)`.
     Body,
+    /// The text is the body of an async function of `ctx` and what is named here.
+    Phase(Vec<String>),
     /// The text is a module; this is the way through its default export to a function, such as
     /// `["producers", "pollEmail", "handler"]`.
     Handler(Vec<String>),

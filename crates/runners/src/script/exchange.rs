@@ -31,7 +31,8 @@ pub(super) fn request(evaluation: &Evaluation) -> Result<ToChild, serde_json::Er
     })))
 }
 
-/// Has a child evaluate. What it logs is in `log` even if nothing else comes of it.
+/// Has a child evaluate, and tells whether it can be used again. What it logs is in `log` even if
+/// nothing else comes of it.
 pub(super) async fn exchange(
     process: &mut Process,
     request: &ToChild,
@@ -39,11 +40,11 @@ pub(super) async fn exchange(
     limits: &ScriptLimits,
     world: &dyn ScriptWorld,
     log: &mut Log,
-) -> Result<Done, Lost> {
+) -> Result<(Done, bool), Lost> {
     process.give(request).await?;
     let outbox = Mutex::new(&mut process.to);
     let room = Semaphore::new(AT_ONCE);
-    let mut asked = 0;
+    let (mut asked, mut asked_bytes) = (0, 0);
     let mut logged = 0;
     let mut answers = FuturesUnordered::new();
     loop {
@@ -61,14 +62,18 @@ pub(super) async fn exchange(
             }
             FromChild::Call { id, call } => {
                 asked += 1;
-                if asked > limits.calls || !is_permitted(&call, permits) {
+                asked_bytes += call.bytes();
+                let too_much = asked > limits.calls || asked_bytes > limits.calls_bytes;
+                if too_much || !is_permitted(&call, permits) {
                     return Err(Lost::Nonsense("a call that it may not make".to_owned()));
                 }
                 answers.push(answered(id, call, world, &room, &outbox));
             }
             FromChild::Done(done) => {
                 log.dropped = done.log_dropped;
-                return Ok(*done);
+                // Half of an answer may be on its way: nobody could read what comes behind it.
+                let is_reusable = answers.is_empty();
+                return Ok((*done, is_reusable));
             }
             FromChild::Ready => return Err(Lost::Nonsense("ready in between".to_owned())),
         }

@@ -24,6 +24,8 @@ pub struct ScriptLimits {
     pub source_bytes: usize,
     /// Questions to the host: fetch, peek, getByIds.
     pub calls: u32,
+    /// All questions together, as text.
+    pub calls_bytes: usize,
     /// Published events, and as many registered inputs.
     pub events: u32,
     /// All published events together, as JSON text.
@@ -44,6 +46,7 @@ impl Default for ScriptLimits {
             source_bytes: 1 << 20,
             // A page of a list each, for the longest lists that one phase should read.
             calls: 1_000,
+            calls_bytes: 4 << 20,
             events: 1_000,
             events_bytes: 1 << 20,
         }
@@ -65,7 +68,7 @@ pub enum Limit {
     Result,
     /// [`ScriptLimits::source_bytes`].
     Source,
-    /// [`ScriptLimits::calls`].
+    /// [`ScriptLimits::calls`] or [`ScriptLimits::calls_bytes`].
     Calls,
     /// [`ScriptLimits::events`] or [`ScriptLimits::events_bytes`].
     Events,

@@ -1,6 +1,7 @@
 //! A bounded pool of children that stay warm.
 
 use std::fmt;
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +29,16 @@ pub struct ScriptHost {
 }
 
 impl ScriptHost {
+    /// A host whose children are this very program, also after its file has been replaced by
+    /// another version, which might speak otherwise.
+    pub fn of_this_program(args: &[&str]) -> io::Result<ScriptHost> {
+        const OURSELVES: &str = "/proc/self/exe";
+        match std::fs::exists(OURSELVES) {
+            Ok(true) => Ok(ScriptHost::new(OURSELVES, args)),
+            _ => Ok(ScriptHost::new(std::env::current_exe()?, args)),
+        }
+    }
+
     /// A host with default limits and a child for each core, at least two.
     pub fn new(program: impl Into<PathBuf>, args: &[&str]) -> ScriptHost {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -130,11 +141,16 @@ impl Shared {
             );
             return Err(ScriptFailure::limit(Limit::WallTime, message));
         };
-        match done.and_then(|done| read(done.outcome, evaluation.permits, limits)) {
-            // Whoever broke a limit may have broken more.
-            Ok(Err(failure @ ScriptFailure::Limit { .. })) => Err(failure),
-            Ok(ended) => {
-                self.give_back(process);
+        let ended = done.and_then(|(done, is_reusable)| {
+            Ok((read(done.outcome, evaluation.permits, limits)?, is_reusable))
+        });
+        match ended {
+            Ok((ended, is_reusable)) => {
+                // Whoever broke a limit may have broken more.
+                let broke_a_limit = matches!(ended, Err(ScriptFailure::Limit { .. }));
+                if is_reusable && !broke_a_limit {
+                    self.give_back(process);
+                }
                 ended
             }
             Err(lost) => Err(process.autopsy(&self.host, lost).await),

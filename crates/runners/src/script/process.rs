@@ -23,6 +23,9 @@ const LEAVE: Duration = Duration::from_secs(5);
 /// The longest message beside what the limits allow.
 const OWN_BYTES: usize = 1 << 20;
 
+/// What a buffer keeps after a long message.
+const KEPT: usize = 64 << 10;
+
 /// A running child. Dropping it kills it.
 pub(super) struct Process {
     child: Child,
@@ -187,6 +190,7 @@ impl Inbox {
         let message =
             serde_json::from_slice(body).map_err(|error| Lost::Nonsense(error.to_string()));
         self.read.drain(..HEAD + length);
+        self.read.shrink_to(KEPT);
         message.map(Some)
     }
 }

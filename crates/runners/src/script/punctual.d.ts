@@ -1,5 +1,6 @@
 // What scripts of Punctual see. Save it beside them (`punctual types > punctual.d.ts`), and an
-// editor knows it too. docs/scripts.md says what each phase may call.
+// editor knows it too; with `"lib": ["ES2023"], "types": []` in its tsconfig.json or jsconfig.json,
+// because nothing of a browser is there. docs/scripts.md says what each phase may call.
 
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 

@@ -15,8 +15,8 @@ use super::world::{FetchAnswer, FetchRequest, WorldFailure};
 /// The bytes of a length.
 pub(super) const HEAD: usize = 4;
 
-/// From parent to child.
-#[derive(Debug, Serialize, Deserialize)]
+/// From parent to child. It holds secrets, so it is not to be shown.
+#[derive(Serialize, Deserialize)]
 pub(super) enum ToChild {
     /// First of all.
     Limits(ScriptLimits),
@@ -40,7 +40,7 @@ pub(super) enum FromChild {
 }
 
 /// [`Evaluation`](super::Evaluation), as it is sent.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) source: SourceText,
     pub(super) name: String,
@@ -73,6 +73,22 @@ pub(super) enum HostCall {
     Fetch(FetchRequest),
     Peek { topic: String, limit: u32 },
     GetByIds { topic: String, ids: Vec<String> },
+}
+
+impl HostCall {
+    /// How long its texts are.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            HostCall::Fetch(FetchRequest { url, method, headers }) => {
+                let headers = headers.iter().map(|(name, value)| name.len() + value.len());
+                url.len() + method.len() + headers.sum::<usize>()
+            }
+            HostCall::Peek { topic, .. } => topic.len(),
+            HostCall::GetByIds { topic, ids } => {
+                topic.len() + ids.iter().map(String::len).sum::<usize>()
+            }
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

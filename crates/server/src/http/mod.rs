@@ -36,6 +36,7 @@ use axum::response::{IntoResponse as _, Response};
 use engine::Rules;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
+use runners::script::Scripts;
 use store::Store;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -65,6 +66,7 @@ struct Shared {
     token: Option<Token>,
     allows_exec: bool,
     secrets: Arc<Secrets>,
+    scripts: Option<Arc<Scripts>>,
     stop: CancellationToken,
     /// `/openapi.json`, known once all routes are.
     document: OnceLock<String>,
@@ -76,6 +78,7 @@ impl App {
         token: Option<Token>,
         allows_exec: bool,
         secrets: Arc<Secrets>,
+        scripts: Option<Arc<Scripts>>,
         stop: CancellationToken,
     ) -> App {
         let mut registry = Registry::with_prefix("punctual");
@@ -89,6 +92,7 @@ impl App {
             token,
             allows_exec,
             secrets,
+            scripts,
             stop,
             document,
         }))
@@ -122,6 +126,11 @@ impl App {
     /// What templates may name, and nothing shows.
     pub fn secrets(&self) -> &Arc<Secrets> {
         &self.0.secrets
+    }
+
+    /// Where scripts are evaluated, if they are.
+    pub fn scripts(&self) -> Option<&Scripts> {
+        self.0.scripts.as_deref()
     }
 
     /// An id for a run that is started by hand.

@@ -9,6 +9,7 @@ use engine::definition::ReadContext;
 use engine::run::RunStatus;
 use engine::turn::{Answer, Command, Notice};
 use reqwest::{Method, Response};
+use runners::script::{ScriptHost, Scripts};
 use serde_json::Value;
 use server::serve::{Server, ServerOptions};
 use store::Store;
@@ -115,6 +116,8 @@ impl Node {
         options.listen.set_port(0);
         options.runners.allow_exec = true;
         options.runners.egress = "127.0.0.0/8".parse().unwrap();
+        let program = env!("CARGO_BIN_EXE_server-script-child");
+        options.scripts = Some(Arc::new(Scripts::new(ScriptHost::new(program, &[]))));
         change(&mut options);
         let token = options.token.clone();
         let server = Server::start(options).await.unwrap();

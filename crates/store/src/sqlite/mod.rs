@@ -10,6 +10,8 @@ mod check_topics;
 mod checkpoint;
 mod core;
 mod expiry;
+#[cfg(test)]
+mod history;
 mod reader;
 mod recent;
 mod rows;

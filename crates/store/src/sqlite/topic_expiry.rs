@@ -6,26 +6,12 @@ use super::apply::remember_greatest;
 use super::core::Core;
 use crate::failure::Failure;
 
-/// Whether a run is referred to by something that goes on: an event that is reserved, a handler that will go
-/// on with it, a workflow that waits for it.
-const NEEDED: &str = "SELECT EXISTS (SELECT 1 FROM events INDEXED BY events_reserved
-                   WHERE state = 1 AND run = ?1)
-      OR EXISTS (SELECT 1 FROM handlers WHERE resumes = ?1)
-      OR EXISTS (SELECT 1 FROM handlers WHERE run = ?1)
-      OR EXISTS (SELECT 1 FROM workflows WHERE paused_by = ?1)
-      OR EXISTS (SELECT 1 FROM workflows WHERE handling = ?1)";
-
-/// What is done with in a topic for longest. Pending and reserved events are not in the index.
-const DONE: &str = "SELECT key, state FROM events INDEXED BY events_by_end
-     WHERE state > 1 AND topic = ?1 AND updated_at < ?2 ORDER BY updated_at LIMIT ?3";
-
 impl Core {
     /// Those of these runs that nothing refers to which goes on.
     pub(super) fn not_needed(&self, runs: Vec<i64>) -> Result<Vec<i64>, Failure> {
-        let mut statement = self.connection.prepare_cached(NEEDED)?;
         let mut found = Vec::with_capacity(runs.len());
         for key in runs {
-            if !statement.query_row([key], |row| row.get(0))? {
+            if !is_needed(&self.connection, key)? {
                 found.push(key);
             }
         }
@@ -68,6 +54,18 @@ impl Core {
     }
 }
 
+/// Whether a run is referred to by something that goes on: an event that is reserved, a handler that runs or will
+/// go on with it, a workflow that waits for it.
+pub(super) fn is_needed(connection: &Connection, run: i64) -> Result<bool, Failure> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM events INDEXED BY events_reserved
+                              WHERE state = 1 AND run = ?1)
+                 OR EXISTS (SELECT 1 FROM handlers WHERE resumes = ?1)
+                 OR EXISTS (SELECT 1 FROM handlers WHERE run = ?1)
+                 OR EXISTS (SELECT 1 FROM workflows WHERE paused_by = ?1)
+                 OR EXISTS (SELECT 1 FROM workflows WHERE handling = ?1)";
+    Ok(connection.prepare_cached(sql)?.query_row([run], |row| row.get(0))?)
+}
+
 /// The topic after this one, and how long its workflow keeps things, if it says so itself.
 fn next_topic(connection: &Connection, after: i64) -> Result<Option<(i64, Option<i64>)>, Failure> {
     let sql = "SELECT t.id, w.retention FROM topics t LEFT JOIN workflows w ON w.id = t.workflow
@@ -76,13 +74,17 @@ fn next_topic(connection: &Connection, after: i64) -> Result<Option<(i64, Option
     Ok(statement.query_row([after], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
 }
 
-fn expire_in(
+/// Removes up to `limit` events of a topic that were done with before; how many.
+pub(super) fn expire_in(
     connection: &Connection,
     topic: i64,
     before: i64,
     limit: usize,
 ) -> Result<usize, Failure> {
-    let mut statement = connection.prepare_cached(DONE)?;
+    // Pending and reserved events are not in the index.
+    let sql = "SELECT key, state FROM events INDEXED BY events_by_end
+               WHERE state > 1 AND topic = ?1 AND updated_at < ?2 ORDER BY updated_at LIMIT ?3";
+    let mut statement = connection.prepare_cached(sql)?;
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let found = statement.query_map(params![topic, before, limit], read)?;
     let found = found.collect::<Result<Vec<(i64, i64)>, _>>()?;
@@ -99,27 +101,4 @@ fn expire_in(
     connection.prepare_cached(sql)?.execute(params![topic, of(2), of(3)])?;
     remember_greatest(connection, "greatest_event", greatest)?;
     Ok(found.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What a plan says of how it finds rows.
-    fn plan(connection: &Connection, sql: &str) -> String {
-        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-        let lines = statement.query_map([], |row| row.get::<_, String>(3)).unwrap();
-        lines.collect::<Result<Vec<_>, _>>().unwrap().join("\n")
-    }
-
-    #[test]
-    fn what_is_needed_and_what_is_done_with_is_found_by_indexes_alone() {
-        let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch(include_str!("schema/0001.sql")).unwrap();
-        for sql in [NEEDED, DONE] {
-            let plan = plan(&connection, sql);
-            assert!(!plan.contains("SCAN events") && !plan.contains("TEMP B-TREE"), "{plan}");
-            assert!(!plan.contains("SCAN handlers") && !plan.contains("SCAN workflows"), "{plan}");
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! What is stored stays.
 
 use engine::turn::Command;
-use store::{RunQuery, ScheduleQuery, Store};
+use store::{EventQuery, RunQuery, ScheduleQuery, Store};
 
 use crate::world::{World, begun, failed, minute, performs};
 
@@ -27,7 +27,25 @@ async fn picture(store: &dyn Store) -> String {
     for view in store.runs(runs).await.unwrap().items {
         text += &format!("{:#?}\n", store.run(view.run.id).await.unwrap());
     }
+    text += &topics_pictured(store).await;
     text + &format!("{:#?}", store.calendars().await.unwrap())
+}
+
+async fn topics_pictured(store: &dyn Store) -> String {
+    let topics = store::TopicQuery { limit: 100, ..store::TopicQuery::default() };
+    let topics = store.topics(topics).await.unwrap().items;
+    let mut text = format!("{topics:#?}\n");
+    for view in topics {
+        let topic = view.topic.id;
+        let query = EventQuery { topic, state: None, oldest_first: true, limit: 100, after: None };
+        text += &format!("{:#?}\n", store.events(query).await.unwrap());
+    }
+    let workflows = store::WorkflowQuery { limit: 100, after: None };
+    for view in store.workflows(workflows).await.unwrap().items {
+        text += &format!("{:#?}\n", store.handlers(view.workflow.id).await.unwrap());
+    }
+    let mutations = store::MutationQuery { limit: 100, ..store::MutationQuery::default() };
+    text + &format!("{:#?}\n", store.mutations(mutations).await.unwrap())
 }
 
 /// A little of everything.
@@ -71,6 +89,17 @@ async fn what_waits_is_there_in_a_copy() {
     let copy = world.place().open_copy().unwrap();
     assert_eq!(picture(&*copy).await, picture(world.store()).await);
     assert_eq!(copy.queues().await.unwrap(), world.store().queues().await.unwrap());
+    assert_eq!(copy.check(minute(60), false).await.unwrap(), []);
+}
+
+/// The same of what topics and handlers have.
+#[tokio::test]
+async fn topics_are_there_in_a_copy() {
+    let place = crate::sqlite::Folder::new(true);
+    let world = World::topical(Box::new(place)).await;
+    world.store().backup(world.place().path_for_copy().unwrap()).await.unwrap();
+    let copy = world.place().open_copy().unwrap();
+    assert_eq!(picture(&*copy).await, picture(world.store()).await);
     assert_eq!(copy.check(minute(60), false).await.unwrap(), []);
 }
 

@@ -2,13 +2,17 @@
 //! Time is a parameter: minutes after a Monday's midnight.
 #![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
 
+mod broken_topics;
 mod calendars;
 mod chance;
 mod commands;
 mod deadlines;
 mod due;
+mod event_expiry;
 mod expiry;
+mod handlers;
 mod keeping;
+mod messages;
 mod moving;
 mod nodes;
 mod overrides;
@@ -20,7 +24,9 @@ mod runs;
 mod schedule_views;
 mod sqlite;
 mod takeover;
+mod topics;
 mod views;
+mod waits;
 mod workflows;
 mod world;
 
@@ -102,6 +108,36 @@ macro_rules! suite {
             deadlines: a_step_that_is_late_is_flagged,
             deadlines: what_is_late_is_found_among_runs,
             deadlines: alerts_go_with_their_runs,
+            topics: what_is_published_is_there_in_its_order,
+            topics: published_again_it_says_something_else_and_stays_where_it_is,
+            topics: events_are_published_all_or_none,
+            topics: only_what_nobody_works_on_is_skipped,
+            topics: topics_are_paged_by_name,
+            topics: a_shared_topic_is_one_for_all,
+            topics: events_are_paged_without_gaps,
+            topics: pages_of_events_are_stable_under_publishing,
+            handlers: events_are_reserved_worked_on_and_consumed,
+            handlers: what_a_failed_run_reserved_is_given_back,
+            handlers: what_fails_too_often_is_skipped,
+            handlers: what_was_mutated_goes_on_and_is_not_mutated_again,
+            handlers: an_unknown_mutation_waits_for_a_person,
+            handlers: a_consumer_sleeps_until_its_time,
+            handlers: a_wakeup_of_nobody_is_looked_at_once,
+            handlers: handlers_take_turns,
+            handlers: a_producer_publishes_with_its_success_alone,
+            handlers: a_new_version_keeps_what_it_has_and_forgets_the_rest,
+            handlers: what_a_crash_interrupts_is_begun_again,
+            handlers: at_one_instant_handlers_come_after_schedules,
+            waits: a_step_that_waits_takes_the_event,
+            waits: a_step_waits_for_the_event_that_it_means,
+            waits: many_wait_for_one_topic,
+            waits: an_event_starts_a_workflow,
+            waits: a_step_publishes_once,
+            event_expiry: what_is_done_with_goes_in_small_batches,
+            event_expiry: a_workflow_says_how_long_its_events_are_kept,
+            event_expiry: keys_of_events_are_not_given_again,
+            event_expiry: mutations_go_with_their_runs,
+            event_expiry: the_run_of_an_event_may_be_gone,
             chance: whatever_happens_holds_together,
             schedule_views: pages_are_stable_under_insertions,
             schedule_views: deep_pages_begin_where_they_should,

@@ -155,6 +155,36 @@ async fn each_breach_of_what_waits_is_found() {
 }
 
 #[tokio::test]
+async fn each_breach_of_topics_is_found() {
+    for (breach, code, is_mended) in crate::broken_topics::OF_TOPICS {
+        check_topical(breach, code, is_mended).await;
+    }
+}
+
+/// What the embedded store has alone: wakeups, and messages beside their events.
+#[tokio::test]
+async fn each_breach_of_topics_in_a_file_is_found() {
+    for (breach, code, is_mended) in [
+        ("DELETE FROM wakeups WHERE kind = 3", "handler-without-wakeup", true),
+        ("UPDATE wakeups SET due = due + 1 WHERE kind = 3", "handler-without-wakeup", true),
+        ("INSERT INTO wakeups VALUES (0, 3, 999)", "wakeup-of-nothing", true),
+        ("UPDATE handlers SET wake_at = NULL, retry_at = NULL", "wakeup-of-nothing", true),
+        ("DELETE FROM messages", "event-without-message", false),
+        ("INSERT INTO messages (event, payload) VALUES (999, '1')", "message-of-nothing", true),
+    ] {
+        check_topical(breach, code, is_mended).await;
+    }
+}
+
+async fn check_topical(breach: &str, code: &str, is_mended: bool) {
+    let folder = Folder::new(true);
+    let world = World::topical(Box::new(folder.clone())).await;
+    world.holds_together().await;
+    drop(world);
+    check_in(&folder, breach, code, is_mended).await;
+}
+
+#[tokio::test]
 async fn nothing_is_left_of_runs_that_have_expired() {
     let folder = Folder::new(true);
     let world = World::waiting(Box::new(folder.clone())).await;

@@ -125,10 +125,17 @@ fn a_producer_that_fails_publishes_nothing_is_tried_again_and_then_waits_for_a_p
     let (mut world, log) = world(|_, _| fails(true));
     let rule = json!({ "cron": "0 0 1 1 *" });
     let id = publish_version(&mut world, polls(vec![producer("p", rule, "t")]));
-    // By hand first: its own failure is told, and the workflow waits.
     assert_eq!(log.borrow().len(), 1);
-    assert!(events(&world, id, "t", EventState::Pending).is_empty());
     assert_eq!(handler(&world, "p").failures, 1);
+    world.advance_to("2026-03-02T10:00:00Z");
+    let began: Vec<String> = runs_of(&world, "p")
+        .iter()
+        .map(|run| run.started_at.unwrap().to_string()[11..19].to_owned())
+        .collect();
+    let expected = ["09:00:00", "09:00:10", "09:00:30", "09:01:10", "09:02:30", "09:05:10"];
+    assert_eq!(began, expected, "also the first one, which no schedule asked for");
+    assert!(events(&world, id, "t", EventState::Pending).is_empty());
+    assert!(world.memory.workflows[&id].paused);
 }
 
 #[test]

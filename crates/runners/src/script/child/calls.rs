@@ -4,7 +4,7 @@ use rquickjs::function::This;
 use rquickjs::{Ctx, Function, Object, Result, Value};
 use serde_json::value::RawValue;
 
-use super::super::limits::Limit;
+use super::super::limits::{Limit, bytes};
 use super::super::wire::{Answered, FromChild, HostCall, ToChild};
 use super::super::world::{FetchAnswer, WorldFailure};
 use super::state::{State, Waiting};
@@ -17,7 +17,13 @@ pub(super) fn ask<'js>(ctx: &Ctx<'js>, state: &State<'js>, call: HostCall) -> Re
         let message = format!("the script asks its host more than the {allowed} times it may");
         return Err(state.exceed(ctx, Limit::Calls, message));
     }
+    let (asked, most) = (state.asked_bytes.get() + call.bytes(), state.meter.limits.calls_bytes);
+    if asked > most {
+        let message = format!("the script asks its host with more than {} of text", bytes(most));
+        return Err(state.exceed(ctx, Limit::Calls, message));
+    }
     state.calls.set(id + 1);
+    state.asked_bytes.set(asked);
     let error = state.builtins()?.error()?;
     let (promise, resolve, reject) = ctx.promise()?;
     state.waiting.borrow_mut().insert(id, Waiting { resolve, reject, error });

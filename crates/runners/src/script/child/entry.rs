@@ -14,7 +14,17 @@ use super::state::State;
 use super::surface;
 
 /// What a body becomes the body of. On the line that it begins, so that lines stay its own.
-pub(super) const BODY: &str = "(async function (ctx, input, steps) {";
+pub(super) fn head(entry: &Entry) -> Option<String> {
+    match entry {
+        Entry::Body => Some("(async function (ctx, input, steps) {".to_owned()),
+        Entry::Phase(names) => {
+            let names: String = names.iter().map(|name| format!(", {name}")).collect();
+            Some(format!("(async function (ctx{names}) {{"))
+        }
+        Entry::Handler(_) | Entry::Describe => None,
+    }
+}
+
 const BODY_END: &str = "\n})";
 
 /// The value that a phase waits for.
@@ -50,10 +60,11 @@ pub(super) fn run<'js>(
     let given = surface::make(ctx, state)?;
     let source = readable(&request.source.0);
     match &request.entry {
-        Entry::Body => {
+        Entry::Body | Entry::Phase(_) => {
+            let head = head(&request.entry).unwrap_or_default();
             let mut options = EvalOptions::default();
             options.filename = Some(request.name.clone());
-            let text = format!("{BODY}{source}{BODY_END}");
+            let text = format!("{head}{source}{BODY_END}");
             let body: Value = ctx.eval_with_options(text, options)?;
             let Some(body) = body.into_function() else {
                 return Err(Stuck::Missing("the text is not the body of a function".to_owned()));

@@ -37,6 +37,20 @@ pub(super) fn name<'js>(
     Ok(text)
 }
 
+/// The title among fields. An empty one is none: what comes from outside often has none.
+pub(super) fn title<'js>(
+    ctx: &Ctx<'js>,
+    state: &State<'js>,
+    fields: &Object<'js>,
+    what: &str,
+) -> Result<Option<String>> {
+    let Some(title) = field(fields, "title")? else { return Ok(None) };
+    if title.as_string().is_some() && state.builtins()?.text(&title)?.is_empty() {
+        return Ok(None);
+    }
+    name(ctx, state, Some(&title), what).map(Some)
+}
+
 /// A list of such texts.
 pub(super) fn names<'js>(
     ctx: &Ctx<'js>,

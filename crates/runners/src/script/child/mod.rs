@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 pub(super) use meter::cpu_message;
 
 use super::limits::ScriptLimits;
-use super::wire::{self, FromChild, ToChild};
+use super::wire::{self, FromChild, Request, ToChild};
 
 /// What our own code needs of the stack, beside what the script may use.
 const OWN_STACK: usize = 4 << 20;
@@ -78,11 +78,22 @@ fn serve(limits: &ScriptLimits) -> ExitCode {
     let channel = Rc::new(RefCell::new(Channel::standard()));
     loop {
         channel.borrow_mut().send(&FromChild::Ready);
-        let asked = channel.borrow_mut().receive();
-        let ToChild::Evaluate(request) = asked else { return ExitCode::FAILURE };
+        let request = next_request(&channel);
         if confine::allow_cpu(limits.cpu).is_err() {
             return ExitCode::FAILURE;
         }
-        phase::evaluate(*request, limits, &channel);
+        phase::evaluate(request, limits, &channel);
+    }
+}
+
+/// Waits for the next phase. Answers that the one before did not wait for come first.
+fn next_request(channel: &RefCell<Channel>) -> Request {
+    loop {
+        match channel.borrow_mut().receive() {
+            ToChild::Evaluate(request) => return *request,
+            ToChild::Answer { .. } => {}
+            // A parent that is not ours.
+            ToChild::Limits(_) => std::process::exit(1),
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use rquickjs::{Context, Ctx, Error, Runtime, Value};
 
-use super::super::evaluation::{Entry, ScriptFailure};
+use super::super::evaluation::ScriptFailure;
 use super::super::limits::{Limit, ScriptLimits, bytes};
 use super::super::wire::{Done, FromChild, Outcome, Request};
 use super::Channel;
@@ -49,7 +49,7 @@ fn interpreter(limits: &ScriptLimits, meter: &Rc<Meter>) -> Result<(Runtime, Con
 }
 
 fn state<'js>(request: &Request, meter: Rc<Meter>, channel: &Rc<RefCell<Channel>>) -> State<'js> {
-    let indent = if request.entry == Entry::Body { entry::BODY.len() } else { 0 };
+    let indent = entry::head(&request.entry).map_or(0, |head| head.len());
     State {
         meter,
         channel: Rc::clone(channel),
@@ -62,6 +62,7 @@ fn state<'js>(request: &Request, meter: Rc<Meter>, channel: &Rc<RefCell<Channel>
         waiting: RefCell::default(),
         transient: RefCell::default(),
         calls: Cell::default(),
+        asked_bytes: Cell::default(),
         published: RefCell::default(),
         published_bytes: Cell::default(),
         inputs: RefCell::default(),

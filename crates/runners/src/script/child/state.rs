@@ -29,6 +29,7 @@ pub(super) struct State<'js> {
     /// Errors that the network caused, to be told apart from all others when one ends the phase.
     pub(super) transient: RefCell<Vec<Value<'js>>>,
     pub(super) calls: Cell<u32>,
+    pub(super) asked_bytes: Cell<usize>,
     pub(super) published: RefCell<Vec<PublishedText>>,
     pub(super) published_bytes: Cell<usize>,
     pub(super) inputs: RefCell<Vec<RegisteredInput>>,

@@ -13,7 +13,7 @@ use super::super::limits::{Limit, bytes};
 use super::super::wire::{HostCall, PublishedText};
 use super::super::world::FetchRequest;
 use super::calls::ask;
-use super::given::{AT_ONCE, field, items, name, names, object, text, unfit};
+use super::given::{AT_ONCE, field, items, name, names, object, text, title, unfit};
 use super::json::{self, NoJson};
 use super::log::log;
 use super::meter::Ending;
@@ -173,26 +173,17 @@ fn publish<'js>(ctx: &Ctx<'js>, state: &State<'js>, given: &[Value<'js>]) -> Res
     let topic = name(ctx, state, given.first(), "ctx.publish: the topic")?;
     let nothing = Value::new_undefined(ctx.clone());
     let events = given.get(1).unwrap_or(&nothing);
-    let before = state.published_bytes.get();
-    let mut batch = Vec::new();
-    let published = if events.is_array() {
-        items(ctx, events, "ctx.publish: the events")?.iter().enumerate().try_for_each(
-            |(at, item)| {
-                event(ctx, state, &topic, item, &format!("event {at}"))
-                    .map(|event| batch.push(event))
-            },
-        )
-    } else {
-        event(ctx, state, &topic, events, "the event").map(|event| batch.push(event))
-    };
     // All or none: the script may catch what is wrong with one of them.
-    match published {
-        Ok(()) => state.published.borrow_mut().extend(batch),
-        Err(error) => {
-            state.published_bytes.set(before);
-            return Err(error);
-        }
-    }
+    let batch = if events.is_array() {
+        let items = items(ctx, events, "ctx.publish: the events")?;
+        let numbered = items.iter().enumerate();
+        numbered
+            .map(|(at, item)| event(ctx, state, &topic, item, &format!("event {at}")))
+            .collect::<Result<Vec<_>>>()?
+    } else {
+        vec![event(ctx, state, &topic, events, "the event")?]
+    };
+    state.published.borrow_mut().extend(batch);
     let limit = state.meter.limits.events;
     if state.published.borrow().len() > limit as usize {
         let message = format!("the script publishes more than {limit} events");
@@ -216,9 +207,7 @@ fn event<'js>(
     };
     let message_id =
         name(ctx, state, message_id.as_ref(), &format!("ctx.publish: `messageId` of {which}"))?;
-    let title = field(&fields, "title")?
-        .map(|title| name(ctx, state, Some(&title), &format!("ctx.publish: `title` of {which}")))
-        .transpose()?;
+    let title = title(ctx, state, &fields, &format!("ctx.publish: `title` of {which}"))?;
     let causes = field(&fields, "causes")?
         .map(|causes| names(ctx, state, &causes, &format!("ctx.publish: `causes` of {which}")))
         .transpose()?
@@ -259,9 +248,7 @@ fn register_input<'js>(
         name(ctx, state, value.as_ref(), &format!("ctx.registerInput: `{key}`"))
     };
     let (source, kind, id) = (named("source")?, named("type")?, named("id")?);
-    let title = field(&fields, "title")?
-        .map(|title| name(ctx, state, Some(&title), "ctx.registerInput: `title`"))
-        .transpose()?;
+    let title = title(ctx, state, &fields, "ctx.registerInput: `title`")?;
     let input_id = input_id(&source, &kind, &id);
     let answer = text(ctx, &input_id)?;
     state.inputs.borrow_mut().push(RegisteredInput { input_id, source, kind, id, title });

@@ -52,7 +52,7 @@ async fn a_script_looks_at_topics() {
 async fn events_and_inputs_are_collected() {
     let body = "const id = ctx.registerInput({source: 'imap', type: 'mail', id: '7', title: 'Hello'});\n\
                 ctx.publish('t', {messageId: 'a', title: 'A', payload: {at: new Date(0)}, causes: [id]});\n\
-                await ctx.publish('u', [{message_id: 'b'}, {messageId: 'c', payload: [1]}]);\n\
+                await ctx.publish('u', [{message_id: 'b', title: ''}, {messageId: 'c', payload: [1]}]);\n\
                 return id === ctx.registerInput({source: 'imap', type: 'mail', id: '7'})";
     let evaluated = called(body, Permits::PRODUCER).await.unwrap();
     assert_eq!(evaluated.value, json!(true));

@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::Notify;
 
 use super::*;
@@ -42,7 +43,7 @@ impl ScriptWorld for Silent {
 }
 
 /// Ids of the children of this process that run the program at this path.
-fn running(program: &std::path::Path) -> Vec<String> {
+pub(super) fn running(program: &std::path::Path) -> Vec<String> {
     let program = fs::canonicalize(program).unwrap();
     let ours = |entry: &fs::DirEntry| {
         fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe == program)
@@ -52,7 +53,7 @@ fn running(program: &std::path::Path) -> Vec<String> {
 }
 
 /// A host whose program no other test runs, because it is a copy.
-fn own_host(dir: &tempfile::TempDir, children: usize) -> ScriptHost {
+pub(super) fn own_host(dir: &tempfile::TempDir, children: usize) -> ScriptHost {
     let program = dir.path().join("script-child");
     fs::copy(env!("CARGO_BIN_EXE_script-child"), &program).unwrap();
     ScriptHost { children, ..ScriptHost::new(program, &[]) }
@@ -87,6 +88,39 @@ async fn children_stay_warm_and_end_with_the_pool() {
 }
 
 #[tokio::test]
+async fn a_warm_child_that_died_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = own_host(&dir, 1);
+    let scripts = Scripts::new(host.clone());
+    for source in ["return 1", "throw new Error('x')"] {
+        let _ = evaluate(&scripts, step(source)).await;
+        let id = running(&host.program)[0].parse().unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), Signal::KILL).unwrap();
+        all_gone(&host).await;
+        assert_eq!(evaluate(&scripts, step("return 2")).await.unwrap().value, json!(2));
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_is_killed_at_work_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = own_host(&dir, 1);
+    let scripts = Scripts::new(host.clone());
+    let (world, cancel) = (Silent::default(), CancellationToken::new());
+    let evaluating = scripts.evaluate(step("await ctx.fetch('http://a')"), &world, &cancel);
+    let killing = async {
+        world.asked.notified().await;
+        let id = running(&host.program)[0].parse().unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), Signal::KILL).unwrap();
+    };
+    let (ended, ()) = tokio::join!(evaluating, killing);
+    let (what, message) = limit(ended);
+    assert_eq!(what, Limit::Process);
+    assert!(message.contains("signal 9"), "{message}");
+    assert_eq!(evaluate(&scripts, step("return 2")).await.unwrap().value, json!(2));
+}
+
+#[tokio::test]
 async fn dropping_and_cancelling_kill_the_child() {
     let dir = tempfile::tempdir().unwrap();
     let host = own_host(&dir, 1);
@@ -111,6 +145,27 @@ async fn dropping_and_cancelling_kill_the_child() {
     assert_eq!(failed.log.lines, ["asking"]);
     all_gone(&host).await;
     assert_eq!(evaluate(&scripts, step("return 1")).await.unwrap().value, json!(1));
+}
+
+#[tokio::test]
+async fn answers_that_nobody_waited_for_are_no_part_of_the_next_phase() {
+    let scripts = limited(ScriptLimits::default());
+    for source in [
+        "ctx.fetch('http://a'); return 5",
+        "for (let i = 0; i < 50; i++) ctx.fetch('http://a/' + i); return 5",
+        "ctx.fetch('http://never'); return 5",
+        "await Promise.race([ctx.fetch('http://a'), ctx.fetch('http://b'), ctx.fetch('http://c')]); return 5",
+        "await Promise.race([ctx.fetch('http://a'), ctx.fetch('http://never')]); return 5",
+        "ctx.fetch('http://a'); await ctx.fetch('http://a'); ctx.fetch('http://away'); return 5",
+    ] {
+        for round in 0..20 {
+            let ended = evaluate(&scripts, step(source)).await;
+            assert_eq!(ended.unwrap().value, json!(5), "{source}, round {round}");
+            let next = "return (await (await ctx.fetch('http://mine')).json()).url";
+            let ended = evaluate(&scripts, step(next)).await;
+            assert_eq!(ended.unwrap().value, json!("http://mine"), "after {source}, round {round}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -210,4 +265,12 @@ async fn a_child_does_not_grow() {
     // A context has about 100 KB: 600 that stayed would be 15,000 pages.
     assert_eq!(seen[0].0, seen[3].0);
     assert!(seen[3].1 < seen[0].1 + 1_000, "{seen:?}");
+}
+
+#[tokio::test]
+async fn the_program_itself_is_started_wherever_it_lies() {
+    // This one says what it is for rather than evaluating anything.
+    let host = ScriptHost::of_this_program(&["--help"]).unwrap();
+    let cold = Scripts::new(host).warm().await.unwrap_err();
+    assert!(cold.to_string().contains("does not evaluate scripts"), "{cold}");
 }

@@ -246,6 +246,17 @@ async fn floods_of_calls_and_events_end_at_their_limit() {
         (Limit::Calls, Permits::STEP, "for(;;)ctx.fetch('http://a')"),
         (Limit::Calls, Permits::STEP, "for(;;)await ctx.fetch('http://a')"),
         (Limit::Calls, Permits::STEP, "for(;;){try{await ctx.fetch('http://a')}catch{}}"),
+        (Limit::Calls, Permits::STEP, "for(;;)ctx.fetch('http://a/'+'x'.repeat(8000))"),
+        (
+            Limit::Calls,
+            Permits::STEP,
+            "const h={};for(let i=0;i<1000;i++)h['h'+i]='x'.repeat(8000);ctx.fetch('http://a',{headers:h})",
+        ),
+        (
+            Limit::Calls,
+            Permits::PREPARE,
+            "for(;;)ctx.getByIds('t',Array(500).fill('x'.repeat(8000)))",
+        ),
         (Limit::Events, Permits::NEXT, "for(let i=0;;i++)ctx.publish('t',{messageId:'m'+i})"),
         (Limit::Events, Permits::NEXT, "for(;;){try{ctx.publish('t',{messageId:'m'})}catch{}}"),
         (

@@ -5,6 +5,7 @@ mod children;
 mod hostile;
 mod results;
 mod speed;
+mod vectors;
 
 use std::collections::BTreeMap;
 use std::future::ready;

@@ -1,0 +1,90 @@
+//! How what is stored of topics and handlers is broken, in every store alike.
+
+use engine::run::AttemptEnd;
+use serde_json::json;
+use store::Report;
+
+use crate::messages::{consumer, gave, only, plain, reserves, topic};
+use crate::process::{noop, step};
+use crate::world::{Place, World, failed, minute};
+
+/// What is said to the database, what is found, and whether it is mended.
+pub(crate) const OF_TOPICS: [(&str, &str, bool); 18] = [
+    ("UPDATE topics SET pending = pending + 1", "topic-counts", true),
+    ("UPDATE topics SET reserved = 0, consumed = consumed + 1", "topic-counts", true),
+    ("UPDATE topics SET skipped = 7", "topic-counts", true),
+    ("UPDATE events SET state = 2 WHERE state = 0", "topic-counts", true),
+    ("UPDATE events SET run = 999 WHERE state = 1", "reserved-by-nobody", true),
+    ("UPDATE events SET state = 1 WHERE state = 2", "topic-counts", true),
+    ("UPDATE events SET topic = 999 WHERE state = 0", "event-without-topic", false),
+    ("UPDATE handlers SET run = 999 WHERE run IS NULL", "handler-of-nothing", true),
+    ("UPDATE handlers SET resumes = 999 WHERE resumes IS NOT NULL", "resumed-run-gone", false),
+    ("UPDATE workflows SET handling = 999", "handling-of-nothing", true),
+    ("UPDATE workflows SET paused_by = 999 WHERE paused_by IS NOT NULL", "paused-by-nothing", true),
+    ("UPDATE subscriptions SET topic = 999", "subscription-of-nothing", true),
+    ("UPDATE subscriptions SET handler = 999", "subscription-of-nothing", true),
+    ("UPDATE subscriptions SET workflow = 999", "subscription-of-nothing", true),
+    (
+        "INSERT INTO waits (run, step, item, topic) SELECT 999, 0, 0, topic FROM waits",
+        "wait-of-nothing",
+        true,
+    ),
+    (
+        "INSERT INTO waits (run, step, item, topic) SELECT run, 1, 0, topic FROM waits",
+        "wait-of-nothing",
+        true,
+    ),
+    ("DELETE FROM waits", "wait-missing", false),
+    ("UPDATE waits SET topic = 999", "wait-without-topic", false),
+];
+
+/// A workflow like [`plain`], with a topic of another name.
+fn named(name: &str, topic_name: &str) -> serde_json::Value {
+    json!({"name": name, "topics": [topic(topic_name, 10)],
+           "consumers": [consumer("c", &[topic_name])]})
+}
+
+impl World {
+    /// A store with events in every state, a consumer that sleeps, one that works, one that will go on with a
+    /// mutated run, one whose mutation is unknown, and a step that waits for an event.
+    pub(crate) async fn topical(place: Box<dyn Place>) -> World {
+        let mut world = World::new(place).await;
+        let prepare = |name: &str| json!({"reservations": [{"topic": name, "ids": ["a"]}]});
+        // It works on an event; others are skipped, consumed and pending.
+        world.deploy(0, plain("works")).await;
+        world.tell(0, "t", &["a", "b", "c", "d"]).await;
+        world.skip(0, "t", "c").await.unwrap();
+        let turned = world.consume(0, &["b"]).await;
+        world.turn_with(1, vec![reserves(&only(&turned), &["a"])]).await;
+        // It sleeps.
+        world.deploy(1, named("sleeps", "s")).await;
+        world.tell(1, "s", &["a"]).await;
+        let turned = world.turn(1).await;
+        let sleep = json!({"wakeAt": minute(600).to_string()});
+        world.turn_with(1, vec![gave(&only(&turned), &sleep)]).await;
+        // Its last phase has failed.
+        world.deploy(1, named("resumes", "r")).await;
+        world.tell(1, "r", &["a"]).await;
+        let turned = world.turn(1).await;
+        let turned = world.turn_with(1, vec![gave(&only(&turned), &prepare("r"))]).await;
+        let turned = world.turn_with(1, vec![gave(&only(&turned), &json!(null))]).await;
+        world.turn_with(1, vec![failed(&only(&turned))]).await;
+        // Nobody knows what became of its mutation.
+        world.deploy(1, named("asks", "q")).await;
+        world.tell(1, "q", &["a"]).await;
+        let turned = world.turn(1).await;
+        let turned = world.turn_with(1, vec![gave(&only(&turned), &prepare("q"))]).await;
+        let mutation = only(&turned);
+        let end = AttemptEnd::Unknown { message: "no answer".to_owned() };
+        let report = Report { run: mutation.run, token: mutation.token, end };
+        world.turn_with(1, vec![report]).await;
+        // A step waits.
+        let wait = json!({"type": "wait_for", "topic": "w"});
+        let steps = [step("wait", &[], wait), step("go", &["wait"], noop())];
+        let waits = json!({"name": "waits", "topics": [topic("w", 10)], "steps": steps});
+        let waits = world.deploy(1, waits).await;
+        world.start(1, waits).await.unwrap();
+        world.turn(1).await;
+        world
+    }
+}
