@@ -1,17 +1,20 @@
 //! Definitions as people write them: YAML, JSON, or a script that describes one.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use engine::definition::{self, Definition, Flaw, ReadContext};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use jiff::Timestamp;
 use runners::script::{
-    Entry, Evaluation, FetchAnswer, FetchRequest, Permits, ScriptFailure, ScriptWorld, Scripts,
-    WorldFailure,
+    Entry, Evaluation, FetchAnswer, FetchRequest, Limit, Permits, ScriptFailure, ScriptWorld,
+    Scripts, WorldFailure,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+/// Somebody waits for the answer.
+const TIME: Duration = Duration::from_secs(30);
 /// A longer line is not shown beside what is wrong with it.
 const SHOWN: usize = 200;
 
@@ -86,7 +89,14 @@ async fn describe(
         secrets: BTreeMap::new(),
         now,
     };
-    let described = scripts.evaluate(evaluation, &Nowhere, &CancellationToken::new()).await;
+    let never = CancellationToken::new();
+    let described = tokio::time::timeout(TIME, scripts.evaluate(evaluation, &Nowhere, &never));
+    let Ok(described) = described.await else {
+        let message = format!("the script was not done within {} s", TIME.as_secs());
+        let what = Limit::WallTime;
+        let failure = ScriptFailure::Limit { what, message };
+        return Err(SourceError::Flaws(vec![flaw(text, failure)]));
+    };
     match described.map_err(|failed| failed.failure) {
         Ok(evaluated) => Ok(evaluated.value),
         Err(ScriptFailure::Unavailable { message }) => {

@@ -47,7 +47,7 @@ fn topics_and_handlers_are_shown_and_used() {
     node.wait_for(&["workflow", "show", "digest"], is_quiet);
     let sheet = node.shown(&["workflow", "show", "digest"]);
     for said in
-        ["PRODUCER", "poll", "in 1h", "CONSUMER", "read", "sleeping", "TOPIC", "mail", "told"]
+        ["PRODUCER", "poll", "waits", "CONSUMER", "read", "sleeping", "TOPIC", "mail", "told"]
     {
         assert!(sheet.contains(said), "{said}: {sheet}");
     }

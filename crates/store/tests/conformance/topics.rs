@@ -134,6 +134,13 @@ pub(crate) async fn topics_are_paged_by_name(world: World) {
     let found = world.topics_named("m").await;
     assert_eq!(found.iter().map(line).collect::<Vec<_>>(), ["m one", "m -", "m three"]);
     assert_eq!(found[0].topic.max_attempts, 3);
+    for view in &found {
+        let query = TopicQuery { id: Some(view.topic.id), limit: 10, ..TopicQuery::default() };
+        let by_id = world.store().topics(query).await.unwrap().items;
+        assert_eq!(by_id.iter().map(line).collect::<Vec<_>>(), [line(view)]);
+    }
+    let query = TopicQuery { id: Some(TopicId(999_999)), limit: 10, ..TopicQuery::default() };
+    assert!(world.store().topics(query).await.unwrap().items.is_empty());
     for (workflow, name, expected) in [
         ("one".to_owned(), None, &["m one", "z one"][..]),
         (one.to_string(), None, &["m one", "z one"]),

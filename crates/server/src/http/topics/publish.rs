@@ -6,6 +6,7 @@ use engine::TopicId;
 use engine::definition::limits;
 use engine::topics::Message;
 use engine::turn::{Answer, Command};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::error::Category;
@@ -98,6 +99,7 @@ fn read(text: &str) -> Result<Vec<Message>, Problem> {
     match text.trim_start().as_bytes().first() {
         None => Err(Problem::bad_request("The body is empty. Send an event, or a list of them.")),
         Some(b'{') => {
+            serde_json::from_str::<IgnoredAny>(text).map_err(|error| unreadable(&error))?;
             let event = read_one(text)?;
             check_event(&event)?;
             Ok(vec![event])

@@ -15,6 +15,8 @@ use serde_json::Value;
 use store::{HandlerView, TopicView};
 use utoipa::ToSchema;
 
+use crate::http::shown;
+
 /// What asks the world, and publishes what it learns.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ProducerObject {
@@ -101,7 +103,7 @@ impl Handlers<'_> {
         let zone = zone_of(self.definition, producer, rules);
         ProducerObject {
             name: producer.name.clone(),
-            next_run_at: next.map(|due| zone.rfc3339(due.effective)),
+            next_run_at: next.map(|due| shown::time(&zone, due.effective)),
             last_run_at: handler.and_then(|handler| handler.last_run_at),
             last_outcome: outcome(handler),
             queued: schedule.is_some_and(|schedule| waits(schedule, handler)),
