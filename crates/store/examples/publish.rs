@@ -1,6 +1,11 @@
 //! How fast an embedded store takes events, and how fast consumers work them off: `cargo run --release -p
 //! punctual-store --example publish [FOLDER]`. Every commit is synced before it is acknowledged.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "it measures, on its own")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "it measures, on its own"
+)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
