@@ -11,6 +11,7 @@ use jiff::SignedDuration;
 use serde_json::value::RawValue;
 
 use crate::clock::instant;
+use crate::handlers;
 use crate::model::{Kept, Model};
 use crate::process::generate::{self, PREFIX};
 use crate::random::Random;
@@ -43,10 +44,13 @@ impl People {
         let known = |id: &str| rules.calendar(id).cloned();
         let context = ReadContext { zones, now: instant(now), known_calendar: &known };
         let place = name.strip_prefix(PREFIX).and_then(|place| place.parse().ok());
+        let with_handlers = name.strip_prefix(handlers::generate::PREFIX);
+        let with_handlers = with_handlers.and_then(|place| place.parse().ok());
         let (source, definition) = loop {
-            let source = match place {
-                Some(place) => generate::definition(&mut self.random, place),
-                None => world::definition(&mut self.random, name, self.rhythm, now),
+            let source = match (place, with_handlers) {
+                (Some(place), _) => generate::definition(&mut self.random, place),
+                (_, Some(place)) => handlers::generate::definition(&mut self.random, place),
+                _ => world::definition(&mut self.random, name, self.rhythm, now),
             };
             let definition = read(&source, &context);
             // Jumps by chance may go in circles that nothing leads into.
@@ -76,6 +80,10 @@ impl People {
 
     /// Something, if it makes sense at present.
     pub(crate) fn ask(&mut self, model: &Model, now: i64) -> Option<Command> {
+        if model.has_handlers() && self.random.chance(500) {
+            let run = self.new_run();
+            return handlers::people::ask(&mut self.random, model, run);
+        }
         let id = self.some_schedule(model)?;
         let kept = model.schedules.get(&id)?;
         match self.random.below(24) {
@@ -205,7 +213,11 @@ impl People {
             |row: &&crate::watch::RunRow| row.status == engine::run::RunStatus::Suspended;
         let row = model.runs.values().find(suspended)?;
         let all = [Resolution::Applied, Resolution::DidNotHappen, Resolution::Failed];
-        let (id, resolution) = (row.id(), self.random.pick(&all));
+        let resolution = match row.handler {
+            Some(_) => handlers::people::resolution(&mut self.random),
+            None => self.random.pick(&all),
+        };
+        let id = row.id();
         let unknown = |active: &&Active| matches!(active.doing, Doing::Unknown { .. });
         let step = row.position.active.iter().find(unknown)?.step;
         Some(match &row.detail {

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::schedule::Override;
 use engine::turn::Command;
-use engine::{Moment, NodeId, Rules, RunId, ScheduleId};
+use engine::{Moment, NodeId, Rules, RunId, ScheduleId, TopicId, WorkflowId};
 use jiff::Timestamp;
 use store::{
     AlertView, Answered, ApprovalQuery, ApprovalView, CalendarView, CommandRequest, Commanded,
-    Failure, Finding, Joined, LedgerQuery, LedgerRow, NodeView, Page, QueueView, RenewRequest,
-    Renewed, Report, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats, Store,
+    EventQuery, EventView, Failure, Finding, HandlerView, Joined, LedgerQuery, LedgerRow,
+    MutationQuery, MutationView, NodeView, Page, QueueView, RenewRequest, Renewed, Report,
+    RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats, Store, TopicQuery, TopicView,
     TurnRequest, Turned, WorkflowQuery, WorkflowView,
 };
 
@@ -339,6 +340,30 @@ impl Store for FaultyStore {
 
     fn queues(&self) -> Answered<'_, Vec<QueueView>> {
         self.real.queues()
+    }
+
+    fn topics(&self, query: TopicQuery) -> Answered<'_, Page<TopicView>> {
+        self.real.topics(query)
+    }
+
+    fn events(&self, query: EventQuery) -> Answered<'_, Page<EventView>> {
+        self.real.events(query)
+    }
+
+    fn events_by_id(
+        &self,
+        topic: TopicId,
+        message_ids: Vec<String>,
+    ) -> Answered<'_, Vec<EventView>> {
+        self.real.events_by_id(topic, message_ids)
+    }
+
+    fn handlers(&self, workflow: WorkflowId) -> Answered<'_, Vec<HandlerView>> {
+        self.real.handlers(workflow)
+    }
+
+    fn mutations(&self, query: MutationQuery) -> Answered<'_, Page<MutationView>> {
+        self.real.mutations(query)
     }
 
     fn workflows(&self, query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>> {

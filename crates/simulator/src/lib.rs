@@ -11,6 +11,7 @@
 //! | work that hangs, fails, and answers twice | `work` |
 //! | commits that fail, crashes, clocks that jump | `faults`, `trouble` |
 //! | random processes, and what must have become of them | `process` |
+//! | topics, producers, consumers, and what they do to the outside world | `handlers` |
 //! | what must be | `model` |
 //! | planted bugs, to see that they are found | `sabotage` |
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ mod calendars;
 mod clock;
 mod commands;
 mod faults;
+mod handlers;
 mod model;
 mod node;
 mod observe;

@@ -50,7 +50,15 @@ impl Simulation {
         if let Some(node) = &mut self.node {
             node.take_nudges();
         }
-        self.model.check_begun(&self.machine.work.begun())
+        self.see_work().map(drop)
+    }
+
+    /// Holds what was begun and done outside against the model; whether anything was begun.
+    pub(crate) fn see_work(&mut self) -> Result<bool, Violation> {
+        let begun = self.machine.work.begun();
+        self.model.check_begun(&begun)?;
+        self.model.check_deeds(&self.machine.work.deeds())?;
+        Ok(!begun.is_empty())
     }
 
     /// Holds what was committed against the model; whether anything was.
@@ -59,9 +67,7 @@ impl Simulation {
         for record in self.machine.desk.records() {
             changed |= self.observe_one(record)?;
         }
-        let begun = self.machine.work.begun();
-        self.model.check_begun(&begun)?;
-        Ok(changed || !begun.is_empty())
+        Ok(self.see_work()? || changed)
     }
 
     fn observe_one(&mut self, record: Record) -> Result<bool, Violation> {
@@ -96,7 +102,7 @@ impl Simulation {
             }
             Asked::Expire { keep } => {
                 let more = if let Some(Told::More(more)) = answer { Some(more) } else { None };
-                self.model.expire(now, keep, more, &changes)?;
+                self.model.expire(now, keep, more, changes)?;
                 return Ok(changed);
             }
         };

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use store::{CommandRequest, Failure, TurnRequest, Turned};
 
+use crate::handlers::planted as handlers;
 use crate::process::planted;
 
 /// A bug.
@@ -98,11 +99,39 @@ pub enum Sabotage {
     LoseQueued,
     /// What people are asked is lost.
     ForgetToAsk,
+    /// What a failed run has reserved stays reserved.
+    ForgetToGiveBack,
+    /// What is reserved is consumed before its run has succeeded.
+    ConsumeTooEarly,
+    /// What is consumed is pending again.
+    WorkOnItAgain,
+    /// An event is lost.
+    LoseEvent,
+    /// A topic counts an event too many.
+    CountWrongly,
+    /// What a producer publishes is there before it has succeeded.
+    PublishTooEarly,
+    /// A workflow forgets that one of its handlers runs.
+    HandleTwoAtOnce,
+    /// A consumer forgets why it is to look.
+    ForgetCause,
+    /// A consumer wakes too early.
+    WakeTooEarly,
+    /// A consumer is not woken.
+    Oversleeping,
+    /// A mutation of which nobody knows what became is done again.
+    MutateAgain,
+    /// What was mutated is forgotten when the last phase fails.
+    ForgetMutation,
+    /// A handler keeps something else than its run has given.
+    KeepSomethingElse,
+    /// A workflow goes on although nobody knows what became of a mutation.
+    GoOnAnyway,
 }
 
 impl Sabotage {
     /// Every bug.
-    pub const ALL: [Sabotage; 41] = [
+    pub const ALL: [Sabotage; 55] = [
         Sabotage::DropReport,
         Sabotage::TurnTwice,
         Sabotage::LoseEffects,
@@ -144,6 +173,20 @@ impl Sabotage {
         Sabotage::StayDone,
         Sabotage::LoseQueued,
         Sabotage::ForgetToAsk,
+        Sabotage::ForgetToGiveBack,
+        Sabotage::ConsumeTooEarly,
+        Sabotage::WorkOnItAgain,
+        Sabotage::LoseEvent,
+        Sabotage::CountWrongly,
+        Sabotage::PublishTooEarly,
+        Sabotage::HandleTwoAtOnce,
+        Sabotage::ForgetCause,
+        Sabotage::WakeTooEarly,
+        Sabotage::Oversleeping,
+        Sabotage::MutateAgain,
+        Sabotage::ForgetMutation,
+        Sabotage::KeepSomethingElse,
+        Sabotage::GoOnAnyway,
     ];
 
     /// The checkers of which one has to notice.
@@ -186,6 +229,20 @@ impl Sabotage {
             Sabotage::StayDone => &["again", "shape", "order"],
             Sabotage::LoseQueued => &["waiting", "store"],
             Sabotage::ForgetToAsk => &["waiting", "store"],
+            Sabotage::ForgetToGiveBack => &["events", "store"],
+            Sabotage::ConsumeTooEarly => &["events"],
+            Sabotage::WorkOnItAgain => &["events"],
+            Sabotage::LoseEvent => &["lost"],
+            Sabotage::CountWrongly => &["counts", "store"],
+            Sabotage::PublishTooEarly => &["published", "store"],
+            Sabotage::HandleTwoAtOnce => &["turns", "causes", "store"],
+            Sabotage::ForgetCause => &["causes"],
+            Sabotage::WakeTooEarly => &["wake", "causes"],
+            Sabotage::Oversleeping => &["alarm", "late", "store"],
+            Sabotage::MutateAgain => &["states", "deeds", "performed", "guessed"],
+            Sabotage::ForgetMutation => &["causes", "events", "deeds", "store"],
+            Sabotage::KeepSomethingElse => &["state"],
+            Sabotage::GoOnAnyway => &["guessed"],
         }
     }
 
@@ -245,13 +302,18 @@ impl Sabotage {
             Sabotage::RunAgain => {
                 "UPDATE runs SET status = 1 WHERE key = (SELECT max(key) FROM runs WHERE status > 3)"
             }
-            other => return planted::sql(other),
+            other => return planted::sql(other).or_else(|| handlers::sql(other)),
         })
     }
 
     /// Whether it is about processes.
     pub fn is_of_processes(self) -> bool {
         self == Sabotage::AcceptOldClaims || planted::sql(self).is_some()
+    }
+
+    /// Whether it is about topics and handlers.
+    pub fn is_of_handlers(self) -> bool {
+        handlers::sql(self).is_some()
     }
 
     /// Strikes, if there is something to strike; whether it has.

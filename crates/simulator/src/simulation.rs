@@ -9,6 +9,7 @@ use crate::calendars::Calendars;
 use crate::clock::{Time, instant};
 use crate::commands::People;
 use crate::faults::Rates;
+use crate::handlers::{generate as handlers, people};
 use crate::model::{Awake, Checked, Model, Violation, broken};
 use crate::node::{CAPACITY, Machine, Node};
 use crate::process::Outside;
@@ -44,6 +45,8 @@ pub struct Options {
     pub schedules: usize,
     /// How many of its workflows are processes.
     pub processes: usize,
+    /// How many have topics, producers and consumers.
+    pub handlers: usize,
     /// How often they are due.
     pub rhythm: Rhythm,
     /// Steps between two looks of the store at itself.
@@ -60,6 +63,7 @@ impl Options {
             days: random.pick(&[1, 1, 1, 2, 4]),
             schedules: random.between(2, 8) as usize,
             processes: random.pick(&[0, 0, 1, 2, MOST]),
+            handlers: random.pick(&[0, 0, 1, handlers::MOST]),
             rhythm: Rhythm::Quick,
             check_every: 100,
             sabotage: None,
@@ -72,6 +76,7 @@ impl Options {
             days: 365,
             schedules: 100,
             processes: 2,
+            handlers: 1,
             rhythm: Rhythm::Slow,
             check_every: 20_000,
             sabotage: None,
@@ -181,7 +186,7 @@ impl Simulation {
             node: None,
             model: Model::new(rules, beginning),
             calendars: Calendars::new(random.fork()),
-            outside: Outside::new(random.fork(), options.processes > 0, beginning),
+            outside: Outside::new(random.fork(), options.processes + options.handlers > 0, beginning),
             keep: random.pick(&[2 * HOUR, 12 * HOUR, 30 * DAY]),
             trace: Trace::default(),
             step: 0,
@@ -244,6 +249,12 @@ impl Simulation {
             let command = self.people.save(&self.model, &format!("{PREFIX}{place}"), now);
             self.command(command)?;
         }
+        for place in 0..self.options.handlers {
+            let now = self.now();
+            let name = format!("{}{place}", handlers::PREFIX);
+            let command = self.people.save(&self.model, &name, now);
+            self.command(command)?;
+        }
         for _ in 0..self.options.schedules {
             let now = self.now();
             let command = self.people.create(&self.model, now);
@@ -263,6 +274,7 @@ impl Simulation {
         while self.machine.time.elapsed() < end {
             let command = self.people.resolve(&self.model);
             self.command(command)?;
+            self.command(people::resume(&self.model))?;
             self.step(end)?;
         }
         let now = self.now();
@@ -281,7 +293,8 @@ impl Simulation {
         self.strike()?;
         let Some(node) = &mut self.node else { return self.join() };
         let is_nudged = node.was_nudged();
-        self.model.check_begun(&self.machine.work.begun())?;
+        self.see_work()?;
+        let Some(node) = &mut self.node else { return Ok(()) };
         if !node.driver.has_more() {
             let alarm = node.driver.next_wakeup().map(|at| at.as_millisecond());
             if !is_nudged {
@@ -357,7 +370,8 @@ impl Simulation {
         self.show_tokens();
         let Some(node) = &mut self.node else { return Ok(()) };
         node.was_nudged();
-        self.model.check_begun(&self.machine.work.begun())?;
+        self.see_work()?;
+        let Some(node) = &mut self.node else { return Ok(()) };
         for report in answers {
             node.driver.take_report(report);
         }

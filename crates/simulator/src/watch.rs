@@ -1,12 +1,15 @@
 //! What each commit has changed, read from the file itself: triggers note the rows, whoever wrote them.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use engine::definition::Definition;
 use engine::ledger::Outcome;
 use engine::run::{Position, RunStatus, TriggeredBy};
 use engine::schedule::{OverrideAction, Status};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use crate::handlers::rows::{self, Handled};
 use crate::process::Detail;
 use crate::process::rows::Definitions;
 
@@ -16,13 +19,18 @@ type Read<T> = rusqlite::Result<T>;
 const NOTES: i64 = 20_000;
 
 /// Tables, the number each is noted by, and the columns that name a row.
-const WATCHED: [(&str, i64, &str, &str); 6] = [
+const WATCHED: [(&str, i64, &str, &str); 11] = [
     ("workflows", 0, "id", "0"),
     ("schedules", 1, "id", "0"),
     ("progress", 1, "id", "0"),
     ("runs", 2, "key", "0"),
     ("ledger", 3, "schedule", "n"),
     ("overrides", 4, "schedule", "0"),
+    ("topics", 5, "id", "0"),
+    ("events", 6, "key", "0"),
+    ("handlers", 7, "id", "0"),
+    ("mutations", 8, "run", "0"),
+    ("subscriptions", 9, "topic", "0"),
 ];
 
 /// A second pair of eyes on the store's file.
@@ -32,6 +40,7 @@ pub(crate) struct Watch {
     /// Notes up to this one are gone.
     cleared: i64,
     definitions: Definitions,
+    with_handlers: rows::Definitions,
 }
 
 /// What one commit has changed.
@@ -46,6 +55,8 @@ pub(crate) struct Changes {
     pub(crate) ledger: Vec<((i64, u64), Option<LedgerRow>)>,
     /// All overrides of the schedules whose overrides have changed.
     pub(crate) overrides: Vec<(i64, Vec<(i64, OverrideAction)>)>,
+    /// Topics, events and handlers.
+    pub(crate) handled: Handled,
 }
 
 impl Changes {
@@ -56,6 +67,7 @@ impl Changes {
             && self.runs_gone.is_empty()
             && self.ledger.is_empty()
             && self.overrides.is_empty()
+            && self.handled.is_empty()
     }
 }
 
@@ -74,6 +86,7 @@ pub(crate) struct WorkflowRow {
 pub(crate) struct ScheduleRow {
     pub(crate) id: i64,
     pub(crate) workflow: i64,
+    pub(crate) trigger: Option<String>,
     pub(crate) status: Status,
     pub(crate) declared: String,
     pub(crate) mark: i64,
@@ -108,6 +121,11 @@ pub(crate) struct RunRow {
     pub(crate) parent: Option<(i64, Option<u32>)>,
     /// What else is stored of it, if it is a process.
     pub(crate) detail: Option<Box<Detail>>,
+    /// The producer or consumer whose run it is.
+    pub(crate) handler: Option<String>,
+    pub(crate) retry_of: Option<String>,
+    /// The whole definition, if the workflow has handlers.
+    pub(crate) whole: Option<Arc<Definition>>,
     pub(crate) error: Option<String>,
     pub(crate) uuid: Option<[u8; 16]>,
 }
@@ -155,7 +173,13 @@ impl Watch {
                 ))?;
             }
         }
-        Ok(Watch { connection, seen: 0, cleared: 0, definitions: Definitions::default() })
+        Ok(Watch {
+            connection,
+            seen: 0,
+            cleared: 0,
+            definitions: Definitions::default(),
+            with_handlers: rows::Definitions::default(),
+        })
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -175,7 +199,8 @@ impl Watch {
                     None => changes.runs_gone.push(a),
                 },
                 3 => changes.ledger.push(((a, b as u64), self.ledger(a, b)?)),
-                _ => changes.overrides.push((a, self.overrides(a)?)),
+                4 => changes.overrides.push((a, self.overrides(a)?)),
+                _ => changes.handled.note(&self.connection, kind, a)?,
             }
         }
         Ok(changes)
@@ -184,7 +209,8 @@ impl Watch {
     /// A run that is no more, of which something is left.
     pub(crate) fn leftovers(&self) -> Read<Option<i64>> {
         let sql = "SELECT run FROM (SELECT run FROM steps UNION SELECT run FROM queue
-                    UNION SELECT run FROM approvals UNION SELECT run FROM alerts)
+                    UNION SELECT run FROM approvals UNION SELECT run FROM alerts
+                    UNION SELECT run FROM waits UNION SELECT run FROM mutations)
                    WHERE run NOT IN (SELECT key FROM runs) LIMIT 1";
         self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()
     }
@@ -234,7 +260,7 @@ impl Watch {
 
     fn schedule(&self, id: i64) -> Read<Option<ScheduleRow>> {
         let sql = "SELECT s.id, s.workflow, s.status, s.declared, p.mark, p.next_nominal,
-                    p.next_effective, p.n, p.run_count, p.error_count, p.live
+                    p.next_effective, p.n, p.run_count, p.error_count, p.live, s.trigger
                    FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ?1";
         self.one(sql, id, |row| {
             let nominal: Option<i64> = row.get(5)?;
@@ -249,6 +275,7 @@ impl Watch {
                 run_count: row.get(8)?,
                 error_count: row.get(9)?,
                 live: row.get(10)?,
+                trigger: row.get(11)?,
             })
         })
     }
@@ -257,13 +284,14 @@ impl Watch {
         let Some(mut run) = self.run(key)? else { return Ok(None) };
         let of = (run.workflow, run.version);
         run.detail = self.definitions.detail(&self.connection, key, of)?;
+        run.whole = self.with_handlers.get(&self.connection, of)?;
         Ok(Some(run))
     }
 
     fn run(&self, key: i64) -> Read<Option<RunRow>> {
         let sql = "SELECT key, workflow, schedule, n, retry, triggered_by, status,
                     created_at, started_at, timeout, state, error, uuid, effective, ended_at,
-                    lacks_place, version, parent, parent_token
+                    lacks_place, version, parent, parent_token, handler, retry_of
                    FROM runs WHERE key = ?1";
         self.one(sql, key, |row| {
             Ok(RunRow {
@@ -285,6 +313,9 @@ impl Watch {
                 lacks_place: row.get(15)?,
                 version: row.get(16)?,
                 parent: row.get::<_, Option<i64>>(17)?.zip(Some(row.get(18)?)),
+                handler: row.get(19)?,
+                retry_of: row.get(20)?,
+                whole: None,
                 detail: None,
             })
         })

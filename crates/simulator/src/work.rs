@@ -11,6 +11,8 @@ use server::Dispatch;
 use store::Report;
 
 use crate::clock::Time;
+use crate::handlers::phases::{self, Deed, Happens};
+use crate::handlers::generate::PREFIX as WITH_HANDLERS;
 use crate::process::generate::PREFIX;
 use crate::random::Random;
 
@@ -79,6 +81,12 @@ struct State {
     answers: BTreeMap<(i64, u64), Report>,
     given: u64,
     begun: Vec<Begun>,
+    /// What was done to the outside world since somebody looked.
+    deeds: Vec<Deed>,
+    /// What will be done when its attempt comes to its end.
+    to_come: BTreeMap<(i64, u32), Deed>,
+    /// Runs whose mutation has happened.
+    done: BTreeSet<i64>,
 }
 
 impl Work {
@@ -92,6 +100,9 @@ impl Work {
             answers: BTreeMap::new(),
             given: 0,
             begun: Vec::new(),
+            deeds: Vec::new(),
+            to_come: BTreeMap::new(),
+            done: BTreeSet::new(),
         };
         Work { time, state: Mutex::new(state) }
     }
@@ -115,7 +126,9 @@ impl Work {
         let later = state.answers.split_off(&(self.time.elapsed() + 1, 0));
         let come = std::mem::replace(&mut state.answers, later);
         for report in come.values() {
-            state.going_on.remove(&(report.run.0, report.token));
+            let attempt = (report.run.0, report.token);
+            state.going_on.remove(&attempt);
+            state.happens(attempt);
         }
         come.into_values().collect()
     }
@@ -123,6 +136,18 @@ impl Work {
     /// What was begun since the last time.
     pub(crate) fn begun(&self) -> Vec<Begun> {
         std::mem::take(&mut self.state().begun)
+    }
+
+    /// What was done to the outside world since the last time.
+    pub(crate) fn deeds(&self) -> Vec<Deed> {
+        std::mem::take(&mut self.state().deeds)
+    }
+
+    /// A worker has done something to the outside world.
+    pub(crate) fn did(&self, deed: Deed) {
+        let mut state = self.state();
+        state.done.insert(deed.run);
+        state.deeds.push(deed);
     }
 
     pub(crate) fn was_given(&self, run: i64, token: u32) -> bool {
@@ -135,6 +160,7 @@ impl Work {
         state.going_on.clear();
         state.performed.clear();
         state.answers.clear();
+        state.to_come.clear();
     }
 }
 
@@ -142,6 +168,32 @@ impl State {
     fn answer_at(&mut self, at: i64, report: Report) {
         self.given += 1;
         self.answers.insert((at, self.given), report);
+    }
+
+    /// What was to be done with the end of this attempt is done.
+    fn happens(&mut self, attempt: (i64, u32)) {
+        if let Some(deed) = self.to_come.remove(&attempt) {
+            self.done.insert(deed.run);
+            self.deeds.push(deed);
+        }
+    }
+
+    /// How an attempt at a phase of a handler ends, and what it does to the outside world.
+    fn phase(&mut self, now: i64, perform: &Perform) -> AttemptEnd {
+        let manners = self.manners;
+        if !phases::mutates(perform) {
+            let was_done = self.done.contains(&perform.run.0);
+            return phases::end(&mut self.random, manners, now, perform, was_done);
+        }
+        let (end, happens) = phases::mutation(&mut self.random, manners);
+        let attempt = (perform.run.0, perform.token);
+        if happens != Happens::Never {
+            self.to_come.insert(attempt, Deed::of(perform));
+        }
+        if happens == Happens::AtOnce {
+            self.happens(attempt);
+        }
+        end
     }
 
     fn end(&mut self) -> AttemptEnd {
@@ -190,19 +242,25 @@ impl Dispatch for Work {
         state.begun.push(Begun { run: run.0, part, token, idempotent });
         state.performed.insert((run.0, token));
         let (hangs, at_once) = (state.manners.hangs, state.manners.at_once);
-        let report = Report { run, token, end: state.end() };
+        let end = match perform.handler {
+            Some(_) => state.phase(self.time.wall(), &perform),
+            None => state.end(),
+        };
+        let report = Report { run, token, end };
         state.nuisances(now, &report);
         if state.random.chance(hangs) {
             state.going_on.insert((run.0, token));
             // The runner ends what takes too long; runs of other workflows have a timeout of their own.
             let is_process = perform.definition.name.starts_with(PREFIX);
+            let is_process = is_process || perform.definition.name.starts_with(WITH_HANDLERS);
             if let Some(limit) = perform.timeout().filter(|_| is_process) {
                 let at = now + i64::try_from(limit.as_millis()).unwrap_or(0);
-                state.answer_at(at, Report { end: failed("timeout", true), ..report });
+                state.answer_at(at, Report { end: phases::too_long(&perform), ..report });
             }
             return None;
         }
         if state.random.chance(at_once) {
+            state.happens((run.0, token));
             return Some(report);
         }
         let longest = state.manners.longest;
@@ -217,6 +275,9 @@ impl Dispatch for Work {
         let mut state = self.state();
         if !state.going_on.contains(&(run.0, token)) {
             return;
+        }
+        if state.random.chance(500) {
+            state.to_come.remove(&(run.0, token));
         }
         // Some end at once, some only after nobody waits for them any more.
         let at = now + state.random.spread(1, 40_000);

@@ -6,6 +6,8 @@ use simulator::{Failed, Options, Sabotage, simulate};
 const SEEDS: std::ops::Range<u64> = 1..301;
 /// Processes in worlds in which a bug of theirs is planted.
 const PROCESSES: usize = 4;
+/// The same for topics and handlers.
+const HANDLERS: usize = 2;
 /// Worlds in which a planted bug has to be found.
 const CHANCES: std::ops::Range<u64> = 1..61;
 
@@ -41,6 +43,9 @@ fn every_planted_bug_is_found_by_its_checker() {
             let mut options = Options { sabotage: Some(sabotage), ..Options::small(seed) };
             if sabotage.is_of_processes() {
                 options.processes = PROCESSES;
+            }
+            if sabotage.is_of_handlers() {
+                options.handlers = HANDLERS;
             }
             simulate(seed, options).err()
         });

@@ -45,6 +45,7 @@ impl Model {
         if let Some(key) = changes.runs_gone.first() {
             return broken("expiry", format!("run {key} is gone, and nobody removes anything"));
         }
+        let is_applied = !changes.is_empty();
         let paused_before: Vec<i64> = self.paused_workflows();
         for workflow in changes.workflows {
             self.workflows.insert(workflow.id, workflow);
@@ -83,6 +84,7 @@ impl Model {
         }
         self.check_recomputed(cause)?;
         self.check_processes(cause, now, &moved)?;
+        self.check_handling(cause, now, &moved, changes.handled, is_applied)?;
         self.check_concurrency(&moved)
     }
 
@@ -209,7 +211,8 @@ impl Model {
 
     /// No more than the workflow's limit have begun and not ended, unless the limit was lowered.
     fn check_concurrency(&self, moved: &[Moved]) -> Checked {
-        for moved in moved.iter().filter(|moved| moved.has_begun) {
+        let begun = moved.iter().filter(|moved| moved.has_begun);
+        for moved in begun.filter(|moved| moved.row.handler.is_none()) {
             let workflow = moved.row.workflow;
             let limit = self.workflows.get(&workflow).and_then(|row| row.concurrency);
             let begun = self.begun.get(&workflow).copied().unwrap_or(0);
@@ -228,6 +231,10 @@ impl Model {
     pub(super) fn count_begun(&mut self, before: Option<&RunRow>, after: &RunRow) -> bool {
         let is_begun = |status: RunStatus| status != RunStatus::Pending && !status.has_ended();
         let (was, is) = (before.is_some_and(|run| is_begun(run.status)), is_begun(after.status));
+        // Those of handlers do not count: they go one by one.
+        if after.handler.is_some() {
+            return !was && is;
+        }
         let begun = self.begun.entry(after.workflow).or_default();
         match (was, is) {
             (false, true) => *begun += 1,

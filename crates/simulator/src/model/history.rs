@@ -62,9 +62,9 @@ impl Model {
         now: i64,
         keep: i64,
         more: Option<bool>,
-        changes: &Changes,
+        changes: Changes,
     ) -> Checked {
-        let Changes { runs_gone, ledger, .. } = changes;
+        let Changes { runs_gone, ledger, .. } = &changes;
         let others = !changes.schedules.is_empty() || !changes.runs.is_empty();
         if others || !changes.workflows.is_empty() || !changes.overrides.is_empty() {
             return broken("expiry", format!("more than history was changed: {changes:?}"));
@@ -81,6 +81,7 @@ impl Model {
             }
             self.row_goes(now, keep, *schedule, *n)?;
         }
+        self.events_go(now, keep, changes.handled)?;
         let walk = &mut self.history.walk;
         if *walk == Walk::Over {
             *walk = Walk::Since(now);
@@ -107,6 +108,9 @@ impl Model {
             return broken("expiry", format!("run {key} was removed, and had not ended"));
         };
         let keep = self.kept_of_run(&run, keep);
+        if self.is_needed(key) {
+            return broken("expiry", format!("run {key} was removed, and is still needed"));
+        }
         if run.ended_at >= now - keep {
             let ended_at = run.ended_at;
             let message =
@@ -142,7 +146,8 @@ impl Model {
             // Without a word of their own, they are looked for in the order of their creation.
             run.ended_at.max(run.created_at) < began - self.kept_of_run(run, keep)
         };
-        if let Some((key, run)) = self.history.runs.iter().find(|(_, run)| is_left(run)) {
+        let mut left = self.history.runs.iter().filter(|(_, run)| is_left(run));
+        if let Some((key, run)) = left.find(|(key, _)| !self.is_needed(**key)) {
             let ended_at = run.ended_at;
             let keep = self.kept_of_run(run, keep);
             let of = (run.schedule, run.workflow, run.created_at);

@@ -201,8 +201,8 @@ impl Kept {
         };
         let interval = interval.map(|every| every.as_millis() as i64);
         let base = declared.or(interval).unwrap_or(60_000);
-        let factor = [1, 2, 4, 8].get(retry as usize - 1).copied().unwrap_or(10);
-        let delay = base * factor;
+        let longest = self.declared.retry.max_delay.as_deref().map(milliseconds);
+        let delay = (base << (retry - 1).min(20)).min(longest.unwrap_or(base * 10));
         let jitter = self.declared.retry.jitter.unwrap_or(0.0);
         (delay, delay + (delay as f64 * jitter) as i64 + 1)
     }

@@ -339,7 +339,10 @@ impl Kept {
         let fits = match row.outcome {
             Skipped => {
                 let by_policy = matches!(overlap, Overlap::Skip | Overlap::QueueAll) && is_busy;
-                touched.on_hold || self.is_held(touched) || skipped_by_hand || by_policy
+                // A run of a producer that waits for its workflow to be free stands for what is due meanwhile.
+                let produces = self.row.trigger.as_deref().is_some_and(|t| t.starts_with("producers."));
+                let waits = produces && row.reason.contains("waits for its workflow") && !self.is_idle();
+                touched.on_hold || self.is_held(touched) || skipped_by_hand || by_policy || waits
             }
             Queued if !waits_for_place => {
                 let keeps = matches!(overlap, Overlap::Queue | Overlap::QueueAll | Overlap::Cancel);

@@ -4,6 +4,7 @@
 
 mod calendars;
 mod commit;
+mod handling;
 mod history;
 mod kept;
 mod ledger;
@@ -22,6 +23,7 @@ use engine::turn::Command;
 pub(crate) use kept::Kept;
 pub(crate) use quiet::Awake;
 
+use self::handling::Handling;
 use self::history::History;
 use crate::process::reference::Reference;
 use crate::watch::{RunRow, WorkflowRow};
@@ -81,6 +83,7 @@ pub(crate) struct Model {
     greatest_schedule: i64,
     history: History,
     reference: Reference,
+    handling: Handling,
     /// What was due before this instant was due while nobody was awake.
     pub(crate) awake_since: i64,
     /// The greatest time that any commit has seen.
@@ -105,6 +108,7 @@ impl Model {
             greatest_schedule: 0,
             history: History::default(),
             reference: Reference::default(),
+            handling: Handling::default(),
             awake_since: now,
             latest: now,
             occurrences: 0,

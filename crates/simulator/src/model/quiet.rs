@@ -1,6 +1,6 @@
 //! When the driver goes to sleep, nothing may be left to do.
 
-use engine::run::{Doing, RunStatus};
+use engine::run::{Doing, RunStatus, TriggeredBy};
 
 use super::{Checked, Model, broken};
 use crate::clock::instant;
@@ -40,6 +40,7 @@ impl Model {
             );
             return broken("alarm", message);
         }
+        self.check_handlers_quiet(awake)?;
         for run in self.runs.values() {
             match run.status {
                 RunStatus::Pending if awake.free > 0 => self.check_pending(run)?,
@@ -52,12 +53,28 @@ impl Model {
     }
 
     fn check_pending(&self, run: &RunRow) -> Checked {
+        if run.handler.is_some() {
+            return self.check_its_turn(run);
+        }
         let limit = self.workflows.get(&run.workflow).and_then(|row| row.concurrency);
         let begun = self.begun.get(&run.workflow).copied().unwrap_or(0);
         if limit.is_none_or(|limit| begun < limit) {
             return broken("places", format!("run {} is pending, and there is a place", run.key));
         }
         Ok(())
+    }
+}
+
+impl Model {
+    /// A handler's run waits while another one has its workflow's turn, or the workflow is paused.
+    fn check_its_turn(&self, run: &RunRow) -> Checked {
+        let is_free = self.has_the_turn(run.workflow).is_none_or(|other| other.key == run.key);
+        let is_paused = self.workflows.get(&run.workflow).is_none_or(|row| row.paused);
+        let is_asked_for = run.triggered_by == TriggeredBy::Manual;
+        match is_free && (is_asked_for || !is_paused) {
+            true => broken("turns", format!("run {} is pending, and could have its turn", run.key)),
+            false => Ok(()),
+        }
     }
 }
 
@@ -83,6 +100,7 @@ fn check_begun_run(run: &RunRow, awake: &Awake<'_>) -> Checked {
             Doing::Retrying { at } => looks.push(at.as_millisecond()),
             Doing::Timer { until, .. } => looks.push(until.as_millisecond()),
             Doing::Claimed { lease_until, .. } => looks.push(lease_until.as_millisecond()),
+            Doing::Awaiting { until, .. } => looks.extend(*until),
             Doing::Ready if awake.free > 0 && run.lacks_place => {
                 return broken("places", format!("run {key} could go on, and there is a place"));
             }

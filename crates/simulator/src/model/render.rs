@@ -36,6 +36,15 @@ impl Model {
                 kept.row.declared
             );
         }
+        for topic in self.handling.topics.values() {
+            let _ = writeln!(text, "{topic:?}");
+        }
+        for event in self.handling.events.values().filter(|event| (event.state as usize) < 2) {
+            let _ = writeln!(text, "{event:?}");
+        }
+        for handler in self.handling.handlers.values() {
+            let _ = writeln!(text, "{handler:?}");
+        }
         for run in self.runs.values() {
             let _ = writeln!(
                 text,

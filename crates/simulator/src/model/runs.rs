@@ -4,7 +4,7 @@ use engine::RunId;
 use engine::run::RunStatus::{
     self, Cancelled, Failed, Pending, Running, Succeeded, Suspended, TimedOut, Waiting,
 };
-use engine::run::{Active, Doing, Part, StepState, UNDOING, WHOLE};
+use engine::run::{Active, Doing, Part, RECONCILING, StepState, UNDOING, WHOLE};
 use engine::turn::Command;
 
 use super::{Cause, Checked, Model, Reported, Violation, broken};
@@ -213,6 +213,7 @@ impl Model {
         run.position.active.iter().any(|active| match active.doing {
             Doing::Timer { until, .. } => until.as_millisecond() > now,
             Doing::Child { run, .. } => !self.is_stuck(run.0, now),
+            Doing::Awaiting { .. } => true,
             _ => false,
         })
     }
@@ -222,6 +223,7 @@ fn check_new(now: i64, latest: i64, row: &RunRow) -> Checked {
     // A process may begin with a timer, and end with a condition.
     let may_be = match row.detail {
         Some(_) => !matches!(row.status, Suspended | TimedOut),
+        None if row.whole.is_some() => !matches!(row.status, Suspended | TimedOut),
         // Whoever has started it may give it up at once.
         None if row.parent.is_some() => matches!(row.status, Pending | Running | Cancelled),
         None => matches!(row.status, Pending | Running),
@@ -260,8 +262,8 @@ fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
     };
     let by_a_person = match cause {
         Cause::Command(command) => resolves(command),
-        // Under the overlap policy `cancel`.
-        Cause::Turn(_) => to == Cancelled,
+        // Under the overlap policy `cancel`, or what a handler has that looks.
+        Cause::Turn(reports) => to == Cancelled || looked(before, reports),
         Cause::Node => false,
     };
     let alerts = |row: &RunRow| row.detail.as_ref().map_or(0, |detail| detail.alerts.len());
@@ -280,6 +282,13 @@ fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
         }
         None => Ok(()),
     }
+}
+
+/// Whether something has looked what became of a mutation, and has found out.
+fn looked(before: &RunRow, reports: &[Reported]) -> bool {
+    let own = reports.iter().filter(|report| report.run == before.key);
+    let mut parts = own.filter_map(|report| before.performed(report.token));
+    parts.any(|part| part.item == RECONCILING)
 }
 
 impl RunRow {

@@ -14,8 +14,10 @@ use super::{Cause, Checked, Kept, Model, broken};
 use crate::watch::{RunRow, ScheduleRow};
 
 /// What says in an error that trying again does not help.
-const FOR_GOOD: [&str; 9] = [
+const FOR_GOOD: [&str; 11] = [
     "\"refused\"",
+    "\"result\"",
+    "\"topic\"",
     "\"unknown_outcome\"",
     "\"rejected\"",
     "\"deadline\"",
@@ -52,7 +54,7 @@ impl Model {
         let catches_up = matches!(
             cause,
             Cause::Command(command)
-                if matches!(**command, Command::ControlSchedule {
+                if matches!(**command, Command::PauseWorkflow { .. } | Command::ControlSchedule {
                     verb: Verb::Resume { catch_up: true }, ..
                 })
         );
@@ -138,6 +140,10 @@ impl Kept {
                 (Some(n), _) => {
                     self.may_start(cause, n, touched)?;
                     self.started(now, n, run, touched)?;
+                }
+                // A new producer is due at once.
+                (None, TriggeredBy::Schedule) if run.handler.is_some() => {
+                    self.by_hand.insert(run.key);
                 }
                 (None, TriggeredBy::Manual) => {
                     self.by_hand.insert(run.key);

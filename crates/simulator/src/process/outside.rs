@@ -8,6 +8,7 @@ use engine::turn::Command;
 use jiff::SignedDuration;
 
 use super::generate::{ASSIGNEES, QUEUES};
+use crate::handlers::phases::{Deed, MUTATION};
 use crate::model::{Checked, Model};
 use crate::random::Random;
 use crate::simulation::Simulation;
@@ -65,7 +66,16 @@ impl Outside {
     }
 
     /// What becomes of an attempt that a worker has just taken.
-    fn work(&mut self, now: i64, id: &RunId, token: u32, lease: SignedDuration, is_calm: bool) {
+    /// What it does to the outside world, if it is a mutation.
+    fn work(
+        &mut self,
+        now: i64,
+        id: &RunId,
+        token: u32,
+        lease: SignedDuration,
+        is_calm: bool,
+        mutates: Option<i64>,
+    ) -> Option<Deed> {
         let lease_ms = i64::try_from(lease.as_millis()).unwrap_or(LONGEST);
         let takes = match is_calm {
             true => 1,
@@ -97,6 +107,13 @@ impl Outside {
                 self.plan(again, end(&answer));
             }
         }
+        // One that dies may have done it before.
+        let happens = match said {
+            Some(_) => matches!(answer, AttemptEnd::Succeeded { .. }),
+            None => self.random.chance(500),
+        };
+        let key = format!("{id}/mutation");
+        mutates.filter(|_| happens).map(|run| Deed { run, key })
     }
 
     /// Somebody decides something, or tries to.
@@ -158,21 +175,26 @@ impl Simulation {
         if !self.command_once(claim)? {
             return Ok(());
         }
-        let taken: Vec<(RunId, u32)> =
+        let taken: Vec<((RunId, Option<i64>), u32)> =
             self.model.runs.values().flat_map(|run| taken(run, &worker)).collect();
         let now = self.machine.time.elapsed();
         for (id, token) in taken {
-            self.outside.work(now, &id, token, lease, self.is_calm);
+            let (id, token, mutates) = (id.0, token, id.1);
+            let deed = self.outside.work(now, &id, token, lease, self.is_calm, mutates);
+            deed.into_iter().for_each(|deed| self.machine.work.did(deed));
         }
         Ok(())
     }
 }
 
-fn taken(run: &RunRow, by: &str) -> Vec<(RunId, u32)> {
+fn taken(run: &RunRow, by: &str) -> Vec<((RunId, Option<i64>), u32)> {
     let active = run.position.active.iter();
     let tokens = active.filter_map(|active| match &active.doing {
-        Doing::Claimed { token, worker, .. } if worker == by => Some(*token),
+        Doing::Claimed { token, worker, .. } if worker == by => {
+            let mutates = run.phase(active.part()).is_some_and(|phase| phase == MUTATION);
+            Some(((run.id(), mutates.then_some(run.key)), *token))
+        }
         _ => None,
     });
-    tokens.map(|token| (run.id(), token)).collect()
+    tokens.collect()
 }

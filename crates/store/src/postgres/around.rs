@@ -49,8 +49,9 @@ pub(super) fn prefetch_around(book: &mut PgBook<'_>, about: &About) -> Result<()
     let loaded = &book.loaded;
     let mut workflows: BTreeSet<i64> = loaded.schedules.values().map(|s| s.workflow.0).collect();
     workflows.extend(loaded.runs.values().map(|run| run.workflow.0));
-    workflows.extend(handling.iter().chain(&hearing.triggered).chain(&book.needs.workflows));
-    let own: BTreeSet<i64> = book.needs.own.union(&hearing.consuming).copied().collect();
+    workflows.extend(handling.iter().chain(&hearing.consuming).chain(&hearing.triggered));
+    workflows.extend(&book.needs.workflows);
+    let own: BTreeSet<i64> = book.needs.own.clone();
     let of_handlers = loaded.runs.values().filter(|run| run.handler.is_some());
     let around = Around {
         runs: of_handlers.map(|run| run.key.0).collect(),

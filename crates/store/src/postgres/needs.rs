@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 pub(super) struct Needs {
     /// Runs that are going to be changed.
     pub(super) runs: BTreeSet<i64>,
-    /// Workflows that are going to be changed, or their handlers.
+    /// Workflows that are going to be changed, and that nobody else may read meanwhile.
     pub(super) own: BTreeSet<i64>,
-    /// Workflows that are read.
+    /// Workflows that are read, or whose handlers are.
     pub(super) workflows: BTreeSet<i64>,
     /// Topics that are going to be changed, or their events.
     pub(super) topics: BTreeSet<i64>,

@@ -73,13 +73,19 @@ impl PgBook<'_> {
         if self.loaded.owned_workflows.contains(&id) || self.needs.own.contains(&id.0) {
             return Ok(());
         }
-        if !self.loaded.workflows.contains_key(&id) {
+        if self.loaded.workflows.contains_key(&id) {
+            // It had no handlers when it was loaded.
+            self.needs.own.insert(id.0);
+            return Err(self.link.again("a workflow has handlers now"));
+        }
+        if !self.needs.workflows.contains(&id.0) {
             load::free_own_workflows(self.link, &mut self.loaded, vec![id.0])?;
         }
-        if self.loaded.owned_workflows.contains(&id) {
+        let is_gone = self.needs.workflows.contains(&id.0);
+        if is_gone || self.loaded.owned_workflows.contains(&id) {
             return Ok(());
         }
-        self.needs.own.insert(id.0);
+        self.needs.workflows.insert(id.0);
         Err(self.link.again("a workflow with handlers is in use"))
     }
 

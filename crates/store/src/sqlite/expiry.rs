@@ -282,9 +282,10 @@ mod tests {
     use crate::sqlite::core::Core;
 
     const KEPT: &str = "
-        INSERT INTO workflows VALUES
-          (1, 'plain', 1, 0, 1, 1, NULL, 0, NULL, NULL, 0, 0),
-          (2, 'own', 1, 0, 1, 1, NULL, 0, NULL, 5000, 0, 0);
+        INSERT INTO workflows (id, name, status, paused, newest, live, active, retention, created_at,
+                               updated_at) VALUES
+          (1, 'plain', 1, 0, 1, 1, 0, NULL, 0, 0),
+          (2, 'own', 1, 0, 1, 1, 0, 5000, 0, 0);
         INSERT INTO schedules VALUES (7, 1, NULL, 0, NULL, 5000, '', 0, 0);
         WITH RECURSIVE k (key) AS (SELECT 1 UNION ALL SELECT key + 1 FROM k WHERE key < 60000)
         INSERT INTO runs (key, workflow, version, schedule, n, retry, triggered_by, status, created_at,

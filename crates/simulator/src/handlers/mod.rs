@@ -1,0 +1,8 @@
+//! Topics, producers and consumers: random definitions, phases that give, fail and are lost, an outside world that
+//! remembers what was really done to it, and people who publish, skip and start things.
+
+pub(crate) mod generate;
+pub(crate) mod people;
+pub(crate) mod phases;
+pub(crate) mod planted;
+pub(crate) mod rows;

@@ -1,0 +1,106 @@
+//! What people and programs ask of topics and handlers.
+
+use engine::run::Resolution;
+use engine::topics::Message;
+use engine::turn::{Command, NewRun};
+use engine::{TopicId, WorkflowId};
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::generate::{PREFIX, message_id};
+use crate::model::Model;
+use crate::random::Random;
+
+/// Something about topics and handlers, if there are any.
+pub(crate) fn ask(random: &mut Random, model: &Model, run: NewRun) -> Option<Command> {
+    match random.below(20) {
+        0..=9 => publish(random, model),
+        10 | 11 => skip(random, model),
+        12..=15 => start(random, model, run),
+        16..=18 => pause(random, model),
+        _ if random.chance(200) => archive(random, model),
+        _ => resume(model),
+    }
+}
+
+/// What one says of a mutation of which nobody knows what became.
+pub(crate) fn resolution(random: &mut Random) -> Resolution {
+    let all =
+        [Resolution::Applied, Resolution::DidNotHappen, Resolution::Failed, Resolution::Skip];
+    random.pick(&all)
+}
+
+fn message(random: &mut Random) -> Message {
+    let payload = to_raw_value(&json!({ "v": random.between(0, 9) }));
+    Message {
+        message_id: message_id(random),
+        title: None,
+        payload: payload.unwrap_or_else(|_| RawValue::NULL.to_owned()),
+        causes: Vec::new(),
+    }
+}
+
+/// One, several at once, or the same one twice.
+fn publish(random: &mut Random, model: &Model) -> Option<Command> {
+    let topics = model.topics();
+    if topics.is_empty() {
+        return None;
+    }
+    let topic = TopicId(random.pick(&topics));
+    let mut events = vec![message(random)];
+    if random.chance(400) {
+        for _ in 0..random.between(1, 6) {
+            events.push(message(random));
+        }
+    }
+    if random.chance(100) {
+        events.push(events[0].clone());
+    }
+    Some(Command::PublishEvents { topic, events })
+}
+
+fn skip(random: &mut Random, model: &Model) -> Option<Command> {
+    let (topic, message_id) = model.some_event(random)?;
+    Some(Command::SkipEvent { topic: TopicId(topic), message_id, by: "ada".to_owned() })
+}
+
+fn start(random: &mut Random, model: &Model, run: NewRun) -> Option<Command> {
+    let handlers = model.handler_names();
+    if handlers.is_empty() {
+        return None;
+    }
+    let (workflow, handler) = handlers[random.below(handlers.len())].clone();
+    Some(Command::StartHandler { id: WorkflowId(workflow), handler, run })
+}
+
+fn workflows(model: &Model) -> Vec<(i64, bool)> {
+    let known = model.workflows.values().filter(|row| row.name.starts_with(PREFIX));
+    known.map(|row| (row.id, row.paused)).collect()
+}
+
+fn pause(random: &mut Random, model: &Model) -> Option<Command> {
+    let known = workflows(model);
+    if known.is_empty() {
+        return None;
+    }
+    let (id, paused) = random.pick(&known);
+    // One that waits for a person is resumed sooner than one that does not is paused.
+    if !paused && random.chance(800) {
+        return None;
+    }
+    Some(Command::PauseWorkflow { id: WorkflowId(id), paused: !paused })
+}
+
+/// The first workflow with handlers that is paused goes on.
+pub(crate) fn resume(model: &Model) -> Option<Command> {
+    let (id, _) = workflows(model).into_iter().find(|(_, paused)| *paused)?;
+    Some(Command::PauseWorkflow { id: WorkflowId(id), paused: false })
+}
+
+fn archive(random: &mut Random, model: &Model) -> Option<Command> {
+    let known = workflows(model);
+    if known.is_empty() {
+        return None;
+    }
+    Some(Command::ArchiveWorkflow(WorkflowId(random.pick(&known).0)))
+}

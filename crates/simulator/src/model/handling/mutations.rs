@@ -1,0 +1,124 @@
+//! Mutations of the outside world: none happens twice, and nothing unknown is guessed.
+
+use engine::handlers::MutationStatus;
+use engine::run::{Active, Doing, Resolution, RunStatus, StepState, WHOLE};
+use engine::turn::Command;
+
+use super::{Checked, Model, Seen, broken};
+use crate::handlers::phases::{Deed, MUTATION};
+use crate::watch::RunRow;
+
+impl Model {
+    /// What was really done outside: once for each run and its retries, and once for each event, unless somebody has
+    /// said that it did not happen.
+    pub(crate) fn check_deeds(&mut self, deeds: &[Deed]) -> Checked {
+        for deed in deeds {
+            let root = self.root(deed.run);
+            let had = self.handling.had.get(&deed.run).cloned().unwrap_or_default();
+            if had.is_empty() {
+                return broken("deeds", format!("{deed:?} was done for no event"));
+            }
+            for event in had {
+                let earlier = self.handling.mutated.insert(event, root);
+                let Some(earlier) = earlier else { continue };
+                if !self.handling.denied.contains(&earlier) {
+                    let message = format!("event {event}: {deed:?} was done, and {earlier} did it");
+                    return broken("deeds", message);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_mutations(&mut self, seen: &Seen<'_>) -> Checked {
+        for moved in seen.moved.iter().filter(|moved| moved.row.handler.is_some()) {
+            let row = &moved.row;
+            if let Some(id) = row.retry_of.as_ref().filter(|_| moved.is_new)
+                && let Some(earlier) = self.handling.keys.get(id).copied()
+            {
+                let root = self.root(earlier);
+                self.handling.roots.insert(row.key, root);
+                let prepared = self.handling.prepared.get(&earlier).copied();
+                self.handling.prepared.extend(prepared.map(|prepared| (row.key, prepared)));
+                self.check_goes_on(row)?;
+            }
+            self.hear(seen, moved.before.as_ref(), row);
+            self.check_noted(row)?;
+            self.check_suspended(row)?;
+        }
+        Ok(())
+    }
+
+    /// A retry begins behind the mutation.
+    fn check_goes_on(&self, row: &RunRow) -> Checked {
+        let Some(step) = row.step_of(MUTATION) else { return Ok(()) };
+        match row.position.states.of(step) {
+            StepState::Completed => Ok(()),
+            state => broken("deeds", format!("run {} is a retry, and {state:?} again", row.key)),
+        }
+    }
+
+    /// Whether somebody says that a mutation did not happen.
+    fn hear(&mut self, seen: &Seen<'_>, before: Option<&RunRow>, row: &RunRow) {
+        let denies = |resolution: &Resolution| {
+            matches!(resolution, Resolution::DidNotHappen | Resolution::Failed)
+        };
+        let is_denied = match seen.command() {
+            Some(
+                Command::ResolveRun { id, resolution, .. }
+                | Command::ResolveStep { id, resolution, .. },
+            ) => *id == row.id() && denies(resolution),
+            // Whoever cancels a run takes it on themselves.
+            Some(Command::CancelRun { id, .. }) => *id == row.id(),
+            _ => false,
+        };
+        let found = seen.gave.iter().any(|gave| {
+            let is_it = gave.after.key == row.key && gave.phase == "reconcile";
+            is_it && gave.output["status"] == "did_not_happen"
+        });
+        let was_cancelled = before.is_some_and(|before| {
+            let ending = before.position.ending.as_ref();
+            ending.is_some_and(|ending| ending.ending == engine::run::Ending::Cancelled)
+        });
+        if is_denied || found || was_cancelled {
+            let root = self.root(row.key);
+            self.handling.denied.insert(root);
+        }
+    }
+
+    /// It is noted before it is performed, and where it stands is what is noted.
+    fn check_noted(&self, row: &RunRow) -> Checked {
+        let Some(step) = row.step_of(MUTATION) else { return Ok(()) };
+        let noted = self.handling.mutations.get(&row.key).copied();
+        let doing = row.position.part(step, WHOLE).map(|active| &active.doing);
+        let expected = match (doing, row.position.states.of(step)) {
+            (Some(Doing::Performed { .. } | Doing::Claimed { .. }), _) => MutationStatus::InFlight,
+            (Some(Doing::Unknown { .. }), _) => MutationStatus::Unknown,
+            (None, StepState::Completed) if row.retry_of.is_none() => MutationStatus::Applied,
+            (None, StepState::Failed) => MutationStatus::Failed,
+            _ => return Ok(()),
+        };
+        match noted == Some(expected) {
+            true => Ok(()),
+            false => {
+                let message = format!("run {}: noted {noted:?}, it is {expected:?}", row.key);
+                broken("noted", message)
+            }
+        }
+    }
+
+    /// As long as nobody knows what became of a mutation, the run and its workflow wait.
+    fn check_suspended(&self, row: &RunRow) -> Checked {
+        let is_unknown = |active: &Active| matches!(active.doing, Doing::Unknown { .. });
+        let is_unknown = row.position.active.iter().any(is_unknown);
+        let looks = row.position.active.iter().any(|active| active.item < WHOLE);
+        if is_unknown && row.status != RunStatus::Suspended && !looks {
+            return broken("guessed", format!("run {} goes on, and nobody knows", row.key));
+        }
+        let is_paused = self.workflows.get(&row.workflow).is_some_and(|row| row.paused);
+        if row.status == RunStatus::Suspended && !is_paused {
+            return broken("guessed", format!("run {} waits, its workflow does not", row.key));
+        }
+        Ok(())
+    }
+}

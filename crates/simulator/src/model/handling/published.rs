@@ -1,0 +1,118 @@
+//! What is published, and what handlers keep: with the success of their run, and only then.
+
+use std::collections::BTreeMap;
+
+use engine::run::RunStatus;
+use engine::turn::Command;
+use serde_json::Value;
+
+use super::{Checked, Model, Seen, broken};
+use crate::handlers::rows::{EventRow, HandlerRow};
+use crate::model::Violation;
+
+/// How often something was published to each topic.
+pub(super) type Published = BTreeMap<i64, u32>;
+
+impl Model {
+    /// Every new event was published by someone who was allowed to, and everything that was published is there.
+    pub(super) fn check_published(
+        &mut self,
+        seen: &Seen<'_>,
+        changed: &[(i64, Option<EventRow>)],
+        old: &BTreeMap<i64, Option<HandlerRow>>,
+    ) -> Result<Published, Violation> {
+        let mut told: Vec<(i64, String)> = Vec::new();
+        let mut published = Published::new();
+        if let Some(Command::PublishEvents { topic, events }) = seen.command() {
+            let ids = events.iter().map(|message| (topic.0, message.message_id.clone()));
+            told.extend(ids);
+            *published.entry(topic.0).or_default() += 1;
+        }
+        for gave in &seen.gave {
+            let publishes = gave.phase == "handler" || gave.phase == "next";
+            if !publishes || gave.after.status != RunStatus::Succeeded {
+                continue;
+            }
+            let all = gave.output["publish"].as_array().cloned().unwrap_or_default();
+            let mut topics = Vec::new();
+            for event in &all {
+                let (Some(topic), Some(id)) = (event["topic"].as_str(), event["messageId"].as_str())
+                else {
+                    continue;
+                };
+                let Some(topic) = self.topic_of(gave.after.workflow, topic) else { continue };
+                told.push((topic, id.to_owned()));
+                topics.push(topic);
+            }
+            topics.sort_unstable();
+            topics.dedup();
+            topics.into_iter().for_each(|topic| *published.entry(topic).or_default() += 1);
+        }
+        self.check_states(seen, old)?;
+        if let Some((topic, id)) = told.iter().find(|place| !self.handling.ids.contains_key(*place))
+        {
+            return broken("lost", format!("{id} was published to topic {topic}, and is not there"));
+        }
+        for (key, _) in changed.iter().filter(|(_, before)| before.is_none()) {
+            let Some(row) = self.handling.events.get(key) else { continue };
+            let place = (row.topic, row.message_id.clone());
+            if told.contains(&place) {
+                continue;
+            }
+            if !self.is_of_a_step(seen, row) {
+                return broken("published", format!("nobody has published {row:?}"));
+            }
+            *published.entry(row.topic).or_default() += 1;
+        }
+        Ok(published)
+    }
+
+    /// The topic that a workflow means.
+    fn topic_of(&self, workflow: i64, name: &str) -> Option<i64> {
+        let means = |owner: Option<i64>| owner.is_none_or(|owner| owner == workflow);
+        let all = self.handling.topics.values();
+        let mut named = all.filter(|topic| topic.name == name && means(topic.workflow));
+        named.next().map(|topic| topic.id)
+    }
+
+    /// A step that publishes is done with the very commit.
+    fn is_of_a_step(&self, seen: &Seen<'_>, row: &EventRow) -> bool {
+        let name = self.handling.topics.get(&row.topic).map(|topic| topic.name.as_str());
+        seen.moved.iter().filter(|moved| moved.row.handler.is_none()).any(|moved| {
+            let Some(whole) = &moved.row.whole else { return false };
+            whole.steps.iter().any(|step| match &step.action {
+                engine::definition::Action::Publish(publish) => {
+                    let own = format!("{}/{}", moved.row.id(), step.id);
+                    let id = publish.message_id.as_ref().unwrap_or(&own);
+                    *id == row.message_id && Some(publish.topic.as_str()) == name
+                }
+                _ => false,
+            })
+        })
+    }
+
+    /// What a handler keeps changes with the success of one of its runs, to what that has given.
+    fn check_states(
+        &self,
+        seen: &Seen<'_>,
+        old: &BTreeMap<i64, Option<HandlerRow>>,
+    ) -> Checked {
+        for (id, before) in old {
+            let Some(row) = self.handling.handlers.get(id) else { continue };
+            let before = before.as_ref().map_or("null", |before| before.state.as_str());
+            let given = seen.gave.iter().rev().find(|gave| {
+                let run = gave.after;
+                let ends = gave.phase == "handler" || gave.phase == "next";
+                let is_its = run.workflow == row.workflow && run.handler.as_ref() == Some(&row.name);
+                ends && is_its && run.status == RunStatus::Succeeded
+            });
+            let given = given.map(|gave| &gave.output["state"]).filter(|state| !state.is_null());
+            let expected = given.map_or_else(|| before.to_owned(), Value::to_string);
+            if row.state != expected {
+                let (name, state) = (&row.name, &row.state);
+                return broken("state", format!("{name} keeps {state}, expected {expected}"));
+            }
+        }
+        Ok(())
+    }
+}
