@@ -50,7 +50,11 @@ impl<B: Book> Turn<'_, B> {
     pub(super) fn write_handlers(&mut self) {
         for id in std::mem::take(&mut self.handlers.order) {
             let Some(slot) = self.handlers.slots.remove(&id) else { continue };
-            let HandlerSlot { handler, old_due, is_new, is_changed, is_gone } = slot;
+            let HandlerSlot { mut handler, old_due, is_new, is_changed, is_gone } = slot;
+            if is_gone {
+                // Its wakeup is where it was before this turn.
+                (handler.retry_at, handler.wake_at) = (None, old_due);
+            }
             let handler = Box::new(handler);
             self.writes.handlers.push(match (is_new, is_gone, is_changed) {
                 (true, true, _) | (false, false, false) => continue,
@@ -425,7 +429,7 @@ impl<B: Book> Turn<'_, B> {
             }
         }
         for gone in left {
-            self.remove_handler(gone);
+            self.remove_handler(gone)?;
         }
         for trigger in &definition.triggers {
             let crate::definition::TriggerKind::Event { topic, .. } = &trigger.kind else {
@@ -472,16 +476,19 @@ impl<B: Book> Turn<'_, B> {
         Ok(false)
     }
 
-    fn remove_handler(&mut self, id: HandlerId) {
-        if let Some(slot) = self.handlers.slots.get_mut(&id) {
-            slot.is_gone = true;
-        }
+    /// What it has not come to an end with, nobody will: the events are pending again, for others.
+    fn remove_handler(&mut self, id: HandlerId) -> Result<(), B::Error> {
+        let Some(slot) = self.handlers.slots.get_mut(&id) else { return Ok(()) };
+        slot.is_gone = true;
+        let Some(unfinished) = slot.handler.resumes else { return Ok(()) };
+        let reserved = self.reserved_by(unfinished)?;
+        self.release(&reserved)
     }
 
     /// A workflow that is out of use has no handlers, and hears of nothing.
     pub(super) fn remove_handlers(&mut self, id: WorkflowId) -> Result<(), B::Error> {
         for handler in self.handlers_of(id)? {
-            self.remove_handler(handler);
+            self.remove_handler(handler)?;
         }
         self.writes.subscriptions.push((id, Vec::new()));
         Ok(())

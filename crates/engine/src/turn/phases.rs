@@ -458,7 +458,7 @@ impl<B: Book> Turn<'_, B> {
     }
 
     /// Events that a run has not worked off are pending again; what fails too often is skipped.
-    fn release(&mut self, reserved: &[Fate]) -> Result<(), B::Error> {
+    pub(super) fn release(&mut self, reserved: &[Fate]) -> Result<(), B::Error> {
         for fate in reserved {
             let limit = self.load_topic(fate.topic)?.map_or(u32::MAX, |s| s.topic.max_attempts);
             match fate.attempt + 1 >= limit {

@@ -1,6 +1,6 @@
 //! Topics and their events within a turn. The book knows what was there before; what has changed since is kept here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
@@ -239,7 +239,7 @@ impl<B: Book> Turn<'_, B> {
     pub(super) fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, B::Error> {
         let mut reserved: Vec<Fate> =
             self.book.reserved_by(run)?.into_iter().map(|fate| self.fate_now(fate)).collect();
-        let known: Vec<EventKey> = reserved.iter().map(|fate| fate.key).collect();
+        let known: HashSet<EventKey> = reserved.iter().map(|fate| fate.key).collect();
         let new = self.topics.fates.values().filter(|fate| !known.contains(&fate.key));
         reserved.extend(new.cloned());
         reserved.retain(|fate| fate.state == EventState::Reserved && fate.run == Some(run));
