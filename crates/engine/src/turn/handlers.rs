@@ -62,7 +62,7 @@ impl<B: Book> Turn<'_, B> {
     }
 
     /// The handlers of a workflow that are there, in the order of their ids.
-    fn handlers_of(&mut self, workflow: WorkflowId) -> Result<Vec<HandlerId>, B::Error> {
+    pub(super) fn handlers_of(&mut self, workflow: WorkflowId) -> Result<Vec<HandlerId>, B::Error> {
         if !self.handlers.of.contains_key(&workflow) {
             let known = self.book.handlers_of(workflow)?;
             self.handlers.of.insert(workflow, known);
@@ -425,7 +425,7 @@ impl<B: Book> Turn<'_, B> {
             }
         }
         for gone in left {
-            self.remove_handler(gone);
+            self.remove_handler(gone)?;
         }
         for trigger in &definition.triggers {
             let crate::definition::TriggerKind::Event { topic, .. } = &trigger.kind else {
@@ -472,16 +472,31 @@ impl<B: Book> Turn<'_, B> {
         Ok(false)
     }
 
-    fn remove_handler(&mut self, id: HandlerId) {
+    fn remove_handler(&mut self, id: HandlerId) -> Result<(), B::Error> {
+        let resumes = self.handler(id).and_then(|gone| Some((gone.resumes?, gone.name.clone())));
+        if let Some((run, name)) = resumes {
+            self.leave_behind(run, &name)?;
+        }
         if let Some(slot) = self.handlers.slots.get_mut(&id) {
             slot.is_gone = true;
         }
+        Ok(())
+    }
+
+    /// The events of a run whose mutation was done, and with which nobody will go on: to give them back would do it
+    /// again.
+    pub(super) fn leave_behind(&mut self, run: RunKey, consumer: &str) -> Result<(), B::Error> {
+        for fate in self.reserved_by(run)? {
+            let reason = format!("its mutation was done, and the consumer {consumer} is gone");
+            self.move_event(&fate, EventState::Skipped, None, Some(reason))?;
+        }
+        Ok(())
     }
 
     /// A workflow that is out of use has no handlers, and hears of nothing.
     pub(super) fn remove_handlers(&mut self, id: WorkflowId) -> Result<(), B::Error> {
         for handler in self.handlers_of(id)? {
-            self.remove_handler(handler);
+            self.remove_handler(handler)?;
         }
         self.writes.subscriptions.push((id, Vec::new()));
         Ok(())
