@@ -66,8 +66,10 @@ impl People {
     }
 
     pub(crate) fn create(&mut self, model: &Model, now: i64) -> Option<Command> {
-        let live: Vec<i64> =
-            known(model).filter(|row| row.live.is_some()).map(|row| row.id).collect();
+        // A workflow with handlers has schedules of its own.
+        let live = known(model).filter(|row| row.live.is_some());
+        let live = live.filter(|row| !row.name.starts_with(handlers::generate::PREFIX));
+        let live: Vec<i64> = live.map(|row| row.id).collect();
         if live.is_empty() || model.schedules.len() >= self.most {
             return None;
         }

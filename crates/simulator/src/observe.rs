@@ -58,6 +58,9 @@ impl Simulation {
         let begun = self.machine.work.begun();
         self.model.check_begun(&begun)?;
         self.model.check_deeds(&self.machine.work.deeds())?;
+        if let Some(wrong) = self.machine.work.wrong() {
+            return broken("given", wrong);
+        }
         Ok(!begun.is_empty())
     }
 

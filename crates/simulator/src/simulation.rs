@@ -186,7 +186,11 @@ impl Simulation {
             node: None,
             model: Model::new(rules, beginning),
             calendars: Calendars::new(random.fork()),
-            outside: Outside::new(random.fork(), options.processes + options.handlers > 0, beginning),
+            outside: Outside::new(
+                random.fork(),
+                options.processes + options.handlers > 0,
+                beginning,
+            ),
             keep: random.pick(&[2 * HOUR, 12 * HOUR, 30 * DAY]),
             trace: Trace::default(),
             step: 0,
@@ -271,10 +275,15 @@ impl Simulation {
         self.note("faults end".to_owned());
         let oldest: Vec<i64> = self.model.runs.keys().copied().collect();
         let end = self.machine.time.elapsed() + CALM;
+        let mut patience = 0;
         while self.machine.time.elapsed() < end {
             let command = self.people.resolve(&self.model);
             self.command(command)?;
-            self.command(people::resume(&self.model))?;
+            // Whoever resumes something that fails again at once takes their time.
+            if self.machine.time.elapsed() >= patience {
+                patience = self.machine.time.elapsed() + 60_000;
+                self.command(people::resume(&self.model))?;
+            }
             self.step(end)?;
         }
         let now = self.now();

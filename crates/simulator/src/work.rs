@@ -11,8 +11,8 @@ use server::Dispatch;
 use store::Report;
 
 use crate::clock::Time;
-use crate::handlers::phases::{self, Deed, Happens};
 use crate::handlers::generate::PREFIX as WITH_HANDLERS;
+use crate::handlers::phases::{self, Deed, Happens};
 use crate::process::generate::PREFIX;
 use crate::random::Random;
 
@@ -87,6 +87,8 @@ struct State {
     to_come: BTreeMap<(i64, u32), Deed>,
     /// Runs whose mutation has happened.
     done: BTreeSet<i64>,
+    /// What was wrong with what an attempt was given.
+    wrong: Option<String>,
 }
 
 impl Work {
@@ -103,6 +105,7 @@ impl Work {
             deeds: Vec::new(),
             to_come: BTreeMap::new(),
             done: BTreeSet::new(),
+            wrong: None,
         };
         Work { time, state: Mutex::new(state) }
     }
@@ -143,6 +146,11 @@ impl Work {
         std::mem::take(&mut self.state().deeds)
     }
 
+    /// What was wrong with what some attempt was given, if anything was.
+    pub(crate) fn wrong(&self) -> Option<String> {
+        self.state().wrong.take()
+    }
+
     /// A worker has done something to the outside world.
     pub(crate) fn did(&self, deed: Deed) {
         let mut state = self.state();
@@ -181,6 +189,7 @@ impl State {
     /// How an attempt at a phase of a handler ends, and what it does to the outside world.
     fn phase(&mut self, now: i64, perform: &Perform) -> AttemptEnd {
         let manners = self.manners;
+        self.wrong = phases::wrong_input(perform).or(self.wrong.take());
         if !phases::mutates(perform) {
             let was_done = self.done.contains(&perform.run.0);
             return phases::end(&mut self.random, manners, now, perform, was_done);

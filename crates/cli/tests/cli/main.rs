@@ -4,6 +4,7 @@ mod bench;
 mod calc;
 mod calendars;
 mod crash;
+mod crash_handlers;
 mod crash_process;
 mod fake_node;
 mod next;

@@ -66,7 +66,7 @@ impl<B: Book> Turn<'_, B> {
     }
 
     /// The handlers of a workflow that are there, in the order of their ids.
-    fn handlers_of(&mut self, workflow: WorkflowId) -> Result<Vec<HandlerId>, B::Error> {
+    pub(super) fn handlers_of(&mut self, workflow: WorkflowId) -> Result<Vec<HandlerId>, B::Error> {
         if !self.handlers.of.contains_key(&workflow) {
             let known = self.book.handlers_of(workflow)?;
             self.handlers.of.insert(workflow, known);
@@ -476,13 +476,25 @@ impl<B: Book> Turn<'_, B> {
         Ok(false)
     }
 
-    /// What it has not come to an end with, nobody will: the events are pending again, for others.
     fn remove_handler(&mut self, id: HandlerId) -> Result<(), B::Error> {
-        let Some(slot) = self.handlers.slots.get_mut(&id) else { return Ok(()) };
-        slot.is_gone = true;
-        let Some(unfinished) = slot.handler.resumes else { return Ok(()) };
-        let reserved = self.reserved_by(unfinished)?;
-        self.release(&reserved)
+        let resumes = self.handler(id).and_then(|gone| Some((gone.resumes?, gone.name.clone())));
+        if let Some((run, name)) = resumes {
+            self.leave_behind(run, &name)?;
+        }
+        if let Some(slot) = self.handlers.slots.get_mut(&id) {
+            slot.is_gone = true;
+        }
+        Ok(())
+    }
+
+    /// The events of a run whose mutation was done, and with which nobody will go on: to give them back would do it
+    /// again.
+    pub(super) fn leave_behind(&mut self, run: RunKey, consumer: &str) -> Result<(), B::Error> {
+        for fate in self.reserved_by(run)? {
+            let reason = format!("its mutation was done, and the consumer {consumer} is gone");
+            self.move_event(&fate, EventState::Skipped, None, Some(reason))?;
+        }
+        Ok(())
     }
 
     /// A workflow that is out of use has no handlers, and hears of nothing.

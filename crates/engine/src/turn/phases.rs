@@ -382,12 +382,14 @@ impl<B: Book> Turn<'_, B> {
             }
             return self.consumer_succeeded(run, definition, reserved.is_empty());
         }
-        if is_mutated(run, definition, &name) && id.is_some() {
-            if let Some(handler) = id.and_then(|id| self.handler_mut(id)) {
-                handler.resumes = Some(run.key);
+        match (is_mutated(run, definition, &name), id) {
+            (true, Some(id)) => {
+                if let Some(handler) = self.handler_mut(id) {
+                    handler.resumes = Some(run.key);
+                }
             }
-        } else {
-            self.release(&reserved)?;
+            (true, None) => self.leave_behind(run.key, &name)?,
+            (false, _) => self.release(&reserved)?,
         }
         let Some(id) = id else { return Ok(()) };
         let now = self.moment.now;
@@ -447,7 +449,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    fn live_definition(
+    pub(super) fn live_definition(
         &mut self,
         workflow: WorkflowId,
     ) -> Result<Option<Arc<Definition>>, B::Error> {

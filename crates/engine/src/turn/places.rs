@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::{Book, Turn};
-use crate::ids::WorkflowId;
+use crate::definition::handlers::producer_of_trigger;
+use crate::ids::{RunKey, WorkflowId};
 
 /// Workflows whose oldest pending run is looked at in one go.
 const LOOKED_AT: usize = 128;
@@ -114,25 +115,27 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// Begins the workflow's oldest run that is still pending in this turn.
+    /// Begins the workflow's oldest run that is still pending in this turn. Runs of handlers wait for their turn,
+    /// and not for a place: they keep nobody else from beginning, and nobody else keeps them.
     fn serve(
         &mut self,
         workflow: WorkflowId,
-        oldest: crate::ids::RunKey,
+        oldest: RunKey,
         full: &mut HashSet<WorkflowId>,
     ) -> Result<bool, B::Error> {
         let mut key = oldest;
         loop {
             if self.load_run(key)? && self.is_pending(key) {
-                let begun = self.try_begin(key)?;
-                if begun {
+                if self.try_begin(key)? {
                     self.places.served = Some(workflow);
-                } else {
-                    full.insert(workflow);
+                    return Ok(true);
                 }
-                return Ok(begun);
+                if !self.is_of_handler(key) {
+                    full.insert(workflow);
+                    return self.serve_handler(workflow);
+                }
             }
-            // Begun earlier in this turn: the book does not know yet.
+            // Begun earlier in this turn, which the book does not know yet, or not its turn.
             match self.book.pending_after(workflow, key, 1)?.first() {
                 Some(next) => key = *next,
                 None => {
@@ -141,5 +144,28 @@ impl<B: Book> Turn<'_, B> {
                 }
             }
         }
+    }
+
+    /// The workflow has as many active runs as it may: those of its handlers do not count among them.
+    fn serve_handler(&mut self, workflow: WorkflowId) -> Result<bool, B::Error> {
+        let live = self.live_definition(workflow)?;
+        if live.is_none_or(|live| !live.has_handlers()) {
+            return Ok(false);
+        }
+        let handling = self.load_workflow(workflow)?.and_then(|slot| slot.workflow.handling);
+        let mut waiting: Vec<RunKey> = handling.into_iter().collect();
+        for schedule in self.book.triggered_schedules(workflow)? {
+            if schedule.trigger.as_deref().and_then(producer_of_trigger).is_some() {
+                waiting.extend(schedule.progress.active.iter().filter_map(|active| active.run()));
+            }
+        }
+        waiting.sort_unstable();
+        for key in waiting {
+            if self.load_run(key)? && self.is_pending(key) && self.try_begin(key)? {
+                self.places.served = Some(workflow);
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }

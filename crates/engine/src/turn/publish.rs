@@ -255,6 +255,10 @@ impl<B: Book> Turn<'_, B> {
             let _ = self.decide_schedule(id, Input::Edit(declared), None)?;
         }
         // What someone paused by hand stays paused unless the definition itself has changed its mind.
+        let producer = producer_of_trigger(&trigger.id);
+        if producer.is_some_and(|name| before.is_some_and(|b| b.producer(name).is_some())) {
+            return Ok(());
+        }
         let old = before.and_then(|b| b.triggers.iter().find(|known| known.id == trigger.id));
         if old.is_none_or(|old| old.enabled != trigger.enabled) {
             let input = match trigger.enabled {
@@ -316,6 +320,8 @@ impl<B: Book> Turn<'_, B> {
         slot.workflow.updated_at = now;
         slot.is_changed = true;
         let (revision, live) = (slot.workflow.newest, slot.workflow.live);
+        // Runs of handlers that waited may begin, also if the workflow is out of use since.
+        self.places.look |= !paused;
         if let Some(live) = live.filter(|_| !paused)
             && self.definition(id, live)?.is_some_and(|definition| definition.has_handlers())
         {

@@ -146,7 +146,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(true)
     }
 
-    fn is_of_handler(&self, key: RunKey) -> bool {
+    pub(super) fn is_of_handler(&self, key: RunKey) -> bool {
         self.runs.get(&key).is_some_and(|slot| slot.run.handler.is_some())
     }
 

@@ -30,16 +30,33 @@ impl<B: Book> Turn<'_, B> {
         let active = workflow.active;
         let what = format!("Workflow {} runs at most {limit} at a time", workflow.name);
         let room = limit.saturating_sub(active) as usize;
-        let waiting = self.book.pending_after(id, RunKey(i64::MIN), room.max(1))?;
+        // Runs of handlers do not count. Each has one that waits, and one that somebody asked for.
+        let besides = self.handlers_of(id)?.len() * 2 + 1;
+        let waiting = self.book.pending_after(id, RunKey(i64::MIN), room.max(1) + besides)?;
+        let waiting = self.processes_among(waiting)?;
         if waiting.len() < room {
             return Ok(None);
         }
         let in_the_way = match active {
             0 => waiting.first().copied(),
-            _ => self.book.active_runs(id, 1)?.first().copied(),
+            _ => {
+                let active = self.book.active_runs(id, 1 + besides)?;
+                self.processes_among(active)?.first().copied()
+            }
         };
         let run = self.run_id(in_the_way)?;
         Ok(Some(Refused::busy(what, run)))
+    }
+
+    /// Those of these runs that are not a handler's.
+    fn processes_among(&mut self, runs: Vec<RunKey>) -> Result<Vec<RunKey>, B::Error> {
+        let mut processes = Vec::with_capacity(runs.len());
+        for key in runs {
+            if self.load_run(key)? && !self.is_of_handler(key) {
+                processes.push(key);
+            }
+        }
+        Ok(processes)
     }
 
     pub(super) fn start_workflow(&mut self, id: WorkflowId, new: &NewRun) -> Asked<B::Error> {

@@ -99,8 +99,7 @@ fn producer(random: &mut Random) -> Value {
         _ => script(),
     };
     let publishes = if random.chance(100) { &TOPICS[..1] } else { &TOPICS[..] };
-    let mut producer =
-        json!({ "schedule": schedule, "publishes": publishes, "handler": handler });
+    let mut producer = json!({ "schedule": schedule, "publishes": publishes, "handler": handler });
     timeout(random, &mut producer);
     producer
 }

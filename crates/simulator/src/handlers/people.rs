@@ -25,8 +25,7 @@ pub(crate) fn ask(random: &mut Random, model: &Model, run: NewRun) -> Option<Com
 
 /// What one says of a mutation of which nobody knows what became.
 pub(crate) fn resolution(random: &mut Random) -> Resolution {
-    let all =
-        [Resolution::Applied, Resolution::DidNotHappen, Resolution::Failed, Resolution::Skip];
+    let all = [Resolution::Applied, Resolution::DidNotHappen, Resolution::Failed, Resolution::Skip];
     random.pick(&all)
 }
 

@@ -39,9 +39,19 @@ impl Deed {
 
 /// Whether an attempt is at a mutation.
 pub(crate) fn mutates(perform: &Perform) -> bool {
-    perform.handler.is_some()
-        && perform.part.item != RECONCILING
-        && perform.step().id == MUTATION
+    perform.handler.is_some() && perform.part.item != RECONCILING && perform.step().id == MUTATION
+}
+
+/// What is wrong with what a phase is given, if something is: every event names its topic and itself.
+pub(crate) fn wrong_input(perform: &Perform) -> Option<String> {
+    let input: Value = serde_json::from_str(&perform.input).unwrap_or_default();
+    let events = input["events"].as_array()?;
+    let is_named = |event: &&Value| {
+        let topic = event["topic"].as_str();
+        topic.is_some_and(|topic| TOPICS.contains(&topic)) && event["message_id"].is_string()
+    };
+    let wrong = events.iter().find(|event| !is_named(event))?;
+    Some(format!("{} was given {wrong}", perform.idempotency_key()))
 }
 
 /// How a phase ends. `was_done` is whether the run's mutation has really happened.

@@ -17,6 +17,8 @@ pub(super) struct Touched {
     pub(super) after: Status,
     /// Whether the workflow was paused before and after.
     pub(super) on_hold: bool,
+    /// Whether it was paused before or after.
+    pub(super) was_held: bool,
     /// Whether something was active or waiting before.
     pub(super) was_busy: bool,
     /// Whether a run has failed for the last time.
@@ -50,8 +52,7 @@ impl Model {
         for workflow in changes.workflows {
             self.workflows.insert(workflow.id, workflow);
         }
-        let paused: Vec<i64> =
-            self.paused_workflows().into_iter().filter(|id| paused_before.contains(id)).collect();
+        let paused = (paused_before, self.paused_workflows());
         self.check_reports(cause, refused, &changes.runs)?;
         let mut touched = TouchedAll::new();
         for (id, overrides) in changes.overrides {
@@ -120,13 +121,18 @@ impl Model {
         self.workflows.values().filter(|row| row.paused).map(|row| row.id).collect()
     }
 
-    fn touch(&self, all: &mut TouchedAll, id: i64, paused: &[i64]) {
+    /// `paused` are the workflows that were paused before, and those that are now.
+    fn touch(&self, all: &mut TouchedAll, id: i64, paused: &(Vec<i64>, Vec<i64>)) {
         let kept = self.schedules.get(&id);
         let before = kept.map_or(Status::Active, |kept| kept.row.status);
+        let workflow = kept.map(|kept| kept.row.workflow);
+        let is_in = |paused: &[i64]| workflow.is_some_and(|workflow| paused.contains(&workflow));
+        let (was, is) = (is_in(&paused.0), is_in(&paused.1));
         all.entry(id).or_insert_with(|| Touched {
             before,
             after: before,
-            on_hold: kept.is_some_and(|kept| paused.contains(&kept.row.workflow)),
+            on_hold: was && is,
+            was_held: was || is,
             was_busy: kept.is_some_and(|kept| !kept.is_idle()),
             gave_up: false,
             has_ended: false,

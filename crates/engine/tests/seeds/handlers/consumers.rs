@@ -265,3 +265,19 @@ fn what_is_consumed_and_what_is_published_is_one_commit() {
     assert_eq!(events(&world, id, "in", EventState::Consumed), ["a", "b"]);
     assert_eq!(events(&world, id, "out", EventState::Consumed), ["a", "b"]);
 }
+
+#[test]
+fn what_is_given_names_its_topic_also_when_nothing_was_published_just_now() {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let kept = seen.clone();
+    let (mut world, _) = world(move |perform, phase| {
+        if phase == "c.prepare" {
+            kept.borrow_mut().push(input(perform)["events"][0]["topic"].clone());
+        }
+        gives(Value::Null)
+    });
+    let id = publish_version(&mut world, workflow(&["t"], consumers(vec![told("c", &["t"])])));
+    publish(&mut world, id, "t", &["a"]);
+    world.advance_to("2026-03-02T09:05:00Z");
+    assert_eq!(*seen.borrow(), ["t", "t"], "called by an event, and by the time");
+}

@@ -308,3 +308,23 @@ fn a_cancelled_run_gives_its_events_back_and_the_workflow_waits() {
     let reason = world.memory.workflows[&id].paused_reason.clone().unwrap();
     assert!(reason.contains("was cancelled") && reason.contains("enough"), "{reason}");
 }
+
+#[test]
+fn what_was_mutated_is_not_given_back_when_its_consumer_goes() {
+    let (mut world, log) = world(|perform, phase| match phase {
+        "c.next" => fails(true),
+        _ => mutation(perform, phase).unwrap_or_else(|| gives(Value::Null)),
+    });
+    let id = publish_version(&mut world, workflow(&["t"], consumers(vec![sends()])));
+    publish(&mut world, id, "t", &["a"]);
+    assert_eq!(events(&world, id, "t", EventState::Reserved), ["a"]);
+    let other = Consumer { name: "d".to_owned(), ..sends() };
+    publish_version(&mut world, workflow(&["t"], consumers(vec![other])));
+    assert_eq!(events(&world, id, "t", EventState::Skipped), ["a"]);
+    let event = world.memory.topics.named(topic_id(&world, id, "t"), "a").unwrap();
+    let reason = "its mutation was done, and the consumer c is gone";
+    assert_eq!(event.fate.reason.as_deref(), Some(reason));
+    world.advance_to("2026-03-02T10:00:00Z");
+    assert_eq!(count(&log, "c.mutation"), 1);
+    assert_eq!(count(&log, "d.prepare"), 0);
+}

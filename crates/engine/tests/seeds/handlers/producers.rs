@@ -167,3 +167,17 @@ fn a_scheduled_producer_is_tried_again_after_10_20_40_80_and_160_seconds() {
     assert_eq!(runs_of(&world, "p").len(), 8, "what was missed, once: {last:?}");
     assert_eq!(last.status, RunStatus::Failed);
 }
+
+#[test]
+fn a_producer_that_somebody_paused_stays_paused_with_another_version() {
+    let (mut world, _) = world(|_, _| gives(Value::Null));
+    let kept = producer("kept", json!({ "interval": "1h" }), "t");
+    publish_version(&mut world, polls(vec![kept.clone()]));
+    let schedule = *world.memory.schedules.keys().next().unwrap();
+    world.control(schedule, engine::turn::Verb::Pause).unwrap();
+    let added = producer("added", json!({ "interval": "1h" }), "t");
+    publish_version(&mut world, polls(vec![kept, added]));
+    assert_eq!(world.get(schedule).status, engine::schedule::Status::Paused);
+    world.advance_to("2026-03-02T12:00:00Z");
+    assert_eq!(times(&world, "kept"), ["09:00"]);
+}

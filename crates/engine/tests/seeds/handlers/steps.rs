@@ -137,3 +137,51 @@ fn what_one_run_publishes_another_one_takes_in_the_same_turn() {
     let run = start(&mut world, id, json!({}));
     assert_eq!(world.memory.runs[&run].status, RunStatus::Succeeded);
 }
+
+#[test]
+fn a_run_that_waits_for_its_turn_keeps_nobody_else_waiting() {
+    let (mut world, log) = world(|_, phase| match phase {
+        "long.handler" => takes(600, Value::Null),
+        _ => gives(Value::Null),
+    });
+    let rule = json!({ "cron": "0 0 1 1 *" });
+    let producers = ["long", "other"].map(|name| producer(name, rule.clone(), "t")).to_vec();
+    let definition = Definition { producers, ..process("p", vec![noop("work")]) };
+    world.places = 1;
+    let id = publish_version(&mut world, Definition { concurrency: Some(1), ..definition });
+    assert_eq!(*log.borrow(), ["long.handler"], "the other one waits for its turn");
+    let run = start(&mut world, id, Value::Null);
+    assert_eq!(world.memory.runs[&run].status, RunStatus::Pending, "there is no place");
+    world.places = 10;
+    publish(&mut world, id, "t", &["a"]);
+    assert_eq!(world.memory.runs[&run].status, RunStatus::Succeeded);
+}
+
+#[test]
+fn processes_at_their_limit_keep_no_handler_waiting() {
+    let (mut world, log) = world(|_, phase| match phase {
+        "-.work" => takes(600, Value::Null),
+        "p.handler" => takes(60, Value::Null),
+        _ => gives(Value::Null),
+    });
+    let p = producer("p", json!({ "cron": "*/2 * * * *" }), "t");
+    let on = Trigger {
+        id: "on".to_owned(),
+        kind: TriggerKind::Event { topic: "t".to_owned(), condition: None, payload: None },
+        enabled: true,
+        description: None,
+    };
+    let steps = process("p", vec![noop("work")]);
+    let definition = Definition { producers: vec![p], triggers: vec![on], ..steps };
+    let id = publish_version(&mut world, Definition { concurrency: Some(1), ..definition });
+    start(&mut world, id, Value::Null);
+    world.advance_to("2026-03-02T09:01:30Z");
+    publish(&mut world, id, "t", &["a"]);
+    // The producer is due while there is no place: its run waits behind one that its workflow has no room for.
+    world.places = 1;
+    world.advance_to("2026-03-02T09:02:10Z");
+    assert_eq!((count(&log, "p.handler"), count(&log, "-.work")), (1, 1));
+    world.places = 10;
+    publish(&mut world, id, "t", &["b"]);
+    assert_eq!((count(&log, "p.handler"), count(&log, "-.work")), (2, 1));
+}

@@ -92,14 +92,15 @@ impl Model {
         let hears = |of: &BTreeMap<i64, Vec<i64>>, topic: &i64| {
             of.get(topic).is_some_and(|consumers| consumers.contains(&row.id))
         };
-        let told = published
-            .iter()
-            .filter(|(topic, _)| hears(&self.handling.subscriptions, topic) || hears(listened, topic));
+        let told = published.iter().filter(|(topic, _)| {
+            hears(&self.handling.subscriptions, topic) || hears(listened, topic)
+        });
         let told: u32 = told.map(|(_, times)| times).sum();
         let is_past = |at: Option<i64>| at.is_some_and(|at| at <= seen.now);
         let woken = before.map_or(0, |before| {
             let slept = is_past(before.wake_at) && row.wake_at != before.wake_at;
-            u32::from(slept) + u32::from(is_past(before.retry_at) && row.retry_at != before.retry_at)
+            u32::from(slept)
+                + u32::from(is_past(before.retry_at) && row.retry_at != before.retry_at)
         });
         let by_hand = match seen.command() {
             Some(Command::StartHandler { id, handler, .. }) => {
@@ -117,11 +118,7 @@ impl Model {
             own.map(|moved| &moved.row).filter(|run| run.status.has_ended()).collect();
         let failed = ended.iter().any(|run| run.status != RunStatus::Succeeded);
         let is_new = before.is_none();
-        let all = told
-            + woken
-            + u32::from(by_hand)
-            + ended.len() as u32
-            + u32::from(is_new);
+        let all = told + woken + u32::from(by_hand) + ended.len() as u32 + u32::from(is_new);
         let started = matches!(seen.command(), Some(Command::StartHandler { .. })) && by_hand;
         (all, told > 0 || woken > 0 || started || failed)
     }
@@ -136,7 +133,7 @@ impl Model {
     ) -> Checked {
         let now = seen.now;
         let own = seen.moved.iter().map(|moved| &moved.row).filter(|run| row.has(run));
-        let done = own.filter(|run| run.status == RunStatus::Succeeded).last();
+        let done = own.filter(|run| run.status == RunStatus::Succeeded).next_back();
         let was = before.and_then(|before| before.wake_at);
         let Some(run) = done.filter(|_| !looks) else {
             let is_over = row.wake_at.is_none() && (looks || was.is_some_and(|at| at <= now));
@@ -232,16 +229,19 @@ impl Model {
             }
             let chosen = self.handling.handlers.values().find(|row| row.has(run));
             let Some(chosen) = chosen.filter(|_| is_new) else { continue };
-            let (first, other) = (self.oldest(chosen, seen.now), self.oldest(waiting, seen.now));
+            // What this commit has published may be older, if the clock was set back.
+            let first = self.oldest(chosen, i64::MIN);
+            let other = self.oldest(waiting, seen.now);
             if other.is_some_and(|other| first.is_none_or(|first| other < first)) {
-                let message = format!("{chosen:?} ({first:?}) begins before {waiting:?} ({other:?})");
+                let message =
+                    format!("{chosen:?} ({first:?}) begins before {waiting:?} ({other:?})");
                 return broken("next", message);
             }
         }
         Ok(())
     }
 
-    /// When the oldest event was published that a consumer could work on, but for this commit's own.
+    /// When the oldest event was published that a consumer could work on, but for those of this very instant.
     fn oldest(&self, row: &HandlerRow, now: i64) -> Option<i64> {
         let events = self.handling.events.values();
         let pending = events.filter(|event| event.state == EventState::Pending);

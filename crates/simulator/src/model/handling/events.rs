@@ -49,7 +49,10 @@ impl Model {
             let counted = self.handling.counts.get(&topic.id).copied().unwrap_or_default();
             if counted != topic.counts {
                 let (name, counts) = (&topic.name, topic.counts);
-                return broken("counts", format!("topic {name}: {counts:?}, there are {counted:?}"));
+                return broken(
+                    "counts",
+                    format!("topic {name}: {counts:?}, there are {counted:?}"),
+                );
             }
         }
         Ok(())
@@ -65,7 +68,8 @@ impl Model {
 
     fn check_event(&self, seen: &Seen<'_>, before: Option<&EventRow>, row: &EventRow) -> Checked {
         let from = before.map_or(Pending, |before| before.state);
-        let (was_attempt, was_run) = before.map_or((0, None), |before| (before.attempt, before.run));
+        let (was_attempt, was_run) =
+            before.map_or((0, None), |before| (before.attempt, before.run));
         // Given back, and taken again by a step that begins to wait in the same commit.
         let given_back = from == Reserved && was_run.is_some_and(|run| self.gives_back(seen, run));
         let attempt = was_attempt + u32::from(given_back);

@@ -173,10 +173,8 @@ impl Model {
             events.iter().map(|(key, _)| (*key, self.handling.events.get(key).cloned())).collect();
         self.check_events(&seen, events)?;
         self.check_counts()?;
-        let old: BTreeMap<i64, Option<HandlerRow>> = handlers
-            .iter()
-            .map(|(id, _)| (*id, self.handling.handlers.get(id).cloned()))
-            .collect();
+        let old: BTreeMap<i64, Option<HandlerRow>> =
+            handlers.iter().map(|(id, _)| (*id, self.handling.handlers.get(id).cloned())).collect();
         let listened = self.handling.subscriptions.clone();
         for (topic, consumers) in subscriptions {
             self.handling.subscriptions.insert(topic, consumers);

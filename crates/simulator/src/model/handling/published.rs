@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use engine::run::RunStatus;
+use engine::definition::Action;
+use engine::run::{RunStatus, StepState};
 use engine::turn::Command;
 use serde_json::Value;
 
 use super::{Checked, Model, Seen, broken};
 use crate::handlers::rows::{EventRow, HandlerRow};
 use crate::model::Violation;
+use crate::watch::RunRow;
 
 /// How often something was published to each topic.
 pub(super) type Published = BTreeMap<i64, u32>;
@@ -36,7 +38,8 @@ impl Model {
             let all = gave.output["publish"].as_array().cloned().unwrap_or_default();
             let mut topics = Vec::new();
             for event in &all {
-                let (Some(topic), Some(id)) = (event["topic"].as_str(), event["messageId"].as_str())
+                let (Some(topic), Some(id)) =
+                    (event["topic"].as_str(), event["messageId"].as_str())
                 else {
                     continue;
                 };
@@ -48,21 +51,24 @@ impl Model {
             topics.dedup();
             topics.into_iter().for_each(|topic| *published.entry(topic).or_default() += 1);
         }
+        for (topic, id) in self.by_steps(seen) {
+            told.push((topic, id));
+            *published.entry(topic).or_default() += 1;
+        }
         self.check_states(seen, old)?;
         if let Some((topic, id)) = told.iter().find(|place| !self.handling.ids.contains_key(*place))
         {
-            return broken("lost", format!("{id} was published to topic {topic}, and is not there"));
+            return broken(
+                "lost",
+                format!("{id} was published to topic {topic}, and is not there"),
+            );
         }
         for (key, _) in changed.iter().filter(|(_, before)| before.is_none()) {
             let Some(row) = self.handling.events.get(key) else { continue };
             let place = (row.topic, row.message_id.clone());
-            if told.contains(&place) {
-                continue;
-            }
-            if !self.is_of_a_step(seen, row) {
+            if !told.contains(&place) {
                 return broken("published", format!("nobody has published {row:?}"));
             }
-            *published.entry(row.topic).or_default() += 1;
         }
         Ok(published)
     }
@@ -75,35 +81,36 @@ impl Model {
         named.next().map(|topic| topic.id)
     }
 
-    /// A step that publishes is done with the very commit.
-    fn is_of_a_step(&self, seen: &Seen<'_>, row: &EventRow) -> bool {
-        let name = self.handling.topics.get(&row.topic).map(|topic| topic.name.as_str());
-        seen.moved.iter().filter(|moved| moved.row.handler.is_none()).any(|moved| {
-            let Some(whole) = &moved.row.whole else { return false };
-            whole.steps.iter().any(|step| match &step.action {
-                engine::definition::Action::Publish(publish) => {
-                    let own = format!("{}/{}", moved.row.id(), step.id);
-                    let id = publish.message_id.as_ref().unwrap_or(&own);
-                    *id == row.message_id && Some(publish.topic.as_str()) == name
+    /// What steps have published: a step that does is done with the very commit.
+    fn by_steps(&self, seen: &Seen<'_>) -> Vec<(i64, String)> {
+        let mut told = Vec::new();
+        for moved in seen.moved.iter().filter(|moved| moved.row.handler.is_none()) {
+            let Some(whole) = &moved.row.whole else { continue };
+            for (at, step) in (0..).zip(&whole.steps) {
+                let is_done = |run: &RunRow| run.position.states.of(at) == StepState::Completed;
+                if !is_done(&moved.row) || moved.before.as_ref().is_some_and(is_done) {
+                    continue;
                 }
-                _ => false,
-            })
-        })
+                let Action::Publish(publish) = &step.action else { continue };
+                let own = format!("{}/{}", moved.row.id(), step.id);
+                let id = publish.message_id.clone().unwrap_or(own);
+                let topic = self.topic_of(moved.row.workflow, &publish.topic);
+                told.extend(topic.map(|topic| (topic, id)));
+            }
+        }
+        told
     }
 
     /// What a handler keeps changes with the success of one of its runs, to what that has given.
-    fn check_states(
-        &self,
-        seen: &Seen<'_>,
-        old: &BTreeMap<i64, Option<HandlerRow>>,
-    ) -> Checked {
+    fn check_states(&self, seen: &Seen<'_>, old: &BTreeMap<i64, Option<HandlerRow>>) -> Checked {
         for (id, before) in old {
             let Some(row) = self.handling.handlers.get(id) else { continue };
             let before = before.as_ref().map_or("null", |before| before.state.as_str());
             let given = seen.gave.iter().rev().find(|gave| {
                 let run = gave.after;
                 let ends = gave.phase == "handler" || gave.phase == "next";
-                let is_its = run.workflow == row.workflow && run.handler.as_ref() == Some(&row.name);
+                let is_its =
+                    run.workflow == row.workflow && run.handler.as_ref() == Some(&row.name);
                 ends && is_its && run.status == RunStatus::Succeeded
             });
             let given = given.map(|gave| &gave.output["state"]).filter(|state| !state.is_null());
