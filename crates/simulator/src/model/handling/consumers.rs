@@ -132,8 +132,8 @@ impl Model {
         looks: bool,
     ) -> Checked {
         let now = seen.now;
-        let own = seen.moved.iter().map(|moved| &moved.row).filter(|run| row.has(run));
-        let done = own.filter(|run| run.status == RunStatus::Succeeded).next_back();
+        let mut own = seen.moved.iter().map(|moved| &moved.row).filter(|run| row.has(run));
+        let done = own.rfind(|run| run.status == RunStatus::Succeeded);
         let was = before.and_then(|before| before.wake_at);
         let Some(run) = done.filter(|_| !looks) else {
             let is_over = row.wake_at.is_none() && (looks || was.is_some_and(|at| at <= now));
