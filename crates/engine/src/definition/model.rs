@@ -249,6 +249,12 @@ impl Definition {
         }
     }
 
+    /// Whether the clock of one of its deadlines may stand.
+    pub fn has_pausable_deadline(&self) -> bool {
+        let steps = self.steps.iter().filter_map(|step| step.deadline.as_ref());
+        self.deadline.iter().chain(steps).any(|deadline| deadline.pausable)
+    }
+
     /// What a trigger's schedule is made from: its own declaration, with the definition's zone and
     /// calendar where it names none. `calendar: null` in a trigger means none at all.
     pub fn declaration(&self, trigger: &Trigger) -> Option<Map<String, Value>> {

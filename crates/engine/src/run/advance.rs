@@ -169,7 +169,8 @@ impl<F: Facts> Decider<'_, F> {
             RunStatus::Waiting
         };
         self.run.lacks_place = self.lacks_place();
-        self.hold_or_release(self.run.status == RunStatus::Suspended);
+        let is_suspended = self.run.status == RunStatus::Suspended;
+        self.hold_or_release(is_suspended || self.performer.is_paused);
     }
 
     /// Everything has ended, and well.

@@ -17,6 +17,8 @@ pub struct Performer<'a> {
     pub node: NodeId,
     /// Its free places.
     pub free: &'a mut usize,
+    /// Whether the run's workflow is paused: clocks that say so stand.
+    pub is_paused: bool,
 }
 
 /// Decides over one input. A refusal changes nothing.

@@ -96,16 +96,16 @@ impl<F: Facts> Decider<'_, F> {
     }
 
     /// The clock of a deadline that says so stands while the run waits for a person to say what became of
-    /// something, and goes on after it with as much time as was left.
-    pub(super) fn hold_or_release(&mut self, is_suspended: bool) {
+    /// something, or its workflow is paused, and goes on after it with as much time as was left.
+    pub(super) fn hold_or_release(&mut self, is_held: bool) {
         let (definition, rules, now) = (self.definition, self.rules, self.now);
         for watch in &mut self.run.position.watches {
             let Some(deadline) = deadline_of(definition, watch.step) else { continue };
             match watch.held_since.and_then(|at| Timestamp::from_millisecond(at).ok()) {
-                None if is_suspended && deadline.pausable && !watch.overdue => {
+                None if is_held && deadline.pausable && !watch.overdue => {
                     watch.held_since = Some(now.as_millisecond());
                 }
-                Some(since) if !is_suspended => {
+                Some(since) if !is_held => {
                     let moments =
                         Moments { definition, rules, calendar: deadline.calendar.as_deref() };
                     let is_working = match deadline.limit {

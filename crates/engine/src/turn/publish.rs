@@ -126,6 +126,21 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(()))
     }
 
+    /// Clocks of deadlines that stand while the workflow is paused stop, or go on.
+    fn hold_clocks(&mut self, id: WorkflowId, live: Option<u32>) -> Result<(), B::Error> {
+        let live = match live {
+            Some(live) => self.definition(id, live)?,
+            None => None,
+        };
+        if !live.is_some_and(|live| live.has_pausable_deadline()) {
+            return Ok(());
+        }
+        for key in self.book.active_runs(id, usize::MAX)? {
+            self.wake_run(key)?;
+        }
+        Ok(())
+    }
+
     /// The runs of a workflow that have begun and not ended, but for those of its handlers.
     fn active_processes(&mut self, id: WorkflowId) -> Result<usize, B::Error> {
         let mut active = 0;
@@ -320,6 +335,7 @@ impl<B: Book> Turn<'_, B> {
         slot.workflow.updated_at = now;
         slot.is_changed = true;
         let (revision, live) = (slot.workflow.newest, slot.workflow.live);
+        self.hold_clocks(id, live)?;
         // Runs of handlers that waited may begin, also if the workflow is out of use since.
         self.places.look |= !paused;
         if let Some(live) = live.filter(|_| !paused)

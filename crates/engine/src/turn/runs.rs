@@ -372,11 +372,13 @@ impl<B: Book> Turn<'_, B> {
             Some(_) => self.mutation_status(key)?,
             None => None,
         };
+        let is_paused = definition.has_pausable_deadline()
+            && self.load_workflow(workflow)?.is_some_and(|slot| slot.workflow.paused);
         let Some(slot) = self.runs.get_mut(&key) else { return Ok(Ok(())) };
         let (before, had_ended) = (slot.run.status, slot.run.status.has_ended());
         let (now, node) = (self.moment.now, self.node);
         let mut facts = RunFacts { book: self.book, run: key, records: &slot.records };
-        let performer = Performer { node, free: &mut self.places.free };
+        let performer = Performer { node, free: &mut self.places.free, is_paused };
         let decided =
             run::decide(&mut slot.run, &definition, self.rules, input, now, performer, &mut facts)?;
         let mut decision = match decided {

@@ -11,3 +11,4 @@ mod processes;
 mod retries;
 mod topics;
 mod world;
+mod written;

@@ -243,6 +243,30 @@ fn a_pausable_clock_stands_while_a_person_is_waited_for() {
 }
 
 #[test]
+fn a_pausable_clock_stands_while_the_workflow_is_paused() {
+    for (pausable, due) in [(true, "2026-03-04T22:00:00Z"), (false, "2026-03-03T22:00:00Z")] {
+        let (mut world, _) = taking(World::new("2026-03-02T14:00:00Z"), &[("pay", 300_000)]);
+        let deadline = two_working_days(vec![action(When::Deadline)]);
+        let definition = Definition {
+            timezone: Some("America/New_York".to_owned()),
+            calendar: Some("US".to_owned()),
+            deadline: Some(Deadline { pausable, ..deadline }),
+            ..definition("held", vec![noop("pay")])
+        };
+        let id = publish(&mut world, definition);
+        let run = start(&mut world, id, Value::Null);
+        world.advance_to("2026-03-02T17:00:00Z");
+        world.command(Command::PauseWorkflow { id, paused: true }).unwrap();
+        let is_held = world.memory.runs[&run].position.watches[0].held_since.is_some();
+        assert_eq!(is_held, pausable);
+        world.advance_to("2026-03-03T17:00:00Z");
+        assert_eq!(status(&world, run), RunStatus::Running, "what has begun goes on");
+        world.command(Command::PauseWorkflow { id, paused: false }).unwrap();
+        assert_eq!(world.memory.runs[&run].position.watches[0].due, at(due), "{pausable}");
+    }
+}
+
+#[test]
 fn nobody_else_tells_of_deadlines() {
     let mut world = World::new("2026-03-02T09:00:00Z");
     let definition = std::sync::Arc::new(definition(engine::notices::NAME, vec![noop("a")]));

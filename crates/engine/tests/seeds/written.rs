@@ -1,0 +1,187 @@
+//! Definitions as others have written them, published as they stand, over virtual time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use calendar::Zones;
+use engine::definition::{ReadContext, read};
+use engine::run::{AttemptEnd, RunStatus};
+use engine::schedule::Schedule;
+use engine::turn::{Answer, Command};
+use engine::{RunId, WorkflowId};
+use serde_json::value::RawValue;
+
+use super::world::{World, at, seconds};
+
+const DAILY_REPORT: &str = r#"
+name: daily-report
+version: 1
+description: Generate daily report
+
+triggers:
+  - id: morning-run
+    type: schedule
+    cron: "0 9 * * *"        # 9 AM daily
+    timezone: America/New_York
+    enabled: true
+    description: "Generate report at 9 AM EST"
+
+  - id: evening-backup
+    type: schedule
+    cron: "0 18 * * 1-5"     # 6 PM weekdays
+    timezone: UTC
+    enabled: true
+
+steps:
+  - id: generate
+    type: agent_task
+    agent: report-agent
+    message: Generate the daily report
+"#;
+
+fn published(world: &mut World, text: &str) -> WorkflowId {
+    let zones = Zones::bundled();
+    let context = ReadContext { zones: &zones, now: world.now, known_calendar: &|_| None };
+    let definition = Arc::new(read(text, &context).unwrap_or_else(|flaws| panic!("{flaws:?}")));
+    let source = text.to_owned();
+    match world.command(Command::SaveWorkflow { source, definition, publish: true }).unwrap() {
+        Answer::Workflow { id, .. } => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn schedules(world: &World) -> BTreeMap<String, &Schedule> {
+    let all = world.memory.schedules.values();
+    all.filter_map(|schedule| Some((schedule.trigger.clone()?, schedule))).collect()
+}
+
+fn next(world: &World, trigger: &str) -> String {
+    schedules(world)[trigger].progress.next.map(|due| due.effective.to_string()).unwrap()
+}
+
+/// When runs of a trigger were due, as long as its schedule was this one.
+fn due(world: &World, schedule: engine::ScheduleId) -> Vec<String> {
+    let runs = world.memory.runs.values().filter(|run| run.schedule == Some(schedule));
+    runs.map(|run| run.effective.unwrap().to_string()).collect()
+}
+
+/// A worker does all that is queued.
+fn work(world: &mut World, queue: &str) -> Vec<String> {
+    let claim = Command::ClaimAttempts {
+        queues: vec![queue.to_owned()],
+        limit: 100,
+        worker: "w".to_owned(),
+        lease: seconds(60),
+    };
+    world.command(claim).unwrap();
+    let mut done = Vec::new();
+    for perform in std::mem::take(&mut world.claimed) {
+        done.push(perform.step().id.clone());
+        let (id, token): (RunId, u32) = (perform.run_id, perform.token);
+        let end = AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() };
+        world.command(Command::EndAttempt { id, token, end }).unwrap();
+    }
+    done
+}
+
+#[test]
+fn a_report_every_morning_and_a_backup_on_weekday_evenings() {
+    // A Friday; the clocks of New York go forward on Sunday.
+    let mut world = World::new("2026-03-06T12:00:00Z");
+    published(&mut world, DAILY_REPORT);
+    assert_eq!(world.memory.schedules.len(), 2, "publishing puts schedules in the store");
+    assert_eq!(next(&world, "morning-run"), "2026-03-06T14:00:00Z");
+    let (morning, evening) =
+        (schedules(&world)["morning-run"].id, schedules(&world)["evening-backup"].id);
+    for day in ["06", "07", "08", "09"] {
+        world.advance_to(&format!("2026-03-{day}T23:00:00Z"));
+        work(&mut world, "agent:report-agent");
+    }
+    assert_eq!(
+        due(&world, morning),
+        ["06T14", "07T14", "08T13", "09T13"].map(|day| format!("2026-03-{day}:00:00Z"))
+    );
+    assert_eq!(due(&world, evening), ["06", "09"].map(|day| format!("2026-03-{day}T18:00:00Z")));
+    assert!(world.memory.runs.values().all(|run| run.status == RunStatus::Succeeded));
+}
+
+#[test]
+fn a_second_version_does_not_leave_the_first_one_firing_and_archiving_ends_all() {
+    let mut world = World::new("2026-03-06T12:00:00Z");
+    let id = published(&mut world, DAILY_REPORT);
+    world.advance_to("2026-03-06T23:00:00Z");
+    work(&mut world, "agent:report-agent");
+    let (morning, evening) =
+        (schedules(&world)["morning-run"].id, schedules(&world)["evening-backup"].id);
+    let second =
+        DAILY_REPORT.replace("version: 1", "version: 2").replace("0 18 * * 1-5", "0 20 * * 1-5");
+    assert_eq!(published(&mut world, &second), id);
+    let now = schedules(&world);
+    assert_eq!((now.len(), now["morning-run"].id), (2, morning));
+    let kept = &now["morning-run"].progress;
+    assert_eq!((kept.n, kept.run_count), (1, 1), "what has not changed keeps its counters");
+    assert_eq!(
+        next(&world, "evening-backup"),
+        "2026-03-09T20:00:00Z",
+        "what has, is computed again"
+    );
+    world.advance_to("2026-03-09T23:00:00Z");
+    let evenings = due(&world, evening);
+    assert_eq!(evenings, ["2026-03-06T18:00:00Z", "2026-03-09T20:00:00Z"]);
+    let third = second.replace("version: 2", "version: 3");
+    let cut = third.find("  - id: evening-backup").unwrap()..third.find("steps:").unwrap();
+    published(&mut world, &format!("{}{}", &third[..cut.start], &third[cut.end..]));
+    assert_eq!(schedules(&world).keys().collect::<Vec<_>>(), ["morning-run"]);
+    world.command(Command::ArchiveWorkflow(id)).unwrap();
+    assert!(world.memory.schedules.is_empty(), "archiving removes schedules");
+    let runs = world.memory.runs.len();
+    world.advance_to("2026-03-20T00:00:00Z");
+    assert_eq!(world.memory.runs.len(), runs);
+}
+
+#[test]
+fn a_timer_between_two_tasks_waits_five_minutes() {
+    let text = "name: t\nsteps:\n  - id: start-task\n    type: agent_task\n    agent: task-agent\n    message: Start the task\n\n  - id: wait-5min\n    type: timer\n    delay: 5m\n    depends_on: [start-task]\n\n  - id: check-result\n    type: agent_task\n    agent: check-agent\n    message: Check if task completed\n    depends_on: [wait-5min]\n";
+    let mut world = World::new("2026-03-02T09:00:00Z");
+    let id = published(&mut world, text);
+    let run = world.new_run();
+    world.command(Command::StartWorkflow { id, run }).unwrap();
+    world.advance_to("2026-03-02T09:00:30Z");
+    assert_eq!(work(&mut world, "agent:task-agent"), ["start-task"]);
+    world.advance_to("2026-03-02T09:05:29Z");
+    assert!(work(&mut world, "agent:check-agent").is_empty());
+    world.advance_to("2026-03-02T09:05:30Z");
+    assert_eq!(work(&mut world, "agent:check-agent"), ["check-result"]);
+    let run = world.memory.runs.values().next().unwrap();
+    assert_eq!(run.status, RunStatus::Succeeded);
+    let waited = &world.memory.records[&(run.key, 1, 0)];
+    let waited = waited.output.as_ref().unwrap().get();
+    assert_eq!(waited, r#"{"delay_formatted":"5m","waited_seconds":300.0}"#);
+}
+
+#[test]
+fn presets_and_zones_mean_what_they_say() {
+    for (preset, first) in [
+        ("daily", "2026-03-03T00:00:00Z"),
+        ("hourly", "2026-03-02T10:00:00Z"),
+        ("weekly", "2026-03-08T00:00:00Z"),
+        ("monthly", "2026-04-01T00:00:00Z"),
+        ("every_5min", "2026-03-02T09:05:00Z"),
+        ("every_15min", "2026-03-02T09:15:00Z"),
+    ] {
+        let mut world = World::new("2026-03-02T09:00:00Z");
+        let text = format!(
+            "name: t\nsteps: []\ntriggers:\n  - id: daily-check\n    type: schedule\n    cron: {preset}           # Uses preset\n    timezone: UTC\n"
+        );
+        published(&mut world, &text);
+        assert_eq!(next(&world, "daily-check"), first, "{preset}");
+    }
+    let text = "name: t\nsteps: []\ntriggers:\n  - id: tokyo-morning\n    type: schedule\n    cron: \"0 9 * * *\"\n    timezone: Asia/Tokyo\n\n  - id: london-evening\n    type: schedule\n    cron: \"0 18 * * *\"\n    timezone: Europe/London\n";
+    let mut world = World::new("2026-03-28T12:00:00Z");
+    published(&mut world, text);
+    assert_eq!(next(&world, "tokyo-morning"), "2026-03-29T00:00:00Z");
+    assert_eq!(next(&world, "london-evening"), "2026-03-28T18:00:00Z");
+    world.advance_to("2026-03-28T19:00:00Z");
+    assert_eq!(next(&world, "london-evening"), "2026-03-29T17:00:00Z", "summer time has begun");
+    assert!(world.now > at("2026-03-28T12:00:00Z"));
+}
