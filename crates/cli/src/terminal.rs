@@ -11,6 +11,8 @@ pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 /// For days off.
 pub(crate) const OFF: Style = AnsiColor::Red.on_default();
+/// What is new.
+pub(crate) const ADDED: Style = AnsiColor::Green.on_default();
 /// For things that happen otherwise than one might think.
 pub(crate) const NOTE: Style = AnsiColor::Yellow.on_default();
 /// For today.

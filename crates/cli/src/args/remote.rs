@@ -157,6 +157,23 @@ pub(crate) enum WorkflowCommand {
         #[arg(long)]
         source: bool,
     },
+    /// Its versions, newest first
+    Versions {
+        /// Name or id
+        name: String,
+        /// How many, and from where
+        #[command(flatten)]
+        page: PageArgs,
+    },
+    /// What has changed from one version to another: from the live one to the newest, if nothing is said
+    Diff {
+        /// Name or id
+        name: String,
+        /// From this revision
+        from: Option<u32>,
+        /// To this revision
+        to: Option<u32>,
+    },
     /// Make the newest version live
     Publish {
         /// Name or id
@@ -261,6 +278,9 @@ pub(crate) struct ApplyArgs {
     /// Show what would change, and change nothing
     #[arg(long)]
     pub(crate) plan: bool,
+    /// Save them as new versions, and leave live what is live: `workflow publish` makes them so
+    #[arg(long, conflicts_with = "plan")]
+    pub(crate) draft: bool,
     /// For programs
     #[arg(long)]
     pub(crate) json: bool,

@@ -19,15 +19,16 @@ pub(crate) fn apply(args: &ApplyArgs, zones: &Zones, out: &mut dyn Write) -> Res
     let documents = documents.collect::<Result<Vec<Document>, Failure>>()?;
     let client = Client::from_environment()?;
     // Everything is looked at before anything is changed.
-    let mut plans = ask_all(&client, &documents, true)?;
+    let publish = !args.draft;
+    let mut plans = ask_all(&client, &documents, publish, true)?;
     if args.plan {
         for (document, plan) in documents.iter().zip(&mut plans) {
             plan["triggers"] = plan::triggers(&client, document, zones)?;
         }
         return tell(args, &documents, &plans, out);
     }
-    let published = ask_all(&client, &documents, false)?;
-    tell(args, &documents, &published, out)
+    let saved = ask_all(&client, &documents, publish, false)?;
+    tell(args, &documents, &saved, out)
 }
 
 fn tell(
@@ -40,18 +41,23 @@ fn tell(
         return shown::json(out, &Value::Array(answers.to_vec()));
     }
     for (document, answer) in documents.iter().zip(answers) {
-        show(document, answer, args.plan, out)?;
+        show(document, answer, args, out)?;
     }
     Ok(())
 }
 
 /// Sends all definitions, and tells the mistakes of all of them.
-fn ask_all(client: &Client, documents: &[Document], dry_run: bool) -> Result<Vec<Value>, Failure> {
+fn ask_all(
+    client: &Client,
+    documents: &[Document],
+    publish: bool,
+    dry_run: bool,
+) -> Result<Vec<Value>, Failure> {
     let mut answers = Vec::new();
     let mut wrong = Vec::new();
     for document in documents {
         let ask = Ask::post(&["workflows"])
-            .with("publish", Some(true))
+            .with("publish", publish.then_some(true))
             .with("dry_run", dry_run.then_some(true))
             .definition(document);
         match client.ask(ask).map_err(|failure| refused_text(document, failure)) {
@@ -105,14 +111,16 @@ fn placed(document: &Document, place: &Place) -> String {
 fn show(
     document: &Document,
     answer: &Value,
-    plan: bool,
+    args: &ApplyArgs,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
+    let plan = args.plan;
     let (name, version) = (field(answer, "name"), field(answer, "version"));
     let what = match (plan, answer["changed"] == true, answer["id"].is_null()) {
         (_, false, _) => "stays as it is",
         (true, _, true) => "would be new",
         (true, ..) => "would change",
+        (false, ..) if args.draft => "is saved as a draft",
         (false, ..) => "is published",
     };
     writeln!(out, "{BOLD}{name} {version}{BOLD:#} {what} {DIM}({}){DIM:#}", document.name)?;

@@ -15,6 +15,7 @@ mod schedule_views;
 mod schedules;
 mod shown;
 mod topics;
+mod versions;
 mod workflows;
 
 pub(crate) use apply::apply;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::apply::{refused_text, remarks};
 use super::runs::Start;
 use super::shown::{self, distance, field, state, table, time};
-use super::{Ask, Client, handlers};
+use super::{Ask, Client, handlers, versions};
 use crate::args::remote::{WorkflowArgs, WorkflowCommand};
 use crate::clock;
 use crate::document::Document;
@@ -40,6 +40,12 @@ pub(crate) fn run(args: &WorkflowArgs, out: &mut dyn Write) -> Result<(), Failur
                 writeln!(out, "\n{}", field(&workflow, "source"))?;
             }
             Ok(())
+        }
+        WorkflowCommand::Versions { name, page } => {
+            versions::list(&client, name, page, args.json, out)
+        }
+        WorkflowCommand::Diff { name, from, to } => {
+            versions::diff(&client, name, *from, *to, args.json, out)
         }
         WorkflowCommand::Publish { name } => verb(name, "publish", out),
         WorkflowCommand::Archive { name } => verb(name, "archive", out),

@@ -288,6 +288,47 @@ fn definitions_go_to_the_node() {
 }
 
 #[test]
+fn a_draft_is_saved_compared_and_published() {
+    let (_home, node) = node();
+    let version = |number: u32, minutes: u32| {
+        let text = format!(
+            "name: drafted\nversion: {number}\nsteps:\n  - {{ id: a, type: noop }}\n  - {{ id: wait, type: timer, delay: {minutes}m }}\n"
+        );
+        file(&format!("draft-{number}.yaml"), &text)
+    };
+    node.shown(&["apply", &version(1, 5)]);
+    let said = node.shown(&["apply", "--draft", &version(2, 7)]);
+    assert!(said.starts_with("drafted 2 is saved as a draft"), "{said}");
+    let workflow = node.json(&["workflow", "show", "drafted"]);
+    assert_eq!((&workflow["live_revision"], &workflow["versions"]), (&json!(1), &json!(2)));
+    let versions = node.json(&["workflow", "versions", "drafted"]);
+    let revisions: Vec<_> = shown_items(&versions).map(|v| v["revision"].as_u64()).collect();
+    assert_eq!(revisions, [Some(2), Some(1)]);
+    insta::assert_snapshot!(node.shown(&["workflow", "diff", "drafted"]), @r"
+    --- drafted revision 1
+    +++ drafted revision 2
+    @@ -1,5 +1,5 @@
+     name: drafted
+    -version: 1
+    +version: 2
+     steps:
+       - { id: a, type: noop }
+    -  - { id: wait, type: timer, delay: 5m }
+    +  - { id: wait, type: timer, delay: 7m }
+    ");
+    assert_eq!(node.json(&["workflow", "publish", "drafted"])["live_revision"], 2);
+    let diff = node.json(&["workflow", "diff", "drafted", "2", "1"]);
+    assert!(diff["diff"].as_str().unwrap().contains("-version: 2\n+version: 1\n"), "{diff}");
+    let same = node.shown(&["workflow", "diff", "drafted", "2", "2"]);
+    assert_eq!(same.trim(), "revisions 2 and 2 of drafted say the same");
+    assert!(node.refused(&["workflow", "diff", "drafted", "9"]).contains("no"));
+}
+
+fn shown_items(page: &serde_json::Value) -> impl Iterator<Item = &serde_json::Value> {
+    page["items"].as_array().into_iter().flatten()
+}
+
+#[test]
 fn what_is_refused() {
     let (_home, node) = node();
     for (args, said) in [
