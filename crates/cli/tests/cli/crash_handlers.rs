@@ -47,7 +47,7 @@ consumers:
       method: POST
       url: http://127.0.0.1:{port}/
       body: {{ ids: "{{{{ steps.prepare.output.data }}}}" }}
-    next: return {{ told: true }};
+    next: "return {{ told: true }};"
 "#
     )
 }

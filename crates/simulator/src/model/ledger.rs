@@ -342,8 +342,7 @@ impl Kept {
                 // A run of a producer that waits for its workflow to be free stands for what is due meanwhile.
                 let produces =
                     self.row.trigger.as_deref().is_some_and(|t| t.starts_with("producers."));
-                let waits =
-                    produces && row.reason.contains("waits for its workflow") && !self.is_idle();
+                let waits = produces && row.reason.contains("waits for its workflow") && is_busy;
                 // A handler that fails pauses its workflow in the middle of a commit.
                 let on_hold = touched.on_hold || touched.was_held && produces;
                 on_hold || self.is_held(touched) || skipped_by_hand || by_policy || waits

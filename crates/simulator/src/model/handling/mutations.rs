@@ -44,9 +44,9 @@ impl Model {
             }
             self.hear(seen, moved.before.as_ref(), row);
             self.check_noted(row)?;
-            self.check_suspended(row)?;
         }
-        Ok(())
+        let mut open = self.runs.values().filter(|run| run.handler.is_some());
+        open.try_for_each(|run| self.check_suspended(run))
     }
 
     /// A retry begins behind the mutation.
