@@ -1,6 +1,5 @@
 //! Where scripts are evaluated: by this very program, started again as a child that can do nothing else.
 
-use std::env;
 use std::sync::Arc;
 
 use engine::definition::Flaw;
@@ -14,8 +13,7 @@ use crate::failure::Failure;
 
 /// Children of this program that evaluate scripts. None is started before there is a script.
 pub(crate) fn scripts() -> Result<Arc<Scripts>, Failure> {
-    let program = env::current_exe()?;
-    Ok(Arc::new(Scripts::new(ScriptHost::new(program, &[SCRIPT_CHILD]))))
+    Ok(Arc::new(Scripts::new(ScriptHost::of_this_program(&[SCRIPT_CHILD])?)))
 }
 
 /// The text of a definition with what it describes; a script is evaluated here, by a child that ends with it.

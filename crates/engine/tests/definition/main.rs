@@ -10,7 +10,6 @@ mod processes;
 mod refused;
 mod schema;
 mod scripts;
-mod seeds;
 
 use calendar::{Calendar, Zones};
 use engine::definition::{Definition, Flaw, ReadContext, read, read_bytes};

@@ -12,11 +12,28 @@ declare function workflow(declared: Workflow): Workflow;
 
 interface Workflow {
   name: string;
-  topics?: string[] | { [topic: string]: { shared?: boolean; external?: boolean } };
+  version?: number | string;
+  description?: string;
+  /** The zone and calendar of schedules that name none. */
+  timezone?: string;
+  calendar?: string;
+  topics?: (string | ({ name: string } & Topic))[] | { [topic: string]: Topic };
   producers?: { [name: string]: Producer };
   consumers?: { [name: string]: Consumer };
   /** Names of the secrets that handlers read. */
   secrets?: string[];
+  /** As in a definition in YAML; `script` of a step may be a function of `ctx`, `input`, `steps`. */
+  triggers?: { [key: string]: Json }[];
+  steps?: { [key: string]: any }[];
+}
+
+interface Topic {
+  /** The same for all workflows that name it so. */
+  shared?: boolean;
+  /** Others work on its events. */
+  external?: boolean;
+  /** An event that was given back so often is skipped; 10 unless said. */
+  max_attempts?: number;
 }
 
 interface Producer {
@@ -32,6 +49,8 @@ interface Consumer {
   subscribe: string[];
   prepare(ctx: PrepareContext, state: Json): Prepared | Promise<Prepared>;
   mutate?(ctx: MutateContext, prepared: Json): void | Promise<void>;
+  /** Finds out whether a mutation was done of which that is not known. */
+  reconcile?(ctx: ReconcileContext, prepared: Json, mutation: Json): Reconciled | Promise<Reconciled>;
   /** Gives the new state. */
   next?(ctx: NextContext, prepared: Json, result: MutationResult): Result | Promise<Result>;
 }
@@ -43,6 +62,8 @@ interface Prepared {
   /** When to look again, if no event comes before. */
   wakeAt?: string | Date;
 }
+
+type Reconciled = { status: "applied"; result?: Result } | { status: "did_not_happen" } | { status: "unknown" };
 
 type MutationResult = { status: "applied"; result: Json } | { status: "none" } | { status: "skipped" };
 
@@ -77,6 +98,7 @@ interface MutateContext extends Context {
     worker(request: WorkerMutation): never;
   };
 }
+interface ReconcileContext extends Context, Fetching {}
 interface NextContext extends Context, Publishing {}
 
 interface Fetching {
