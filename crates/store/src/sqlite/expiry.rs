@@ -42,7 +42,7 @@ impl Core {
         limit: usize,
     ) -> Result<Expired, Failure> {
         let before = ms(now).saturating_sub(i64::try_from(keep.as_millis()).unwrap_or(i64::MAX));
-        let runs = self.expire_runs(ms(now), before, limit)?;
+        let (runs, more_runs) = self.expire_runs(ms(now), before, limit)?;
         let sql = "DELETE FROM idempotency WHERE key IN
                    (SELECT key FROM idempotency WHERE created_at < ?1 LIMIT ?2)";
         let keys = self
@@ -51,11 +51,12 @@ impl Core {
             .execute(params![ms(now).saturating_sub(KEYS_KEPT_MS), limit])?;
         let (rows, more_rows) = self.expire_ledger(ms(now), before, limit)?;
         let (events, more_events) = self.expire_events(ms(now), before, limit)?;
-        let more = runs == limit || more_rows || more_events || keys == limit;
+        let more = more_runs || more_rows || more_events || keys == limit;
         Ok(Expired { removed: (runs + keys + rows + events) as u64, more })
     }
 
-    fn expire_runs(&self, now: i64, before: i64, limit: usize) -> Result<usize, Failure> {
+    /// How many went, and whether there may be more.
+    fn expire_runs(&self, now: i64, before: i64, limit: usize) -> Result<(usize, bool), Failure> {
         let mut expired: Vec<i64> = Vec::new();
         for (sql, at) in [(OF_SCHEDULES, now), (OF_WORKFLOWS, now), (OTHERS, before)] {
             let mut statement = self.connection.prepare_cached(sql)?;
@@ -63,6 +64,7 @@ impl Core {
             let found = statement.query_map(params![at, left, LOOKED_AT], |row| row.get(0))?;
             expired.extend(found.collect::<Result<Vec<i64>, _>>()?);
         }
+        let is_full = expired.len() == limit;
         let expired = self.not_needed(expired)?;
         for key in &expired {
             for sql in [
@@ -80,7 +82,8 @@ impl Core {
         if let Some(greatest) = expired.iter().max() {
             remember_greatest(&self.connection, "greatest_run", *greatest)?;
         }
-        Ok(expired.len())
+        // If all that were found are still needed, the next time finds the same.
+        Ok((expired.len(), is_full && !expired.is_empty()))
     }
 
     /// The ledger is clustered by schedule: a few schedules in each go, going on where it stopped,

@@ -64,7 +64,8 @@ impl Model {
                 return broken("causes", format!("{row:?} looks without a cause"));
             }
             credit -= created;
-            if must && row.cause.is_none() && created == 0 {
+            let was_called = before.as_ref().is_some_and(|before| before.cause.is_some());
+            if (must || was_called) && row.cause.is_none() && created == 0 {
                 return broken("causes", format!("{row:?} was called, and does not look"));
             }
             if row.cause.is_some() && credit == 0 {
@@ -133,7 +134,7 @@ impl Model {
     ) -> Checked {
         let now = seen.now;
         let own = seen.moved.iter().map(|moved| &moved.row).filter(|run| row.has(run));
-        let done = own.filter(|run| run.status == RunStatus::Succeeded).last();
+        let done = own.rev().find(|run| run.status == RunStatus::Succeeded);
         let was = before.and_then(|before| before.wake_at);
         let Some(run) = done.filter(|_| !looks) else {
             let is_over = row.wake_at.is_none() && (looks || was.is_some_and(|at| at <= now));
