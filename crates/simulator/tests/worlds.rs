@@ -3,7 +3,7 @@
 use simulator::{Failed, Options, Sabotage, simulate};
 
 /// Enough to see most of what can happen; more are a command of their own.
-const SEEDS: std::ops::Range<u64> = 1..301;
+const SEEDS: std::ops::Range<u64> = 1..161;
 /// Processes in worlds in which a bug of theirs is planted.
 const PROCESSES: usize = 4;
 /// The same for topics and handlers.

@@ -11,11 +11,9 @@ use super::phase_result::{Produced, Reserved, Wrong, wake_at};
 use super::{Book, Turn};
 use crate::definition::handlers::{MUTATE, MUTATION, NEXT, PREPARE, PRODUCE};
 use crate::definition::{Action, Definition, limits};
-use crate::handlers::{Cause, HandlerKind};
+use crate::handlers::{Cause, HandlerKind, MutationStatus};
 use crate::ids::{RunKey, TopicId, WorkflowId};
-use crate::run::{
-    AttemptEnd, Ending, Part, RECONCILING, Run, RunStatus, StepState, StepStatus, WHOLE,
-};
+use crate::run::{AttemptEnd, Ending, Part, RECONCILING, Run, RunStatus, StepStatus, WHOLE};
 use crate::topics::{EventState, Fate, Message};
 
 /// Events that a phase is given which cannot ask for them.
@@ -382,7 +380,11 @@ impl<B: Book> Turn<'_, B> {
             }
             return self.consumer_succeeded(run, definition, reserved.is_empty());
         }
-        match (is_mutated(run, definition, &name), id) {
+        // A mutation that a person says to go on without may have happened.
+        let mutation = self.mutation_status(run.key)?;
+        let is_mutated =
+            matches!(mutation, Some(MutationStatus::Applied | MutationStatus::Skipped));
+        match (is_mutated, id) {
             (true, Some(id)) => {
                 if let Some(handler) = self.handler_mut(id) {
                     handler.resumes = Some(run.key);
@@ -506,18 +508,6 @@ impl<B: Book> Turn<'_, B> {
 fn phase_of(definition: &Definition, handler: &str, part: Part) -> Option<String> {
     let process = definition.handler(handler)?;
     process.steps.get(part.step as usize).map(|step| step.id.clone())
-}
-
-/// Whether the mutation of a run has happened, or a person has said to go on without it.
-fn is_mutated(run: &Run, definition: &Definition, handler: &str) -> bool {
-    let process = definition.handler(handler);
-    let step = process.and_then(|process| process.graph().index(MUTATION));
-    let mutated = |step| match run.position.states.of(step) {
-        StepState::Completed => true,
-        // Without a mutation nothing is lost by beginning anew.
-        _ => false,
-    };
-    step.is_some_and(mutated)
 }
 
 fn may_publish(definition: &Definition, handler: &str, topic: &str) -> bool {

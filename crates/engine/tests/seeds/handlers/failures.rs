@@ -328,3 +328,27 @@ fn what_was_mutated_is_not_given_back_when_its_consumer_goes() {
     assert_eq!(count(&log, "c.mutation"), 1);
     assert_eq!(count(&log, "d.prepare"), 0);
 }
+
+#[test]
+fn what_a_person_says_to_go_on_without_is_not_done_again_when_the_last_phase_fails() {
+    let (mut is_first, mut fails_left) = (true, 1);
+    let results = Rc::new(RefCell::new(Vec::new()));
+    let kept = results.clone();
+    let (mut world, log) = world(move |perform, phase| match phase {
+        "c.mutation" if std::mem::take(&mut is_first) => unknown(),
+        "c.next" => {
+            kept.borrow_mut().push(input(perform)["result"]["status"].clone());
+            if std::mem::take(&mut fails_left) > 0 { fails(true) } else { gives(Value::Null) }
+        }
+        _ => mutation(perform, phase).unwrap_or_else(|| gives(Value::Null)),
+    });
+    let id = publish_version(&mut world, workflow(&["t"], consumers(vec![sends()])));
+    publish(&mut world, id, "t", &["a"]);
+    let run = runs_of(&world, "c")[0].id.clone();
+    let (resolution, by) = (Resolution::Skip, "ada".to_owned());
+    world.command(Command::ResolveRun { id: run, resolution, by }).unwrap();
+    world.advance_to("2026-03-02T09:30:00Z");
+    assert_eq!(count(&log, "c.mutation"), 1);
+    assert_eq!(*results.borrow(), ["skipped", "skipped"]);
+    assert_eq!(events(&world, id, "t", EventState::Consumed), ["a"]);
+}

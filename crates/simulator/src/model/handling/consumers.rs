@@ -64,7 +64,8 @@ impl Model {
                 return broken("causes", format!("{row:?} looks without a cause"));
             }
             credit -= created;
-            if must && row.cause.is_none() && created == 0 {
+            let was_called = before.as_ref().is_some_and(|before| before.cause.is_some());
+            if (must || was_called) && row.cause.is_none() && created == 0 {
                 return broken("causes", format!("{row:?} was called, and does not look"));
             }
             if row.cause.is_some() && credit == 0 {

@@ -1,6 +1,7 @@
 //! Events: none is lost or doubled, and each move has its reason.
 
 use engine::definition::Action;
+use engine::handlers::MutationStatus;
 use engine::run::{RunStatus, StepState};
 use engine::topics::EventState::{self, Consumed, Pending, Reserved, Skipped};
 use engine::turn::Command;
@@ -109,9 +110,7 @@ impl Model {
 
     /// The consumer that was to go on with this run is gone.
     fn is_left_behind(&self, run: Option<i64>) -> bool {
-        run.is_some_and(|run| {
-            self.handling.mutations.get(&run) == Some(&engine::handlers::MutationStatus::Applied)
-        })
+        run.is_some_and(|run| self.resumes(run))
     }
 
     /// By the run that had it and has succeeded, by a step that waited for it, or by the run that it has started.
@@ -187,10 +186,12 @@ impl Model {
         Ok(())
     }
 
-    /// Whether a retry of this run was begun in the same commit, or will be.
+    /// Whether a retry of this run was begun in the same commit, or will be: its mutation was done, or somebody has
+    /// said to go on without it.
     fn resumes(&self, run: i64) -> bool {
-        let applied = engine::handlers::MutationStatus::Applied;
-        self.handling.mutations.get(&run) == Some(&applied) || self.root(run) != run
+        let noted = self.handling.mutations.get(&run);
+        let is_over = matches!(noted, Some(MutationStatus::Applied | MutationStatus::Skipped));
+        is_over || self.root(run) != run
     }
 
     /// Each step that waits gets one event at most, and an event goes to one step at most.
