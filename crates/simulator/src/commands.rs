@@ -228,6 +228,10 @@ impl People {
                 let step = detail.definition.steps[step as usize].id.clone();
                 Command::ResolveStep { id, step, resolution, by: "ada".to_owned() }
             }
+            None if row.handler.is_none() => {
+                let step = format!("s{step}");
+                Command::ResolveStep { id, step, resolution, by: "ada".to_owned() }
+            }
             None => Command::ResolveRun { id, resolution, by: "ada".to_owned() },
         })
     }

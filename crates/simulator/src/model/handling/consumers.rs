@@ -9,7 +9,7 @@ use engine::turn::Command;
 
 use super::published::Published;
 use super::{Checked, Model, Seen, broken};
-use crate::handlers::rows::HandlerRow;
+use crate::handlers::rows::{EventRow, HandlerRow};
 use crate::model::quiet::Awake;
 use crate::watch::RunRow;
 
@@ -230,8 +230,7 @@ impl Model {
             }
             let chosen = self.handling.handlers.values().find(|row| row.has(run));
             let Some(chosen) = chosen.filter(|_| is_new) else { continue };
-            // What this commit has published may be older, if the clock was set back.
-            let first = self.oldest(chosen, i64::MIN);
+            let first = self.oldest_chosen(chosen, seen.now);
             let other = self.oldest(waiting, seen.now);
             if other.is_some_and(|other| first.is_none_or(|first| other < first)) {
                 let message =
@@ -248,6 +247,15 @@ impl Model {
         let pending = events.filter(|event| event.state == EventState::Pending);
         let old = pending.filter(|event| event.created_at != now);
         old.filter(|event| self.hears(row, event.topic)).map(|event| event.created_at).min()
+    }
+
+    /// The same for one that was chosen. What this commit has published may be older, if the clock was set back, and
+    /// what was pending may have been taken since by a consumer of another workflow.
+    fn oldest_chosen(&self, row: &HandlerRow, now: i64) -> Option<i64> {
+        let was_pending =
+            |event: &&EventRow| event.state == EventState::Pending || event.updated_at == now;
+        let events = self.handling.events.values().filter(was_pending);
+        events.filter(|event| self.hears(row, event.topic)).map(|event| event.created_at).min()
     }
 
     /// Nobody who is ready waits while the workflow is free, and nobody oversleeps.

@@ -86,6 +86,10 @@ impl Model {
         let mut told = Vec::new();
         for moved in seen.moved.iter().filter(|moved| moved.row.handler.is_none()) {
             let Some(whole) = &moved.row.whole else { continue };
+            // What an earlier run has done is done in this one.
+            if moved.is_new && moved.row.retry_of.is_some() {
+                continue;
+            }
             for (at, step) in (0..).zip(&whole.steps) {
                 let is_done = |run: &RunRow| run.position.states.of(at) == StepState::Completed;
                 if !is_done(&moved.row) || moved.before.as_ref().is_some_and(is_done) {
