@@ -142,9 +142,12 @@ impl Model {
 
     /// There is no more: everything that was past its time when removing began is gone.
     fn check_expired(&self, began: i64, keep: i64) -> Checked {
-        let is_left = |run: &Past| {
-            // Without a word of their own, they are looked for in the order of their creation.
-            run.ended_at.max(run.created_at) < began - self.kept_of_run(run, keep)
+        // They are looked for in the order of their creation, up to the first that is too young: where the clock was
+        // set back, some wait for those of before.
+        let mut latest = i64::MIN;
+        let mut is_left = |run: &Past| {
+            latest = latest.max(run.created_at);
+            run.ended_at.max(latest) < began - self.kept_of_run(run, keep)
         };
         let mut left = self.history.runs.iter().filter(|(_, run)| is_left(run));
         if let Some((key, run)) = left.find(|(key, _)| !self.is_needed(**key)) {
