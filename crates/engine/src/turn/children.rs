@@ -21,6 +21,11 @@ const DEPTH: u8 = 8;
 impl<B: Book> Turn<'_, B> {
     /// A step starts a run of another workflow.
     pub(super) fn create_child(&mut self, of: RunKey, child: NewChild) -> Result<(), B::Error> {
+        // Another one that was to begin with it may have been refused, and the run ends for that.
+        let is_ending = |run: &Run| run.position.ending.is_some() || run.status.has_ended();
+        if child.token.is_some() && self.runs.get(&of).is_some_and(|slot| is_ending(&slot.run)) {
+            return self.child_refused(of, child.token, "the run ends".to_owned());
+        }
         let (workflow, live) = match self.live_workflow(&child.workflow)? {
             Ok(found) => found,
             Err(why) => return self.child_refused(of, child.token, why),

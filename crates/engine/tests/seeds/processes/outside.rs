@@ -59,6 +59,21 @@ fn a_step_waits_for_the_run_it_has_started_and_takes_its_output() {
 }
 
 #[test]
+fn a_child_is_not_started_if_the_run_ends_with_the_one_before_it() {
+    let (mut world, _) = ending(World::new(BEGIN), &[], &[]);
+    publish(&mut world, definition("child", vec![noop("work")]));
+    let missing = Step { id: "missing".to_owned(), ..child("nowhere", true, None) };
+    let parent = definition("parent", vec![missing, child("child", true, None)]);
+    let workflow = publish(&mut world, parent);
+    let run = start(&mut world, workflow, json!({ "n": 1 }));
+    world.advance_to("2026-03-02T09:01:00Z");
+    assert_eq!(status(&world, run), RunStatus::Failed);
+    let error = world.memory.runs[&run].error.clone().unwrap();
+    assert!(error.message.contains("there is no workflow nowhere"), "{}", error.message);
+    assert_eq!(world.memory.runs.len(), 1, "nobody would wait for it");
+}
+
+#[test]
 fn a_child_that_fails_fails_its_step() {
     let (mut world, run) = world(child("child", true, None), &["work"]);
     world.advance_to("2026-03-02T09:02:00Z");
