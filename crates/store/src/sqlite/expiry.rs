@@ -13,7 +13,7 @@ use crate::request::Expired;
 const KEYS_KEPT_MS: i64 = 24 * 3_600_000;
 
 /// Schedules that say themselves how long their history is kept, one after the other.
-const NEXT_SCHEDULE: &str = "SELECT id, retention FROM schedules
+const NEXT_SCHEDULE: &str = "SELECT id, retention FROM schedules INDEXED BY schedules_by_retention
     WHERE retention IS NOT NULL AND id > ?1 ORDER BY id LIMIT 1";
 /// The runs of its occurrences are in the order of their numbers, but for retries.
 const OF_SCHEDULE: &str = "SELECT key, created_at, ended_at, retry = 0, 1

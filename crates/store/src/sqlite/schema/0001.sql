@@ -25,7 +25,7 @@ CREATE TABLE schedules (
 CREATE INDEX schedules_by_workflow ON schedules (workflow, status);
 CREATE INDEX schedules_by_status ON schedules (status);
 CREATE UNIQUE INDEX schedules_by_trigger ON schedules (workflow, trigger) WHERE trigger IS NOT NULL;
-CREATE INDEX schedules_by_retention ON schedules (retention) WHERE retention IS NOT NULL;
+CREATE INDEX schedules_by_retention ON schedules (id, retention) WHERE retention IS NOT NULL;
 CREATE INDEX schedules_by_calendar ON schedules (calendar) WHERE calendar IS NOT NULL;
 
 -- How far a schedule has come: the narrow row that a fire writes.
