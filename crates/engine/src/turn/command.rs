@@ -377,9 +377,7 @@ impl<B: Book> Turn<'_, B> {
             Command::ArchiveWorkflow(id) => self.archive_workflow(id),
             Command::PauseWorkflow { id, paused } => self.pause_workflow(id, paused),
             Command::StartWorkflow { id, run } => self.start_workflow(id, &run),
-            Command::CancelRun { id, reason } => {
-                self.change_run(&id, run::Input::Cancel { reason })
-            }
+            Command::CancelRun { id, reason } => self.cancel_by_hand(&id, reason),
             Command::RetryRun { id, from_start, run } => self.retry_run(&id, from_start, &run),
             Command::ResolveRun { id, resolution, by } => {
                 self.said_by = Some(by);

@@ -1,12 +1,30 @@
 //! Mutations of the outside world: what is noted of them, and what waits while nobody knows.
 
+use super::command::{Asked, Refused};
 use super::{Book, Turn};
 use crate::definition::handlers::MUTATION;
 use crate::handlers::{Mutation, MutationStatus};
-use crate::ids::RunKey;
-use crate::run::{Doing, RunStatus, StepState, WHOLE};
+use crate::ids::{RunId, RunKey};
+use crate::run::{Doing, Input, RunStatus, StepState, WHOLE};
 
 impl<B: Book> Turn<'_, B> {
+    /// Someone cancels a run. One that may be changing something outside is not given up: its events would be given
+    /// back, and the same done again.
+    pub(super) fn cancel_by_hand(&mut self, id: &RunId, reason: String) -> Asked<B::Error> {
+        if let Some(key) = self.book.run_key(id)?
+            && self.load_run(key)?
+            && let Some(MutationStatus::InFlight | MutationStatus::Unknown) =
+                self.mutation_status(key)?
+        {
+            let message = format!(
+                "Run {id} may be changing something outside. Wait for it, or say what became of it: \
+                 resolve it."
+            );
+            return Ok(Err(Refused::Conflict(message)));
+        }
+        self.change_run(id, Input::Cancel { reason })
+    }
+
     /// A run of a handler has been decided over: its mutation is noted, and the workflow waits while nobody knows what
     /// became of it.
     pub(super) fn after_phase(

@@ -141,7 +141,7 @@ impl ScriptRunner {
                     MutationKind::Worker => json!({"worker": mutation.request}),
                 });
                 if let Some(Err(message)) = asked.as_ref().map(mutation::check) {
-                    return logic(message, None);
+                    return logic(message);
                 }
                 let asked = asked.map(|asked| marks.signed(asked));
                 Map::from_iter([("mutation".to_owned(), asked.unwrap_or_default())])
@@ -288,6 +288,7 @@ fn parsed(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_default()
 }
 
-fn logic(message: String, output: Option<Box<serde_json::value::RawValue>>) -> AttemptEnd {
-    AttemptEnd::Failed { code: "script".to_owned(), message, retryable: false, output }
+fn logic(message: String) -> AttemptEnd {
+    let code = "script".to_owned();
+    AttemptEnd::Failed { code, message, retryable: false, output: None }
 }

@@ -294,6 +294,23 @@ fn reconcile_finds_out_what_became_of_a_mutation() {
 }
 
 #[test]
+fn a_run_that_may_be_changing_something_outside_is_not_cancelled() {
+    for end in [takes(600, Value::Null), unknown()] {
+        let (mut world, _) = world(move |perform, phase| match phase {
+            "c.mutation" => end.clone(),
+            _ => mutation(perform, phase).unwrap_or_else(|| gives(Value::Null)),
+        });
+        let id = publish_version(&mut world, workflow(&["t"], consumers(vec![sends()])));
+        publish(&mut world, id, "t", &["a"]);
+        let run = runs_of(&world, "c")[0].id.clone();
+        let cancel = Command::CancelRun { id: run, reason: "enough".to_owned() };
+        let refused = world.command(cancel).unwrap_err();
+        assert!(refused.to_string().contains("resolve it"), "{refused}");
+        assert_eq!(events(&world, id, "t", EventState::Reserved), ["a"]);
+    }
+}
+
+#[test]
 fn a_cancelled_run_gives_its_events_back_and_the_workflow_waits() {
     let (mut world, _) = world(|perform, phase| match phase {
         "c.mutate" => takes(600, Value::Null),

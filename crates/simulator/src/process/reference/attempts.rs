@@ -44,8 +44,10 @@ impl Seen<'_> {
         let (key, id) = (self.after.key, self.after.id());
         let said = match self.cause {
             Cause::Turn(reports) => {
-                let mut own = reports.iter().filter(|report| report.run == key);
-                // Of several, the first may have ended what the others are about.
+                let parent = self.after.parent.map(|(parent, _)| parent);
+                // Of several, the first may have ended what the others are about; so may one of who waits for it.
+                let of_parent = reports.iter().any(|report| Some(report.run) == parent);
+                let mut own = reports.iter().filter(|report| report.run == key && !of_parent);
                 own.next().filter(|_| own.next().is_none()).map(|own| (own.token, &own.end))
             }
             Cause::Command(command) => match &**command {
