@@ -2,7 +2,7 @@
 //!
 //! Every route is declared with its documentation, so that `/openapi.json` has all of them.
 
-mod access;
+pub mod access;
 pub mod answer;
 mod approvals;
 mod attempts;

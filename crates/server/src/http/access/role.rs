@@ -1,0 +1,82 @@
+//! Who may do what: a caller has roles, a route needs a permission.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a route needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Permission {
+    /// To see what is there.
+    Read,
+    /// To start, pause, resume, cancel, retry, resolve, publish events.
+    Operate,
+    /// To decide what people are asked.
+    Approve,
+    /// To declare workflows, schedules and calendars.
+    Design,
+    /// To claim attempts and report how they ended.
+    Work,
+    /// To make tokens, and to read the audit log.
+    Administer,
+}
+
+/// What a token is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Sees everything but tokens and the audit log.
+    Viewer,
+    /// Sees, and operates what others have declared.
+    Operator,
+    /// Sees, and decides what people are asked.
+    Approver,
+    /// Sees, and declares.
+    Designer,
+    /// Claims attempts, and nothing else.
+    Worker,
+    /// Everything.
+    Admin,
+}
+
+impl Role {
+    /// Every role, the one that may most last.
+    pub const ALL: [Role; 6] =
+        [Role::Viewer, Role::Operator, Role::Approver, Role::Designer, Role::Worker, Role::Admin];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Viewer => "viewer",
+            Role::Operator => "operator",
+            Role::Approver => "approver",
+            Role::Designer => "designer",
+            Role::Worker => "worker",
+            Role::Admin => "admin",
+        }
+    }
+
+    /// Whether it is enough.
+    pub fn allows(self, permission: Permission) -> bool {
+        match permission {
+            Permission::Read => self != Role::Worker,
+            Permission::Operate => matches!(self, Role::Operator | Role::Admin),
+            Permission::Approve => matches!(self, Role::Approver | Role::Admin),
+            Permission::Design => matches!(self, Role::Designer | Role::Admin),
+            Permission::Work => matches!(self, Role::Worker | Role::Admin),
+            Permission::Administer => self == Role::Admin,
+        }
+    }
+}
+
+impl FromStr for Role {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Role, ()> {
+        Role::ALL.into_iter().find(|role| role.name() == text).ok_or(())
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
