@@ -12,6 +12,7 @@ mod connections;
 pub mod cursor;
 mod health;
 mod hooks;
+mod inside;
 mod nodes;
 mod openapi;
 pub mod path;
@@ -49,6 +50,7 @@ pub(crate) use connections::serve;
 use problem::Problem;
 
 use crate::hub::Hub;
+use crate::pages;
 use crate::secrets::Secrets;
 
 /// A request is answered after this, one way or the other. Streams have begun by then.
@@ -64,6 +66,7 @@ struct Shared {
     hub: Arc<Hub>,
     registry: Registry,
     streams: Arc<Semaphore>,
+    open_pages: Arc<Semaphore>,
     token: Option<Token>,
     allows_exec: bool,
     secrets: Arc<Secrets>,
@@ -71,6 +74,8 @@ struct Shared {
     stop: CancellationToken,
     /// `/openapi.json`, known once all routes are.
     document: OnceLock<String>,
+    /// Everything that is served, for requests from within.
+    api: OnceLock<Router>,
 }
 
 impl App {
@@ -85,17 +90,20 @@ impl App {
         let mut registry = Registry::with_prefix("punctual");
         hub.metrics.register(&mut registry);
         let streams = Arc::new(Semaphore::new(stream::MOST_STREAMS));
+        let open_pages = Arc::new(Semaphore::new(pages::MOST_PAGES));
         let document = OnceLock::new();
         App(Arc::new(Shared {
             hub,
             registry,
             streams,
+            open_pages,
             token,
             allows_exec,
             secrets,
             scripts,
             stop,
             document,
+            api: OnceLock::new(),
         }))
     }
 
@@ -147,6 +155,10 @@ impl App {
         self.0.streams.clone()
     }
 
+    pub(crate) fn open_pages(&self) -> Arc<Semaphore> {
+        self.0.open_pages.clone()
+    }
+
     fn token(&self) -> Option<Token> {
         self.0.token
     }
@@ -155,7 +167,7 @@ impl App {
         self.0.document.get().map_or("{}", String::as_str)
     }
 
-    async fn stopped(&self) {
+    pub(crate) async fn stopped(&self) {
         self.0.stop.cancelled().await;
     }
 }
@@ -186,13 +198,16 @@ fn routes() -> OpenApiRouter<App> {
 pub(crate) fn router(app: App) -> Router {
     let (router, document) = routes().split_for_parts();
     app.0.document.get_or_init(|| openapi::text(document));
-    router
+    let router = router
+        .merge(pages::routes(app.clone()))
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
         .layer(from_fn_with_state(app.clone(), access::check))
         .layer(from_fn(in_time))
         .layer(CatchPanicLayer::custom(|_| broken()))
-        .with_state(app)
+        .with_state(app.clone());
+    app.0.api.get_or_init(|| router.clone());
+    router
 }
 
 async fn unknown_route(request: Request) -> Problem {

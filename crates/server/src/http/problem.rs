@@ -233,6 +233,21 @@ impl Problem {
     pub fn status(&self) -> StatusCode {
         self.status
     }
+
+    /// What kind, in words.
+    pub fn title(&self) -> &str {
+        self.title
+    }
+
+    /// What was wrong and what to do.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Each mistake in what was sent.
+    pub fn errors(&self) -> &[Wrong] {
+        &self.errors
+    }
 }
 
 /// The first mistake, and how many more there are.
@@ -248,6 +263,8 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = serde_json::to_string(&self).unwrap_or_default();
         let mut response = (self.status, body).into_response();
+        // Pages show it in another form.
+        response.extensions_mut().insert(self.clone());
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         match self.status {

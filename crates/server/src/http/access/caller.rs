@@ -28,6 +28,11 @@ impl Caller {
         Caller { name: name.into(), roles: [Role::Admin].into(), from: None, form_key: None }
     }
 
+    /// Whether a form comes from a page that they have seen.
+    pub(crate) fn has_form_key(&self, given: &str) -> bool {
+        self.form_key.as_deref().is_none_or(|key| key == given)
+    }
+
     /// Whether one of their roles is enough.
     pub fn may(&self, permission: Permission) -> bool {
         self.roles.iter().any(|role| role.allows(permission))
