@@ -24,7 +24,7 @@ mod schedules;
 pub mod shown;
 mod stats;
 mod stream;
-mod topics;
+pub(crate) mod topics;
 mod workflows;
 
 use std::sync::{Arc, OnceLock};

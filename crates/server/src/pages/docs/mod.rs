@@ -21,9 +21,7 @@ use crate::http::body::RawBody;
 use crate::http::problem::Problem;
 
 pub(super) fn routes() -> Router<App> {
-    Router::new()
-        .route("/docs", get(index))
-        .route("/docs/{operation}", get(read).post(tried))
+    Router::new().route("/docs", get(index)).route("/docs/{operation}", get(read).post(tried))
 }
 
 async fn index(visit: Visit) -> Result<Response, Problem> {

@@ -51,9 +51,8 @@ fn has_fields(document: &Value, schema: &Value) -> bool {
 
 /// The schema behind a reference, or behind one that may be null.
 fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
-    let name = |schema: &'a Value| {
-        schema.get("$ref")?.as_str()?.strip_prefix("#/components/schemas/")
-    };
+    let name =
+        |schema: &'a Value| schema.get("$ref")?.as_str()?.strip_prefix("#/components/schemas/");
     if let Some(name) = name(schema) {
         return &document["components"]["schemas"][name];
     }

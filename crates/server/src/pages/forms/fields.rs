@@ -6,20 +6,20 @@ use crate::http::problem::Wrong;
 
 /// What a form sends besides what it is about.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Form {
+pub(in crate::pages) struct Form {
     /// The key that shows that one of our own pages made the form.
-    pub(super) key: String,
+    pub(in crate::pages) key: String,
     /// Another method than POST, which is all that forms know.
-    pub(super) method: Option<String>,
+    pub(in crate::pages) method: Option<String>,
     /// Where to go afterwards.
-    pub(super) next: Option<String>,
+    pub(in crate::pages) next: Option<String>,
     /// What to say then.
-    pub(super) said: Option<String>,
+    pub(in crate::pages) said: Option<String>,
     /// A body that is sent as it is, with its content type.
-    pub(super) body: Option<String>,
-    pub(super) content_type: Option<String>,
+    pub(in crate::pages) body: Option<String>,
+    pub(in crate::pages) content_type: Option<String>,
     /// What it is about.
-    pub(super) values: Map<String, Value>,
+    pub(in crate::pages) values: Map<String, Value>,
 }
 
 /// Reads a form. A name may say what its value is, as in `timeout_seconds:number`: `number`, `flag` (a box),
