@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 use self::find::{TopicPath, find};
 pub(super) use self::find::{declared, of_workflow};
 pub(super) use self::object::TopicObject;
-pub(super) use self::publish::{check_event, publish_to};
+pub(super) use self::publish::{check_event, published};
 use super::App;
 use super::answer::{self, Answered, Listed};
 use super::problem::Problem;
