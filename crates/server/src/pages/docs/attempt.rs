@@ -46,9 +46,10 @@ pub(super) async fn send(visit: &Visit, id: &str, sent: &str) -> Result<Answer, 
         .method(&*operation.method())
         .uri(&address)
         .header("content-type", operation.content_type())
+        .extension(visit.caller.clone())
         .body(fields.get("_body").cloned().unwrap_or_default().replace("\r\n", "\n").into())
         .map_err(|_| Problem::bad_request("This address cannot be asked for."))?;
-    let response = visit.app.answer(&visit.caller, request).await?;
+    let response = visit.app.answer(request).await?;
     let (parts, body) = response.into_parts();
     let body = tokio::time::timeout(PATIENCE, to_bytes(body, LARGEST)).await;
     let body = match body {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::http::access::local_path;
 use crate::http::problem::Wrong;
 
 /// What a form sends besides what it is about.
@@ -100,8 +101,7 @@ pub(super) fn destination(next: &str, answer: &Value) -> String {
     let encoded = |text: &str| {
         percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
     };
-    let filled = fill(next, answer, encoded);
-    if is_own(&filled) { filled } else { "/".to_owned() }
+    local_path(&fill(next, answer, encoded)).to_owned()
 }
 
 /// What to say, filled in.
@@ -125,14 +125,6 @@ fn fill(text: &str, answer: &Value, written: impl Fn(&str) -> String) -> String 
     }
     filled.push_str(rest);
     filled
-}
-
-/// Whether an address is on this node: a path, and not one that browsers take for another host.
-pub(crate) fn is_own(address: &str) -> bool {
-    let mut bytes = address.bytes();
-    bytes.next() == Some(b'/')
-        && !matches!(bytes.next(), Some(b'/' | b'\\'))
-        && address.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 mod fields;
 
-use axum::extract::{OriginalUri, Request};
+use axum::extract::OriginalUri;
 use axum::http::header::{ACCEPT, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use self::fields::Form;
-pub(crate) use self::fields::is_own;
 use super::visit::{SAID_COOKIE, Visit};
 use crate::http::answer::{self, Answered};
 use crate::http::body::RawBody;
@@ -60,13 +59,12 @@ pub(super) fn read(visit: &Visit, text: &str) -> Result<Form, Problem> {
 async fn call(visit: &Visit, method: Method, path: &str, form: &Form) -> Result<Value, Problem> {
     let target = format!("/api/v1/{path}");
     let (kind, body) = match (&form.body, &form.content_type) {
-        (Some(body), kind) => (kind.as_deref().unwrap_or("application/yaml"), body.clone()),
-        (None, _) if form.values.is_empty() => ("application/json", String::new()),
-        (None, _) => ("application/json", Value::Object(form.values.clone()).to_string()),
+        (Some(body), kind) => (kind.as_deref().unwrap_or("application/yaml"), Some(body.clone())),
+        (None, _) if form.values.is_empty() => ("application/json", None),
+        (None, _) => ("application/json", Some(Value::Object(form.values.clone()).to_string())),
     };
-    let request = Request::builder().method(method).uri(target).header("content-type", kind);
-    let request = request.body(body.into()).map_err(|_| Problem::not_found("address", path))?;
-    visit.app.call(&visit.caller, request).await
+    let (_, answer) = visit.app.call_with(&visit.caller, method, &target, kind, body).await?;
+    Ok(answer)
 }
 
 /// On to the next page, with something to say there.
