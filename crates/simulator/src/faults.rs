@@ -11,8 +11,8 @@ use store::{
     AlertView, Answered, ApprovalQuery, ApprovalView, CalendarView, CommandRequest, Commanded,
     EventQuery, EventView, Failure, Finding, HandlerView, Joined, LedgerQuery, LedgerRow,
     MutationQuery, MutationView, NodeView, Page, QueueView, RenewRequest, Renewed, Report,
-    RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats, Store, TopicQuery, TopicView,
-    TurnRequest, Turned, WorkflowQuery, WorkflowView,
+    RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats, Store, Tally, TopicQuery,
+    TopicView, TurnRequest, Turned, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 
 use crate::clock::Time;
@@ -318,12 +318,24 @@ impl Store for FaultyStore {
         self.real.ledger(query)
     }
 
+    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>> {
+        self.real.unusual(query)
+    }
+
+    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
+        self.real.tallies(from, to)
+    }
+
     fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
         self.real.overrides(id)
     }
 
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
         self.real.runs(query)
+    }
+
+    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>> {
+        self.real.last_runs(workflows)
     }
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {

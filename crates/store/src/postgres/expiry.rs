@@ -10,6 +10,7 @@ use super::core::Core;
 use super::link::{Asked, Link, param};
 use super::reader::many;
 use super::rows::get;
+use super::tallies;
 use super::topic_expiry::not_needed;
 use crate::failure::Failure;
 use crate::request::Expired;
@@ -135,9 +136,15 @@ impl Core {
             let Go { mut asked, mut more, .. } = go;
             let old = now.saturating_sub(KEYS_KEPT_MS);
             asked.push(Asked::new(KEYS, vec![param(old), param(many(limit))]));
-            let keys = link.commit(asked)?.pop().unwrap_or_default().len();
-            more |= keys == limit;
-            Ok(Expired { removed: (removed + keys) as u64, more })
+            asked.push(tallies::ask_expire(now, limit));
+            asked.push(tallies::ask_add_up(now, limit));
+            let mut gone = link.commit(asked)?;
+            for _ in ["added up", "tallies", "keys"] {
+                let count = gone.pop().unwrap_or_default().len();
+                removed += count;
+                more |= count >= limit;
+            }
+            Ok(Expired { removed: removed as u64, more })
         })
     }
 }

@@ -35,8 +35,11 @@ async fn all(store: &dyn Store) -> String {
         store.approvals(ApprovalQuery { limit: 100, ..ApprovalQuery::default() }).await.unwrap();
     text += &format!("{approvals:#?}{:#?}", store.queues().await.unwrap());
     text += &crate::keeping::topics_pictured(store).await;
-    let workflows = store.workflows(WorkflowQuery { limit: 100, after: None }).await.unwrap();
+    let workflows =
+        store.workflows(WorkflowQuery { limit: 100, ..WorkflowQuery::default() }).await.unwrap();
     text += &format!("{workflows:#?}{:#?}", store.calendars().await.unwrap());
+    let (from, to) = (minute(0), minute(10_000));
+    text += &format!("{:#?}", store.tallies(from, to).await.unwrap());
     let searched = ScheduleQuery { search: Some("hou".to_owned()), limit: 9, ..Default::default() };
     text + &format!("{:#?}", store.schedules(searched).await.unwrap().total)
 }
