@@ -105,7 +105,7 @@ impl Parameters for Listing {
     params(("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<WorkflowSummary>), (status = 400, body = Problem)))]
 async fn list(State(app): State<App>, Query(Listing(paging)): Query<Listing>) -> Answered {
-    let query = WorkflowQuery { limit: paging.limit, after: paging.after };
+    let query = WorkflowQuery { search: None, limit: paging.limit, after: paging.after };
     let page = app.store().workflows(query).await?;
     let items = page.items.iter().map(WorkflowSummary::new).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
