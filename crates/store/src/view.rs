@@ -32,6 +32,8 @@ pub enum Cursor {
     Name(String),
     /// After this step of this run.
     Step(RunKey, u32),
+    /// After this instant, in milliseconds, and this key.
+    Instant(i64, i64),
 }
 
 /// How many there are.

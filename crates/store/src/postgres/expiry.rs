@@ -6,6 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
+use super::access::ask_expired;
 use super::core::Core;
 use super::link::{Asked, Link, param};
 use super::reader::many;
@@ -135,9 +136,14 @@ impl Core {
             let Go { mut asked, mut more, .. } = go;
             let old = now.saturating_sub(KEYS_KEPT_MS);
             asked.push(Asked::new(KEYS, vec![param(old), param(many(limit))]));
-            let keys = link.commit(asked)?.pop().unwrap_or_default().len();
-            more |= keys == limit;
-            Ok(Expired { removed: (removed + keys) as u64, more })
+            asked.extend(ask_expired(now, limit));
+            let gone = link.commit(asked)?;
+            // The last three say what they have removed.
+            for rows in gone.iter().rev().take(3) {
+                removed += rows.len();
+                more |= rows.len() == limit;
+            }
+            Ok(Expired { removed: removed as u64, more })
         })
     }
 }
