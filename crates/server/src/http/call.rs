@@ -5,6 +5,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode};
+use axum::response::Response;
 use serde_json::Value;
 use std::sync::Weak;
 use tower_service::Service as _;
@@ -45,9 +46,7 @@ impl App {
         }
         let request = request.body(body.map_or_else(Body::empty, Body::from));
         let request = request.map_err(|error| Problem::bad_request(error.to_string()))?;
-        let router = self.0.router.get().and_then(Weak::upgrade);
-        let router = router.ok_or_else(|| Problem::unavailable("The node is stopping."))?;
-        let Ok(response) = Router::clone(&router).call(request).await;
+        let response = self.answer(request).await?;
         let status = response.status();
         let bytes = to_bytes(response.into_body(), LARGEST_ANSWER).await;
         let bytes = bytes.map_err(|error| Problem::unavailable(error.to_string()))?;
@@ -60,6 +59,20 @@ impl App {
             text => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
         };
         Ok((status, answer))
+    }
+
+    /// The answer to a request whose caller is known already.
+    pub(crate) async fn answer(&self, request: Request) -> Result<Response, Problem> {
+        let router = self.0.router.get().and_then(Weak::upgrade);
+        let router = router.ok_or_else(|| Problem::unavailable("The node is stopping."))?;
+        let Ok(response) = Router::clone(&router).call(request).await;
+        Ok(response)
+    }
+
+    /// The OpenAPI document, to be shown.
+    pub(crate) fn read_document(&self) -> Result<Value, Problem> {
+        serde_json::from_str(self.document())
+            .map_err(|_| Problem::unavailable("The document could not be read."))
     }
 }
 

@@ -26,7 +26,7 @@ pub mod shown;
 mod stats;
 mod stream;
 mod tokens;
-mod topics;
+pub(crate) mod topics;
 mod workflows;
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -54,6 +54,7 @@ pub(crate) use connections::serve;
 use problem::Problem;
 
 use crate::hub::Hub;
+use crate::pages;
 use crate::secrets::Secrets;
 
 /// A request is answered after this, one way or the other. Streams have begun by then.
@@ -67,6 +68,7 @@ struct Shared {
     hub: Arc<Hub>,
     registry: Registry,
     streams: Arc<Semaphore>,
+    open_pages: Arc<Semaphore>,
     known: Known,
     wrong: Wrongs,
     allows_exec: bool,
@@ -91,11 +93,13 @@ impl App {
         let mut registry = Registry::with_prefix("punctual");
         hub.metrics.register(&mut registry);
         let streams = Arc::new(Semaphore::new(stream::MOST_STREAMS));
+        let open_pages = Arc::new(Semaphore::new(pages::MOST_PAGES));
         let (known, wrong) = (Known::new(token), Wrongs::default());
         App(Arc::new(Shared {
             hub,
             registry,
             streams,
+            open_pages,
             known,
             wrong,
             allows_exec,
@@ -155,6 +159,10 @@ impl App {
         self.0.streams.clone()
     }
 
+    pub(crate) fn open_pages(&self) -> Arc<Semaphore> {
+        self.0.open_pages.clone()
+    }
+
     /// Carries out a command of a caller; who it was is in the audit log with what it changed.
     pub async fn command(
         &self,
@@ -178,7 +186,7 @@ impl App {
         self.0.document.get().map_or("{}", String::as_str)
     }
 
-    async fn stopped(&self) {
+    pub(crate) async fn stopped(&self) {
         self.0.stop.cancelled().await;
     }
 }
@@ -212,9 +220,11 @@ pub(crate) fn router(app: App) -> Arc<Router> {
     let (router, document) = routes().split_for_parts();
     app.0.document.get_or_init(|| openapi::text(document));
     let router = router
+        .merge(pages::routes())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
         .layer(from_fn_with_state(app.clone(), access::check))
+        .layer(from_fn_with_state(app.clone(), pages::tell_trouble))
         .layer(from_fn(in_time))
         .layer(CatchPanicLayer::custom(|_| broken()))
         .with_state(app.clone());

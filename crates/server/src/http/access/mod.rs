@@ -58,7 +58,12 @@ impl App {
 pub(super) async fn check(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match admitted(&app, &mut request).await {
         Ok(cookie) => {
+            let caller = request.extensions().get::<Caller>().cloned();
             let mut response = next.run(request).await;
+            // What goes wrong is told to them, on a page with what they may do.
+            if let Some(caller) = caller {
+                response.extensions_mut().insert(caller);
+            }
             if let Some(cookie) = cookie {
                 response.headers_mut().append(SET_COOKIE, cookie);
             }
