@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::closed;
-use crate::harness::{NOOP, Node, send};
+use crate::harness::{NOOP, Node, SLOW, send};
 
 impl Node {
     /// What was done, latest first: who, what and to what.
@@ -77,7 +77,9 @@ async fn every_kind_of_change_is_audited() {
     let next = node.get(&schedule).await.expect(200)["next_run_at"].as_str().unwrap().to_owned();
     let calendar = json!({ "hours": { "mon-fri": "09:00-17:00" } });
     let occurrence = format!("{schedule}/occurrences/{next}");
-    let run = node.run("nothing").await;
+    node.publish(SLOW).await;
+    let run = node.run("slow").await;
+    node.post(&format!("/api/v1/runs/{run}/cancel"), Value::Null).await.expect(200);
     node.ended(&run).await;
     for (method, path, body) in [
         (Method::PUT, occurrence.clone(), json!({ "skip": true })),

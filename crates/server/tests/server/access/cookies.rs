@@ -106,3 +106,79 @@ async fn a_sign_in_with_the_nodes_own_token_is_for_that_token() {
     let node = Node::start_on(ground, another).await;
     node.with_cookie(Method::GET, "/api/v1/me", None).await.problem(401);
 }
+
+/// A browser that stays where it is, and keeps no cookies.
+fn browser() -> reqwest::Client {
+    reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap()
+}
+
+fn form(node: &Node, path: &str, fields: &[(&str, &str)]) -> reqwest::RequestBuilder {
+    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    let request = browser().post(node.url(path)).header("accept", "text/html");
+    request.header("content-type", "application/x-www-form-urlencoded").body(body)
+}
+
+/// The cookie of this name that is set, to be sent back.
+fn set_cookie(reply: &Reply, name: &str) -> String {
+    let all = reply.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap());
+    let mut ours = all.filter(|text| text.starts_with(&format!("{name}=")));
+    let text = ours.next().unwrap_or_else(|| panic!("{name} is not set: {reply:?}"));
+    assert!(text.contains("; HttpOnly") && text.contains("; SameSite=Lax"), "{text}");
+    text.split(';').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn one_signs_in_on_the_page_and_out_again() {
+    let node = closed().await;
+    let secret = node.token("ops", &["operator"]).await;
+    let wrong = send(form(&node, "/sign-in", &[("token", "wrong"), ("next", "/topics")])).await;
+    assert_eq!(wrong.status, 401);
+    assert!(wrong.headers.get("set-cookie").is_none());
+    let fields = [("token", secret.as_str()), ("next", "//evil.test")];
+    let reply = send(form(&node, "/sign-in", &fields)).await;
+    assert_eq!((reply.status, reply.header("location")), (303, Some("/")));
+    let cookie = set_cookie(&reply, "punctual_sign_in");
+    let secret_of_cookie = cookie.split_once('=').unwrap().1.to_owned();
+    let asks = async |path: &str| {
+        let request = browser().get(node.url(path)).header("cookie", &cookie);
+        send(request.header("accept", "text/html")).await
+    };
+    let page = asks("/").await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    assert!(page.text.contains(&form_key(&secret_of_cookie)) && !page.text.contains(&secret));
+    assert_eq!(asks("/tokens").await.status, 403);
+    // Who signs out without the key is not let out by a page of another site.
+    let out = |key: &str| form(&node, "/sign-out", &[("_key", key)]).header("cookie", &cookie);
+    assert_eq!(send(out("x")).await.status, 403);
+    assert_eq!(asks("/").await.status, 200);
+    let reply = send(out(&form_key(&secret_of_cookie))).await;
+    assert_eq!(reply.status, 303);
+    assert_eq!(set_cookie(&reply, "punctual_sign_in"), "punctual_sign_in=");
+    assert_eq!(asks("/").await.status, 303);
+    let log = node.get("/api/v1/audit?who=ops").await.expect(200);
+    assert_eq!(log["items"][0]["action"], "POST /sign-in");
+    assert_eq!(log["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn forms_of_an_open_node_have_a_key_too() {
+    let node = Node::start().await;
+    node.publish(crate::harness::NOOP).await;
+    let page = send(browser().get(node.url("/")).header("accept", "text/html")).await;
+    assert_eq!(page.status, 200);
+    let cookie = set_cookie(&page, "punctual_anyone");
+    let key = form_key(cookie.split_once('=').unwrap().1);
+    assert!(page.text.contains(&key));
+    let start = |key: &str| form(&node, "/forms/workflows/nothing/runs", &[("_key", key)]);
+    for refused in [start(&key), start("x").header("cookie", &cookie), start("")] {
+        assert_eq!(send(refused).await.status, 403);
+    }
+    let started = send(start(&key).header("cookie", &cookie)).await;
+    assert_eq!(started.status, 303, "{}", started.text);
+    let log = node.get("/api/v1/audit?limit=1").await.expect(200);
+    assert_eq!(log["items"][0]["action"], "POST /api/v1/workflows/{id}/runs");
+    assert_eq!(
+        (&log["items"][0]["who"], &log["items"][0]["from"]),
+        (&json!("anyone"), &json!("127.0.0.1"))
+    );
+}
