@@ -114,7 +114,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
     }
 }
 
-#[derive(Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Decided {
     /// Who decides; whoever asks, if nothing. Whoever has a token decides as what it is called, or by one of its
@@ -126,7 +126,7 @@ struct Decided {
 
 /// Approves: the step is done, and the run goes on.
 #[utoipa::path(post, path = "/approvals/{run_id}/{step_id}/approve", tag = "approvals",
-    request_body = Decided,
+    request_body = Option<Decided>,
     params(("run_id" = String, Path, description = "The run"),
         ("step_id" = String, Path, description = "The step")),
     responses((status = 200, body = RunWithSteps),
@@ -145,7 +145,7 @@ async fn approve(
 
 /// Rejects: the step has failed.
 #[utoipa::path(post, path = "/approvals/{run_id}/{step_id}/reject", tag = "approvals",
-    request_body = Decided,
+    request_body = Option<Decided>,
     params(("run_id" = String, Path, description = "The run"),
         ("step_id" = String, Path, description = "The step")),
     responses((status = 200, body = RunWithSteps),
@@ -169,7 +169,7 @@ async fn decide(
     approves: bool,
     body: JsonBody,
 ) -> Answered {
-    let Decided { by: given, comment } = body.read()?;
+    let Decided { by: given, comment } = body.read_or_default()?;
     let mut wrong = Vec::new();
     let is_known = caller.standing != Standing::Anyone;
     if given.is_none() && !is_known {
