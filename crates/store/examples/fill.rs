@@ -1,6 +1,6 @@
 //! Fills a new embedded store with what a busy week leaves behind, and asks what pages ask:
 //! `cargo run --release -p punctual-store --example fill -- week.db [SCHEDULES] [RUNS]`.
-//! A file that is there is only asked.
+//! A file that is there is only asked, and so is a PostgreSQL (`postgres://…`, filled by `punctual migrate`).
 #![expect(clippy::print_stdout, reason = "times are this program's output")]
 #![expect(clippy::disallowed_methods, reason = "it measures, and decides nothing")]
 
@@ -16,13 +16,13 @@ use engine::run::RunStatus;
 use engine::schedule::{Status, read_written};
 use engine::turn::Command;
 use engine::{Moment, NodeId, WorkflowId};
-use futures_executor::block_on;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use store::{
-    CommandRequest, RunQuery, ScheduleQuery, Sqlite, SqliteOptions, Store, UnusualQuery,
-    WorkflowQuery,
+    CommandRequest, Postgres, PostgresOptions, RunQuery, ScheduleQuery, Sqlite, SqliteOptions,
+    Store, UnusualQuery, WorkflowQuery,
 };
+use tokio::runtime::Runtime;
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -33,13 +33,19 @@ fn main() -> Done {
     let path = arguments.next().ok_or("which file?")?;
     let number = |given: Option<String>| given.map_or(Ok(1_000_000), |text| text.parse::<u64>());
     let (schedules, runs) = (number(arguments.next())?, number(arguments.next())?);
+    let runtime = tokio::runtime::Runtime::new()?;
+    if path.starts_with("postgres://") {
+        let options = PostgresOptions::new(path);
+        let store = runtime.block_on(Postgres::open(Zones::bundled(), options))?;
+        return ask(&runtime, &store);
+    }
     let (path, begun) = (Path::new(&path), Instant::now());
     if !path.exists() {
         declare(path)?;
         fill(path, schedules.max(10), runs.max(1))?;
         println!("filled in {:.1} s", begun.elapsed().as_secs_f64());
     }
-    ask(&open(path)?)
+    ask(&runtime, &open(path)?)
 }
 
 fn open(path: &Path) -> Done<Sqlite> {
@@ -59,7 +65,7 @@ fn declare(path: &Path) -> Done {
         let command = Command::SaveWorkflow { source, definition: Arc::new(read), publish: true };
         let moment = Moment::new(now, now);
         let request = CommandRequest { command, moment, node: NodeId(0), idempotency: None };
-        block_on(store.command(request))?;
+        futures_executor::block_on(store.command(request))?;
     }
     Ok(())
 }
@@ -86,16 +92,18 @@ fn fill(path: &Path, schedules: u64, runs: u64) -> Done {
 }
 
 /// How long each page takes, the first time and the tenth.
-fn ask(store: &Sqlite) -> Done {
+fn ask(runtime: &Runtime, store: &dyn Store) -> Done {
     let now = Timestamp::now();
     let ago = |hours: i64| Some(now - SignedDuration::from_hours(hours));
     let workflow = Some(WorkflowId(7));
-    let runs = |query: RunQuery| block_on(store.runs(RunQuery { limit: 50, ..query }));
+    let runs = |query: RunQuery| runtime.block_on(store.runs(RunQuery { limit: 50, ..query }));
     let of = |status: &[RunStatus]| RunQuery { status: status.to_vec(), ..RunQuery::default() };
     let bad = [RunStatus::Failed, RunStatus::TimedOut];
     let unusual = |outcome| UnusualQuery { outcome, limit: 50, ..UnusualQuery::default() };
     let schedules = |query: ScheduleQuery| {
-        block_on(store.schedules(ScheduleQuery { limit: 50, ..query })).map(|page| page.items.len())
+        runtime
+            .block_on(store.schedules(ScheduleQuery { limit: 50, ..query }))
+            .map(|page| page.items.len())
     };
     let search = |words: &str| Some(words.to_owned());
     let paused = || ScheduleQuery { status: Some(Status::Paused), ..ScheduleQuery::default() };
@@ -128,28 +136,30 @@ fn ask(store: &Sqlite) -> Done {
             }),
         ),
         ("overdue", Box::new(|| counted(runs(RunQuery { overdue: true, ..RunQuery::default() })))),
-        ("last runs", Box::new(|| Ok(block_on(store.last_runs(workflows.clone()))?.len()))),
-        ("unusual", Box::new(|| Ok(block_on(store.unusual(unusual(None)))?.items.len()))),
+        ("last runs", Box::new(|| Ok(runtime.block_on(store.last_runs(workflows.clone()))?.len()))),
+        ("unusual", Box::new(|| Ok(runtime.block_on(store.unusual(unusual(None)))?.items.len()))),
         (
             "missed",
-            Box::new(|| Ok(block_on(store.unusual(unusual(Some(Outcome::Missed))))?.items.len())),
+            Box::new(|| {
+                Ok(runtime.block_on(store.unusual(unusual(Some(Outcome::Missed))))?.items.len())
+            }),
         ),
         (
             "tallies of a day",
-            Box::new(|| Ok(block_on(store.tallies(ago(24).unwrap_or(now), now))?.len())),
+            Box::new(|| Ok(runtime.block_on(store.tallies(ago(24).unwrap_or(now), now))?.len())),
         ),
         (
             "tallies of a week",
-            Box::new(|| Ok(block_on(store.tallies(ago(168).unwrap_or(now), now))?.len())),
+            Box::new(|| Ok(runtime.block_on(store.tallies(ago(168).unwrap_or(now), now))?.len())),
         ),
         (
             "workflows",
             Box::new(|| {
                 let query = WorkflowQuery { limit: 50, ..WorkflowQuery::default() };
-                Ok(block_on(store.workflows(query))?.items.len())
+                Ok(runtime.block_on(store.workflows(query))?.items.len())
             }),
         ),
-        ("coming", Box::new(|| Ok(block_on(store.coming(200))?.len()))),
+        ("coming", Box::new(|| Ok(runtime.block_on(store.coming(200))?.len()))),
         ("schedules", Box::new(|| schedules(ScheduleQuery::default()))),
         ("paused of a workflow", Box::new(|| schedules(ScheduleQuery { workflow, ..paused() }))),
         (
@@ -162,7 +172,10 @@ fn ask(store: &Sqlite) -> Done {
                 schedules(ScheduleQuery { workflow, search: search("acme backup"), ..paused() })
             }),
         ),
-        ("stats", Box::new(|| block_on(store.stats(now)).map(|stats| stats.schedules.len()))),
+        (
+            "stats",
+            Box::new(|| runtime.block_on(store.stats(now)).map(|stats| stats.schedules.len())),
+        ),
     ];
     println!("{:>36} {:>6} {:>9} {:>9}", "", "found", "first ms", "tenth ms");
     for (name, question) in questions {

@@ -13,7 +13,7 @@ CREATE TEMP TABLE new (id INTEGER PRIMARY KEY, name TEXT, status INTEGER, due IN
 WITH RECURSIVE i (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM i WHERE i < :schedules)
 INSERT INTO new
 SELECT i, a.how || ' ' || b.whose || ' ' || c.what,
-  CASE WHEN i % 20 = 0 THEN 1 WHEN i % 50 = 1 THEN 2 WHEN i % 100 = 3 THEN 3 ELSE 0 END,
+  CASE WHEN i / 7 % 20 = 0 THEN 1 WHEN i / 7 % 50 = 1 THEN 2 WHEN i / 7 % 100 = 3 THEN 3 ELSE 0 END,
   :now + 60000 + i * 2654435761 % 86400000
 FROM i, part a, part b, part c WHERE a.place = i % 10 AND b.place = i / 10 % 10 AND c.place = i / 100 % 10;
 
