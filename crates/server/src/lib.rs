@@ -11,6 +11,7 @@ mod hub;
 mod lease;
 mod metrics;
 mod own_calendars;
+mod pages;
 mod payload;
 mod scripts;
 mod secrets;

@@ -33,6 +33,8 @@ pub enum Cursor {
     Name(String),
     /// After this step of this run.
     Step(RunKey, u32),
+    /// After this instant, in milliseconds, and this key.
+    Instant(i64, i64),
     /// After what was decided then about this occurrence of this schedule.
     Decided(Timestamp, ScheduleId, u64),
 }

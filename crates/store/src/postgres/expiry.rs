@@ -6,6 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
+use super::access::ask_expired;
 use super::core::Core;
 use super::link::{Asked, Link, param};
 use super::reader::many;
@@ -136,13 +137,14 @@ impl Core {
             let Go { mut asked, mut more, .. } = go;
             let old = now.saturating_sub(KEYS_KEPT_MS);
             asked.push(Asked::new(KEYS, vec![param(old), param(many(limit))]));
+            asked.extend(ask_expired(now, limit));
             asked.push(tallies::ask_expire(now, limit));
             asked.push(tallies::ask_add_up(now, limit));
-            let mut gone = link.commit(asked)?;
-            for _ in ["added up", "tallies", "keys"] {
-                let count = gone.pop().unwrap_or_default().len();
-                removed += count;
-                more |= count >= limit;
+            let gone = link.commit(asked)?;
+            // The last five say what they have removed: keys, sign-ins, audit log, tallies and those added up.
+            for rows in gone.iter().rev().take(5) {
+                removed += rows.len();
+                more |= rows.len() >= limit;
             }
             Ok(Expired { removed: removed as u64, more })
         })

@@ -66,9 +66,11 @@ impl Core {
             .execute(params![ms(now).saturating_sub(KEYS_KEPT_MS), limit])?;
         let (rows, more_rows) = self.expire_ledger(ms(now), before, limit)?;
         let (events, more_events) = self.expire_events(ms(now), before, limit)?;
+        let (access, more_access) = self.expire_access(ms(now), limit)?;
         let tallies = tallies::expire(&self.connection, now, limit)?;
-        let more = more_runs || more_rows || more_events || keys == limit || tallies == limit;
-        Ok(Expired { removed: (runs + keys + rows + events + tallies) as u64, more })
+        let more = more_runs || more_rows || more_events || more_access;
+        let more = more || keys == limit || tallies == limit;
+        Ok(Expired { removed: (runs + keys + rows + events + access + tallies) as u64, more })
     }
 
     /// How many went, and whether there may be more.

@@ -61,7 +61,7 @@ steps: [{id: a, type: noop}, {id: b, type: noop, depends_on: [a]}]\n";
     world.command(0, Command::Override { id, nominal, action, by }).await;
     let moment = engine::Moment::new(minute(0), minute(0));
     let spec = r#"{"timezone": "UTC", "hours": {"mon-fri": ["09:00-17:00"]}}"#;
-    world.store().put_calendar("mine", spec, moment).await.unwrap();
+    world.store().put_calendar("mine", spec, moment, None).await.unwrap();
     let turned = world.turn(5).await;
     world.turn_with(6, vec![failed(&performs(&turned)[0])]).await;
     world.turn(10).await;

@@ -2,6 +2,7 @@
 //! Time is a parameter: minutes after a Monday's midnight.
 #![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
 
+mod access;
 mod broken_topics;
 mod calendars;
 mod chance;
@@ -169,6 +170,11 @@ macro_rules! suite {
             calendars: a_changed_calendar_is_not_forgotten_by_a_crash,
             calendars: nothing_is_decided_by_a_calendar_that_is_no_more,
             calendars: what_had_no_next_time_may_have_one_again,
+            access: a_token_is_found_by_its_secret_until_it_is_revoked,
+            access: sign_ins_end_with_their_token,
+            access: a_change_and_who_made_it_are_one_commit,
+            access: the_audit_log_is_paged_latest_first,
+            access: what_is_over_goes_in_small_batches,
             expiry: what_ended_before_is_removed_in_small_batches,
             expiry: what_has_not_ended_stays_and_stops_nobody,
             expiry: ids_are_not_given_again,

@@ -313,6 +313,33 @@ pub(super) const TABLES: &[Table] = &[
         ],
     },
     Table {
+        name: "tokens",
+        from: "FROM tokens",
+        columns: &[
+            column("id"),
+            column("name"),
+            of_kind("hash", Kind::Bytes),
+            column("roles"),
+            column("created_at"),
+            column("created_by"),
+            column("expires_at"),
+            column("revoked_at"),
+        ],
+    },
+    Table {
+        name: "audit",
+        from: "FROM audit",
+        columns: &[
+            column("key"),
+            column("at"),
+            column("who"),
+            column("from_address"),
+            column("action"),
+            column("target"),
+            column("detail"),
+        ],
+    },
+    Table {
         name: "idempotency",
         from: "FROM idempotency",
         columns: &[

@@ -409,3 +409,40 @@ CREATE SEQUENCE workflow_ids;
 CREATE SEQUENCE event_blocks;
 CREATE SEQUENCE topic_ids;
 CREATE SEQUENCE handler_ids;
+
+-- Who may ask. Tokens stay when they are revoked: no other one has their name. hash: SHA-256 of the secret; roles: a
+-- JSON list.
+CREATE TABLE tokens (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  name text COLLATE "C" NOT NULL UNIQUE,
+  hash bytea NOT NULL UNIQUE,
+  roles text NOT NULL,
+  created_at bigint NOT NULL,
+  created_by text NOT NULL,
+  expires_at bigint,
+  revoked_at bigint
+);
+
+-- Who has signed in to the pages: with a stored token, or with the token of a node, of which the hash is kept.
+CREATE TABLE sign_ins (
+  hash bytea PRIMARY KEY,
+  token bigint,
+  node bytea,
+  created_at bigint NOT NULL,
+  expires_at bigint NOT NULL
+);
+CREATE INDEX sign_ins_by_token ON sign_ins (token) WHERE token IS NOT NULL;
+CREATE INDEX sign_ins_by_end ON sign_ins (expires_at);
+
+-- Who has changed what: written in the transaction of the change.
+CREATE TABLE audit (
+  key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at bigint NOT NULL,
+  who text COLLATE "C" NOT NULL,
+  from_address text,
+  action text NOT NULL,
+  target text NOT NULL,
+  detail text
+);
+CREATE INDEX audit_by_time ON audit (at, key);
+CREATE INDEX audit_by_who ON audit (who, at, key);

@@ -367,3 +367,40 @@ CREATE TABLE meta (
 CREATE TABLE outdated (
   schedule INTEGER PRIMARY KEY
 );
+
+-- Who may ask. Tokens stay when they are revoked: no other one has their name. hash: SHA-256 of the secret; roles: a
+-- JSON list.
+CREATE TABLE tokens (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  hash BLOB NOT NULL UNIQUE,
+  roles TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL,
+  expires_at INTEGER,
+  revoked_at INTEGER
+);
+
+-- Who has signed in to the pages: with a stored token, or with the token of a node, of which the hash is kept.
+CREATE TABLE sign_ins (
+  hash BLOB PRIMARY KEY,
+  token INTEGER,
+  node BLOB,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX sign_ins_by_token ON sign_ins (token) WHERE token IS NOT NULL;
+CREATE INDEX sign_ins_by_end ON sign_ins (expires_at);
+
+-- Who has changed what: written in the transaction of the change.
+CREATE TABLE audit (
+  key INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  who TEXT NOT NULL,
+  from_address TEXT,
+  action TEXT NOT NULL,
+  target TEXT NOT NULL,
+  detail TEXT
+);
+CREATE INDEX audit_by_time ON audit (at, key);
+CREATE INDEX audit_by_who ON audit (who, at, key);
