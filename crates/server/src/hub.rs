@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use engine::turn::{Command, Effect, Notice, Perform};
 use engine::{Moment, NodeId};
 use jiff::Timestamp;
-use store::{CommandRequest, Commanded, Failure, Idempotency, Store, Turned};
+use store::{AuditEntry, CommandRequest, Commanded, Failure, Idempotency, Store, Turned};
 use tokio::sync::broadcast;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -86,12 +86,23 @@ impl Hub {
         command: Command,
         idempotency: Option<Idempotency>,
     ) -> Result<Commanded, Failure> {
+        self.audited(command, idempotency, None).await
+    }
+
+    /// The same; who it was is in the audit log with what it changed.
+    pub async fn audited(
+        &self,
+        command: Command,
+        idempotency: Option<Idempotency>,
+        audit: Option<AuditEntry>,
+    ) -> Result<Commanded, Failure> {
         let now = self.clock.now();
         let request = CommandRequest {
             command,
             moment: Moment::new(now, now),
             node: self.node(),
             idempotency,
+            audit,
         };
         let node = request.node;
         let mut commanded = match self.store.command(request).await {

@@ -5,6 +5,8 @@ use engine::turn::{Answer, Command, Effect, Notice, Places};
 use engine::{Moment, NodeId, RunKey};
 use jiff::Timestamp;
 
+use crate::access::AuditEntry;
+
 /// One turn of the driver.
 #[derive(Clone, Debug)]
 pub struct TurnRequest {
@@ -65,6 +67,8 @@ pub struct CommandRequest {
     pub node: NodeId,
     /// So that asking twice does once.
     pub idempotency: Option<Idempotency>,
+    /// Who asks, if that is to be written to the audit log.
+    pub audit: Option<AuditEntry>,
 }
 
 /// A key given by the caller, and what it was given for.
@@ -140,7 +144,7 @@ pub enum Call {
 /// What was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired {
-    /// How many runs, ledger rows, events and remembered answers.
+    /// How many runs, ledger rows, events, remembered answers, sign-ins and rows of the audit log.
     pub removed: u64,
     /// Whether there may be more.
     pub more: bool,

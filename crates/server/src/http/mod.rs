@@ -6,13 +6,14 @@ pub mod access;
 pub mod answer;
 mod approvals;
 mod attempts;
+mod audit;
 pub mod body;
 mod calendars;
+mod call;
 mod connections;
 pub mod cursor;
 mod health;
 mod hooks;
-mod inside;
 mod nodes;
 mod openapi;
 pub mod path;
@@ -24,10 +25,11 @@ pub(crate) mod schedules;
 pub mod shown;
 mod stats;
 mod stream;
-mod topics;
+mod tokens;
+pub(crate) mod topics;
 mod workflows;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use axum::Router;
@@ -36,16 +38,18 @@ use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use engine::Rules;
+use engine::turn::Command;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use runners::script::Scripts;
-use store::Store;
+use store::{Commanded, Failure, Idempotency, Store};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
 
-pub(crate) use access::Token;
+use access::{Caller, Known, Wrongs};
+pub(crate) use access::{Peer, Token, has_admin};
 pub(crate) use connections::serve;
 use problem::Problem;
 
@@ -55,8 +59,6 @@ use crate::secrets::Secrets;
 
 /// A request is answered after this, one way or the other. Streams have begun by then.
 const REQUEST_TIME: Duration = Duration::from_secs(60);
-/// Who commands are said to come from.
-pub const BY_API: &str = "api";
 
 /// What handlers share. Cheap to clone.
 #[derive(Clone)]
@@ -67,15 +69,16 @@ struct Shared {
     registry: Registry,
     streams: Arc<Semaphore>,
     open_pages: Arc<Semaphore>,
-    token: Option<Token>,
+    known: Known,
+    wrong: Wrongs,
     allows_exec: bool,
     secrets: Arc<Secrets>,
     scripts: Option<Arc<Scripts>>,
     stop: CancellationToken,
     /// `/openapi.json`, known once all routes are.
     document: OnceLock<String>,
-    /// Everything that is served, for requests from within.
-    api: OnceLock<Router>,
+    /// The finished API, for our own pages. It holds this, so it is not held by this.
+    router: OnceLock<Weak<Router>>,
 }
 
 impl App {
@@ -91,19 +94,20 @@ impl App {
         hub.metrics.register(&mut registry);
         let streams = Arc::new(Semaphore::new(stream::MOST_STREAMS));
         let open_pages = Arc::new(Semaphore::new(pages::MOST_PAGES));
-        let document = OnceLock::new();
+        let (known, wrong) = (Known::new(token), Wrongs::default());
         App(Arc::new(Shared {
             hub,
             registry,
             streams,
             open_pages,
-            token,
+            known,
+            wrong,
             allows_exec,
             secrets,
             scripts,
             stop,
-            document,
-            api: OnceLock::new(),
+            document: OnceLock::new(),
+            router: OnceLock::new(),
         }))
     }
 
@@ -159,8 +163,23 @@ impl App {
         self.0.open_pages.clone()
     }
 
-    fn token(&self) -> Option<Token> {
-        self.0.token
+    /// Carries out a command of a caller; who it was is in the audit log with what it changed.
+    pub async fn command(
+        &self,
+        caller: &Caller,
+        command: Command,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Commanded, Failure> {
+        let audit = caller.audit(audit::detail(&command));
+        self.hub().audited(command, idempotency, audit).await
+    }
+
+    fn known(&self) -> &Known {
+        &self.0.known
+    }
+
+    fn wrong(&self) -> &Wrongs {
+        &self.0.wrong
     }
 
     fn document(&self) -> &str {
@@ -185,6 +204,8 @@ fn routes() -> OpenApiRouter<App> {
         .merge(topics::routes())
         .merge(calendars::routes())
         .merge(nodes::routes())
+        .merge(tokens::routes())
+        .merge(audit::routes())
         .merge(stats::routes())
         .merge(stream::routes());
     OpenApiRouter::with_openapi(openapi::head())
@@ -194,19 +215,21 @@ fn routes() -> OpenApiRouter<App> {
         .nest("/api", schedules::alias_routes())
 }
 
-/// The whole API.
-pub(crate) fn router(app: App) -> Router {
+/// The whole API. It is there for our own pages as long as somebody holds it.
+pub(crate) fn router(app: App) -> Arc<Router> {
     let (router, document) = routes().split_for_parts();
     app.0.document.get_or_init(|| openapi::text(document));
     let router = router
-        .merge(pages::routes(app.clone()))
+        .merge(pages::routes())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
         .layer(from_fn_with_state(app.clone(), access::check))
+        .layer(from_fn_with_state(app.clone(), pages::tell_trouble))
         .layer(from_fn(in_time))
         .layer(CatchPanicLayer::custom(|_| broken()))
         .with_state(app.clone());
-    app.0.api.get_or_init(|| router.clone());
+    let router = Arc::new(router);
+    app.0.router.get_or_init(|| Arc::downgrade(&router));
     router
 }
 

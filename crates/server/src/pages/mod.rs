@@ -32,11 +32,12 @@ use axum::http::HeaderValue;
 use axum::http::header::{
     CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use axum::middleware::{from_fn_with_state, map_response};
+use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::{get, post};
 
 pub(crate) use live::MOST_PAGES;
+pub(crate) use trouble::tell as tell_trouble;
 
 use crate::http::App;
 
@@ -45,7 +46,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
     connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// Every page.
-pub(crate) fn routes(app: App) -> Router<App> {
+pub(crate) fn routes() -> Router<App> {
     Router::new()
         .merge(overview::routes())
         .merge(schedules::routes())
@@ -61,7 +62,6 @@ pub(crate) fn routes(app: App) -> Router<App> {
         .merge(sign_in::routes())
         .route("/live", get(live::listen))
         .route("/forms/{*path}", post(forms::send))
-        .route_layer(from_fn_with_state(app, trouble::tell))
         .route("/assets/{hash}/{name}", get(assets::send))
         .route_layer(map_response(guarded))
 }

@@ -1,6 +1,7 @@
 //! Problems as pages.
 
 use axum::extract::{FromRequestParts as _, Request, State};
+use axum::http::header::ACCEPT;
 use axum::middleware::Next;
 use axum::response::Response;
 use maud::{Markup, html};
@@ -8,24 +9,27 @@ use maud::{Markup, html};
 use super::frame::Page;
 use super::visit::Visit;
 use crate::http::App;
+use crate::http::access::Caller;
 use crate::http::problem::Problem;
 
-/// A problem that a page's handler answers with is shown as a page, unless a program asked.
-pub(super) async fn tell(State(app): State<App>, request: Request, next: Next) -> Response {
-    let accepts = request.headers().get(axum::http::header::ACCEPT);
-    let is_program =
-        accepts.and_then(|accepts| accepts.to_str().ok()).is_some_and(|text| !takes_pages(text));
-    let (mut parts, body) = request.into_parts();
-    let Ok(visit) = Visit::from_request_parts(&mut parts, &app).await;
-    let mut response = next.run(Request::from_parts(parts, body)).await;
-    match response.extensions_mut().remove::<Problem>() {
-        Some(problem) if !is_program => shown(&visit, &problem),
-        _ => response,
+/// A problem is shown to people as a page; programs get it as it is.
+pub(crate) async fn tell(State(app): State<App>, request: Request, next: Next) -> Response {
+    let accepts = request.headers().get(ACCEPT).and_then(|accepts| accepts.to_str().ok());
+    let is_program = request.uri().path().starts_with("/api")
+        || !accepts.is_some_and(|accepts| accepts.contains("text/html"));
+    if is_program {
+        return next.run(request).await;
     }
-}
-
-fn takes_pages(accepts: &str) -> bool {
-    accepts.contains("text/html") || accepts.contains("*/*")
+    let (mut parts, body) = request.into_parts();
+    let Ok(mut visit) = Visit::from_request_parts(&mut parts, &app).await;
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    if let Some(caller) = response.extensions_mut().remove::<Caller>() {
+        visit.caller = caller;
+    }
+    match response.extensions_mut().remove::<Problem>() {
+        Some(problem) => shown(&visit, &problem),
+        None => response,
+    }
 }
 
 /// A problem as a page of its own.

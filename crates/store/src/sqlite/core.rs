@@ -184,6 +184,7 @@ impl Core {
         if let Some(idempotency) = &request.idempotency {
             self.remember(idempotency, &commanded.answer, request.moment)?;
         }
+        self.write_audit(request.audit.as_ref(), request.moment.now)?;
         Ok(commanded)
     }
 

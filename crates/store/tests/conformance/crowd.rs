@@ -40,8 +40,13 @@ impl Node {
         let id = |n: usize| format!("{}/{batch}/{n}", self.id);
         let events = (0..EVENTS).map(|n| message(&id(n), "{}")).collect();
         let command = Command::PublishEvents { topic, events };
-        let request =
-            CommandRequest { command, moment: moment(1), node: self.id, idempotency: None };
+        let request = CommandRequest {
+            command,
+            moment: moment(1),
+            node: self.id,
+            idempotency: None,
+            audit: None,
+        };
         match self.store.command(request).await.unwrap().answer {
             Answer::Published { published, .. } => published,
             other => panic!("{other:?}"),

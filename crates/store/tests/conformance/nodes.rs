@@ -28,7 +28,8 @@ impl Other {
 
     async fn claim(&self, at: i64, limit: usize) -> Vec<Perform> {
         let (command, node) = (claim(&["q", "r"], limit), self.node);
-        let request = CommandRequest { command, moment: moment(at), node, idempotency: None };
+        let request =
+            CommandRequest { command, moment: moment(at), node, idempotency: None, audit: None };
         claimed(&self.store.command(request).await.unwrap())
     }
 

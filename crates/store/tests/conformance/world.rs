@@ -146,8 +146,13 @@ impl World {
         command: Command,
         idempotency: Option<Idempotency>,
     ) -> Result<store::Commanded, Failure> {
-        let request =
-            CommandRequest { command, moment: self.moment(at), node: self.node, idempotency };
+        let request = CommandRequest {
+            command,
+            moment: self.moment(at),
+            node: self.node,
+            idempotency,
+            audit: None,
+        };
         self.store().command(request).await
     }
 

@@ -9,11 +9,12 @@ use store::Idempotency;
 use utoipa::ToSchema;
 
 use super::control::IdText;
+use crate::http::App;
+use crate::http::access::Caller;
 use crate::http::answer::{self, Answered};
 use crate::http::body::JsonBody;
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::Query;
-use crate::http::{App, BY_API};
 
 /// Schedules at once at most: each is a command of its own.
 const LARGEST: usize = 1_000;
@@ -69,6 +70,7 @@ struct RefusedOne {
         (status = 503, body = Problem)))]
 pub(super) async fn batch_control(
     State(app): State<App>,
+    caller: Caller,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
@@ -78,10 +80,10 @@ pub(super) async fn batch_control(
         let wrong = Wrong::new("schedule_ids", "limit", message);
         return Err(Problem::invalid([wrong.allow(format!("up to {LARGEST}"))]));
     }
-    let (app, key) = (&app, body.idempotency.as_ref());
+    let (app, caller, key) = (&app, &caller, body.idempotency.as_ref());
     let one = |id: IdText| async move {
         let text = id.text();
-        let done = control(app, id.schedule(), &text, action, key).await;
+        let done = control(app, caller, id.schedule(), &text, action, key).await;
         done.err().map(|problem| RefusedOne { id: text, detail: problem.detail().to_owned() })
     };
     let asked = schedule_ids.len();
@@ -98,6 +100,7 @@ pub(super) async fn batch_control(
 
 async fn control(
     app: &App,
+    caller: &Caller,
     id: Option<ScheduleId>,
     text: &str,
     action: Action,
@@ -109,13 +112,13 @@ async fn control(
         Action::Resume => Command::ControlSchedule { id, verb: Verb::Resume { catch_up: false } },
         Action::Revive => Command::ControlSchedule { id, verb: Verb::Revive },
         Action::Trigger => {
-            let run = NewRun { id: app.new_run_id(), payload: None, by: BY_API.to_owned() };
+            let run = NewRun { id: app.new_run_id(), payload: None, by: caller.name.to_string() };
             Command::StartSchedule { id, run }
         }
     };
     // Each is remembered alone: what was done is not done again, what was refused is asked again.
     let key = key.map(|key| Idempotency { key: format!("{}/{id}", key.key), ..key.clone() });
-    app.hub().command(command, key).await?;
+    app.command(caller, command, key).await?;
     Ok(())
 }
 

@@ -2,24 +2,25 @@
 
 use serde_json::{Map, Value};
 
+use crate::http::access::local_path;
 use crate::http::problem::Wrong;
 
 /// What a form sends besides what it is about.
 #[derive(Debug, Default, PartialEq)]
 pub(in crate::pages) struct Form {
     /// The key that shows that one of our own pages made the form.
-    pub(super) key: String,
+    pub(in crate::pages) key: String,
     /// Another method than POST, which is all that forms know.
-    pub(super) method: Option<String>,
+    pub(in crate::pages) method: Option<String>,
     /// Where to go afterwards.
-    pub(super) next: Option<String>,
+    pub(in crate::pages) next: Option<String>,
     /// What to say then.
-    pub(super) said: Option<String>,
+    pub(in crate::pages) said: Option<String>,
     /// A body that is sent as it is, with its content type.
-    pub(super) body: Option<String>,
-    pub(super) content_type: Option<String>,
+    pub(in crate::pages) body: Option<String>,
+    pub(in crate::pages) content_type: Option<String>,
     /// What it is about.
-    pub(super) values: Map<String, Value>,
+    pub(in crate::pages) values: Map<String, Value>,
 }
 
 /// Reads a form. A name may say what its value is, as in `timeout_seconds:number`: `number`, `flag` (a box),
@@ -108,8 +109,7 @@ pub(super) fn destination(next: &str, answer: &Value) -> String {
     let encoded = |text: &str| {
         percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
     };
-    let filled = fill(next, answer, encoded);
-    if is_own(&filled) { filled } else { "/".to_owned() }
+    local_path(&fill(next, answer, encoded)).to_owned()
 }
 
 /// What to say, filled in.
@@ -133,14 +133,6 @@ fn fill(text: &str, answer: &Value, written: impl Fn(&str) -> String) -> String 
     }
     filled.push_str(rest);
     filled
-}
-
-/// Whether an address is on this node: a path, and not one that browsers take for another host.
-pub(crate) fn is_own(address: &str) -> bool {
-    let mut bytes = address.bytes();
-    bytes.next() == Some(b'/')
-        && !matches!(bytes.next(), Some(b'/' | b'\\'))
-        && address.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]

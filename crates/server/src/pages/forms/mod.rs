@@ -5,7 +5,7 @@
 
 mod fields;
 
-use axum::extract::{Path, Request};
+use axum::extract::OriginalUri;
 use axum::http::header::{ACCEPT, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use self::fields::Form;
-pub(crate) use self::fields::is_own;
 use super::visit::{SAID_COOKIE, Visit};
 use crate::http::answer::{self, Answered};
 use crate::http::body::RawBody;
@@ -25,7 +24,7 @@ const SAID_SECONDS: u32 = 60;
 /// Sends a form on to the API, and the sender on to the next page.
 pub(super) async fn send(
     visit: Visit,
-    Path(path): Path<String>,
+    OriginalUri(address): OriginalUri,
     headers: HeaderMap,
     body: RawBody,
 ) -> Answered {
@@ -37,7 +36,9 @@ pub(super) async fn send(
         Some("DELETE") => Method::DELETE,
         Some(_) => return Err(Problem::bad_request("Forms send POST, PUT, PATCH or DELETE.")),
     };
-    let answer = call(&visit, method, &path, &form).await?;
+    let address = address.path_and_query().map_or("", |address| address.as_str());
+    let path = address.strip_prefix("/forms/").unwrap_or_default();
+    let answer = call(&visit, method, path, &form).await?;
     let is_script = headers.get(ACCEPT).is_some_and(|accept| accept == "application/json");
     answered(&form, &answer, is_script)
 }
@@ -73,22 +74,14 @@ pub(super) async fn call(
     path: &str,
     form: &Form,
 ) -> Result<Value, Problem> {
-    let target = format!("/api/v1/{}", encoded(path));
+    let target = format!("/api/v1/{path}");
     let (kind, body) = match (&form.body, &form.content_type) {
-        (Some(body), kind) => (kind.as_deref().unwrap_or("application/yaml"), body.clone()),
-        (None, _) if form.values.is_empty() => ("application/json", String::new()),
-        (None, _) => ("application/json", Value::Object(form.values.clone()).to_string()),
+        (Some(body), kind) => (kind.as_deref().unwrap_or("application/yaml"), Some(body.clone())),
+        (None, _) if form.values.is_empty() => ("application/json", None),
+        (None, _) => ("application/json", Some(Value::Object(form.values.clone()).to_string())),
     };
-    let request = Request::builder().method(method).uri(target).header("content-type", kind);
-    let request = request.body(body.into()).map_err(|_| Problem::not_found("address", path))?;
-    visit.app.call(&visit.caller, request).await
-}
-
-/// A path as it was before it was taken apart: names may hold anything, query parameters may follow.
-fn encoded(path: &str) -> String {
-    use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-    const KEPT: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>').add(b'%');
-    utf8_percent_encode(path, KEPT).to_string()
+    let (_, answer) = visit.app.call_with(&visit.caller, method, &target, kind, body).await?;
+    Ok(answer)
 }
 
 /// On to the next page, with something to say there.

@@ -8,7 +8,7 @@ use super::one::{Looked, Wanted, cut};
 use crate::http::problem::Problem;
 use crate::pages::listing::{empty, pager};
 use crate::pages::visit::Visit;
-use crate::pages::{badge, form, when};
+use crate::pages::{badge, when};
 
 /// Rows on a page.
 const ROWS: usize = 25;
@@ -54,8 +54,13 @@ fn filter(looked: &Looked, chosen: Option<Outcome>) -> Markup {
         .chain(Outcome::ALL.map(|outcome| (outcome.name(), outcome.name())))
         .collect();
     html! {
-        form.search method="get" action={ (looked.address()) "#ledger" } {
-            (form::select("Outcome", "outcome", chosen.map_or("", Outcome::name), &all))
+        form.row method="get" action={ (looked.address()) "#ledger" } {
+            label.hidden for="outcome" { "Outcome" }
+            select.narrow id="outcome" name="outcome" {
+                @for (value, label) in &all {
+                    option value=(value) selected[*value == chosen.map_or("", Outcome::name)] { (label) }
+                }
+            }
             button type="submit" { "Show" }
         }
     }

@@ -240,7 +240,7 @@ fn line(visit: &Visit, view: &ScheduleView, rules: &Rules, may_choose: bool) -> 
                     "starts " a href={ "/workflows/" (schedule.workflow) } { (view.workflow_name) }
                 }
             }
-            td data-label="When" {
+            td.when data-label="When" {
                 @match &words {
                     Some(words) => { (words) },
                     None => span.wrong { "its rule cannot be read any more" },

@@ -1,11 +1,14 @@
 //! Schedules: lists of them, one with all that became of it, and a form that any rule can be written in.
 
+mod all;
 mod backfill;
 mod coming;
+mod drawings;
 mod editor;
 mod facts;
 mod ledger;
 mod list;
+mod month;
 mod one;
 mod why;
 mod words;
@@ -25,7 +28,10 @@ pub(super) fn routes() -> Router<App> {
         .route("/schedules", get(list::show))
         .route("/schedules/new", get(editor::new).post(editor::create))
         .route("/schedules/preview", get(editor::preview))
+        .route("/schedules/month", get(all::show))
         .route("/schedules/{id}", get(one::show))
+        .route("/schedules/{id}/month", get(month::month))
+        .route("/schedules/{id}/year", get(month::year))
         .route("/schedules/{id}/edit", get(editor::edit).post(editor::change))
         .route("/schedules/{id}/edit/preview", get(editor::preview_change))
 }

@@ -6,7 +6,7 @@ use engine::schedule::{Override, Plan, Schedule, Status};
 use maud::{Markup, html};
 use store::ScheduleView;
 
-use super::{backfill, coming, controls, facts, ledger, why};
+use super::{backfill, coming, controls, drawings, facts, ledger, why};
 use crate::http::access::Permission;
 use crate::http::path::SchedulePath;
 use crate::http::problem::Problem;
@@ -99,6 +99,7 @@ pub(super) async fn show(
             (facts::card(&visit, &looked))
             (coming::card(&visit, &looked))
         }
+        (drawings::cards(&visit, &looked, &runs))
         (ledger::card(&visit, &looked, &wanted).await?)
         div.columns {
             (why::card(&visit, &looked, wanted.at.as_deref()).await?)

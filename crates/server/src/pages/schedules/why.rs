@@ -18,13 +18,13 @@ pub(super) async fn card(
         Ok(at) => lines(&sentences(&visit.app, &looked.view, at).await?),
         Err(problem) => trouble::told(&problem),
     };
-    let zone = looked.zone.name();
+    let label = format!("Why did it run, or not, at ({})", looked.zone.name());
     Ok(html! {
         section.card #why {
             h2 { "Why?" }
             form.search method="get" action={ (looked.address()) "#why" } {
-                (form::field("Why did it run, or not, at", "at", zone, html! {
-                    input type="datetime-local" step="1" id="at" name="at" value=[at] aria-describedby="at-hint";
+                (form::field(&label, "at", "", html! {
+                    input type="datetime-local" step="1" id="at" name="at" value=[at];
                 }))
                 button type="submit" { "Explain" }
                 @if at.is_some() { a.button href={ (looked.address()) "#why" } { "Explain now" } }
