@@ -21,7 +21,7 @@ pub mod problem;
 pub mod query;
 mod queues;
 mod runs;
-mod schedules;
+pub(crate) mod schedules;
 pub mod shown;
 mod stats;
 mod stream;

@@ -151,16 +151,20 @@ function sayWrong(form, problem) {
   for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
   const left = [];
   for (const wrong of problem.errors || []) {
-    const name = wrong.path.split(/[.[]/)[0];
-    const field = [...form.elements].find((element) => element.name && element.name.split(":")[0] === name);
+    const path = wrong.path.replace(/\[\d+\]/g, "");
+    const named = (name) => [...form.elements].find((element) =>
+      element.name && !element.disabled && element.type !== "hidden" && element.name.split(":")[0] === name);
+    const field = named(path) || named(path.split(".")[0]);
     const text = wrong.message + (wrong.allowed ? "; allowed: " + wrong.allowed : "")
       + (wrong.remedy ? "; try: " + wrong.remedy : "") + (wrong.line ? " (line " + wrong.line + ")" : "");
-    if (field && field.type !== "hidden") {
+    if (field) {
       field.setAttribute("aria-invalid", "true");
       const said = document.createElement("p");
       said.className = "wrong";
       said.textContent = text;
       (field.closest(".field") || field.parentNode).append(said);
+      const folded = field.closest("details:not([open])");
+      if (folded) folded.open = true;
     } else {
       left.push((wrong.path ? wrong.path + ": " : "") + text);
     }
@@ -208,7 +212,9 @@ document.addEventListener("submit", (event) => {
     event.preventDefault();
     return;
   }
-  if (form.method === "post" && form.getAttribute("action").startsWith("/forms/")) {
+  const isLook = event.submitter && event.submitter.name.startsWith("_look");
+  const isOurs = form.hasAttribute("data-in-place") || form.getAttribute("action").startsWith("/forms/");
+  if (form.method === "post" && isOurs && !isLook) {
     event.preventDefault();
     send(form, event.submitter);
   }
@@ -249,6 +255,7 @@ function showChosen() {
     const chosen = document.querySelector(`[name="${name}"]:checked, select[name="${name}"]`);
     const shown = chosen !== null && values.split("|").includes(chosen.value);
     part.hidden = !shown;
+    if (part.nodeName === "FIELDSET") part.disabled = !shown;
     for (const field of part.querySelectorAll("input, select, textarea")) field.disabled = !shown;
   }
 }
