@@ -149,8 +149,8 @@ pub type StepView = StepRecord;
 /// Which of the things that people are asked.
 #[derive(Clone, Debug, Default)]
 pub struct ApprovalQuery {
-    /// Only what this one may decide.
-    pub assignee: Option<String>,
+    /// Only what one of these may decide; everything, if empty.
+    pub assignees: Vec<String>,
     /// At most so many.
     pub limit: usize,
     /// After this one.
@@ -211,6 +211,8 @@ pub struct QueueView {
 /// Which workflows.
 #[derive(Clone, Debug, Default)]
 pub struct WorkflowQuery {
+    /// With this in the name, whatever the case of its ASCII letters.
+    pub search: Option<String>,
     /// At most so many.
     pub limit: usize,
     /// After this one.

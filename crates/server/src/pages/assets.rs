@@ -1,5 +1,6 @@
 //! What pages load: one stylesheet, one script, one icon, all in the binary, named by their content.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use axum::extract::Path;
@@ -12,13 +13,14 @@ use sha2::{Digest as _, Sha256};
 pub(super) struct Asset {
     name: &'static str,
     kind: &'static str,
-    content: &'static str,
+    content: Cow<'static, str>,
     address: String,
 }
 
 impl Asset {
-    fn new(name: &'static str, kind: &'static str, content: &'static str) -> Asset {
-        let hash = Sha256::digest(content);
+    fn new(name: &'static str, kind: &'static str, content: impl Into<Cow<'static, str>>) -> Asset {
+        let content = content.into();
+        let hash = Sha256::digest(&*content);
         let short: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         Asset { name, kind, content, address: format!("/assets/{short}/{name}") }
     }
@@ -30,7 +32,8 @@ impl Asset {
 }
 
 pub(super) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
-    Asset::new("app.css", "text/css; charset=utf-8", include_str!("assets/app.css"))
+    let all = format!("{}{}", include_str!("assets/app.css"), drawing::STYLE);
+    Asset::new("app.css", "text/css; charset=utf-8", all)
 });
 pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("app.js", "text/javascript; charset=utf-8", include_str!("assets/app.js"))
@@ -44,7 +47,7 @@ pub(super) async fn send(Path((_, name)): Path<(String, String)>) -> Response {
     let Some(asset) = all.into_iter().find(|asset| asset.name == name) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let mut response = asset.content.into_response();
+    let mut response = asset.content.clone().into_response();
     let headers: [(HeaderName, &'static str); 2] =
         [(CONTENT_TYPE, asset.kind), (CACHE_CONTROL, "public, max-age=31536000, immutable")];
     for (name, value) in headers {

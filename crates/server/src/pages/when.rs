@@ -1,7 +1,9 @@
 //! Times and durations as people read them.
 
 use calendar::Zone;
+use drawing::Wall;
 use jiff::civil::DateTime;
+use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
@@ -62,6 +64,13 @@ fn offset(zone: &Zone, instant: Timestamp) -> String {
     let seconds = zone.offset_at(instant);
     let (sign, minutes) = (if seconds < 0 { '−' } else { '+' }, seconds.unsigned_abs() / 60);
     format!("{} (UTC{sign}{:02}:{:02})", zone.name(), minutes / 60, minutes % 60)
+}
+
+/// A drawing whose instants are shown in this zone.
+pub(super) fn drawn(zone: &Zone, draw: impl FnOnce(Wall<'_>) -> Markup) -> Markup {
+    let offset = |at| Offset::from_seconds(zone.offset_at(at)).unwrap_or(Offset::UTC);
+    let words = |at| full(zone, at);
+    draw(Wall { offset: &offset, words: &words })
 }
 
 /// How long something took, in two units at most.

@@ -23,12 +23,14 @@ pub(super) fn workflows(
     query: &WorkflowQuery,
 ) -> Result<Page<WorkflowView>, Failure> {
     let sql = format!(
-        "SELECT {} FROM workflows w WHERE w.name > ?1 ORDER BY w.name LIMIT ?2",
+        "SELECT {} FROM workflows w WHERE w.name > ?1 AND instr(lower(w.name), ?3) > 0
+         ORDER BY w.name LIMIT ?2",
         rows::WORKFLOW
     );
     let after = view::name(query.after.as_ref()).unwrap_or("");
     let mut statement = connection.prepare_cached(&sql)?;
-    let found = statement.query_map((after, query.limit + 1), rows::workflow)?;
+    let search = query.search.as_deref().unwrap_or_default().to_ascii_lowercase();
+    let found = statement.query_map((after, query.limit + 1, &search), rows::workflow)?;
     let mut found = found.collect::<Result<Vec<_>, _>>()?;
     let has_more = found.len() > query.limit;
     found.truncate(query.limit);
@@ -38,7 +40,8 @@ pub(super) fn workflows(
     for workflow in found {
         items.extend(with_revision(connection, workflow, None)?);
     }
-    let total = connection.query_row("SELECT count(*) FROM workflows", [], |row| row.get(0))?;
+    let counted = "SELECT count(*) FROM workflows WHERE instr(lower(name), ?1) > 0";
+    let total = connection.query_row(counted, [&search], |row| row.get(0))?;
     Ok(Page { items, total: Total::Exact(total), next })
 }
 

@@ -134,7 +134,8 @@ pub(crate) async fn workflows_are_paged_by_name(world: World) {
     let mut names = Vec::new();
     let mut after = None;
     loop {
-        let page = world.store().workflows(WorkflowQuery { limit: 3, after }).await.unwrap();
+        let page =
+            world.store().workflows(WorkflowQuery { search: None, limit: 3, after }).await.unwrap();
         assert_eq!(page.total, Total::Exact(4));
         names.extend(page.items.into_iter().map(|view| view.workflow.name));
         after = page.next;
@@ -143,6 +144,17 @@ pub(crate) async fn workflows_are_paged_by_name(world: World) {
         }
     }
     assert_eq!(names, ["alpha", "bravo", "charlie", "delta"]);
+    for (search, expected) in
+        [("L", &["alpha", "charlie", "delta"][..]), ("ta", &["delta"]), ("%", &[]), ("a\0", &[])]
+    {
+        let query = WorkflowQuery { search: Some(search.to_owned()), limit: 9, after: None };
+        let page = world.store().workflows(query).await.unwrap();
+        let found: Vec<String> = page.items.into_iter().map(|view| view.workflow.name).collect();
+        assert_eq!(
+            (page.total, &*found),
+            (Total::Exact(expected.len() as u64), &*expected.to_vec())
+        );
+    }
 }
 
 pub(crate) async fn figures_count_what_is_there(mut world: World) {

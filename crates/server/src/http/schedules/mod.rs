@@ -6,9 +6,9 @@ mod control;
 mod create;
 mod edit;
 mod feed;
-mod list;
+pub(crate) mod list;
 mod object;
-mod occurrences;
+pub(crate) mod occurrences;
 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

@@ -11,7 +11,7 @@ use engine::turn::Command;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use store::{LedgerQuery, LedgerRow};
+use store::{LedgerQuery, LedgerRow, ScheduleView};
 use utoipa::ToSchema;
 
 use super::coming::instant;
@@ -145,8 +145,20 @@ pub(super) async fn explain(
     Query(Moment { at }): Query<Moment>,
 ) -> Answered {
     let found = view(&app, id).await?;
+    let sentences = sentences(&app, &found, at).await?;
+    let zone = object::zone(&found.schedule, &app.rules());
+    let at = at.map(|at| shown::time(&zone, at));
+    answer::ok(&Explanation { schedule_id: id.to_string(), at, sentences })
+}
+
+/// What is known of one time, or of where the schedule stands.
+pub(crate) async fn sentences(
+    app: &App,
+    found: &ScheduleView,
+    at: Option<Timestamp>,
+) -> Result<Vec<String>, Problem> {
     let query = LedgerQuery {
-        schedule: id,
+        schedule: found.schedule.id,
         outcome: None,
         from: at,
         to: at,
@@ -154,7 +166,7 @@ pub(super) async fn explain(
         after: None,
     };
     let page = app.store().ledger(query).await?;
-    let overrides = app.store().overrides(id).await?;
+    let overrides = app.store().overrides(found.schedule.id).await?;
     let workflow = app.store().workflow(&found.schedule.workflow.to_string(), None).await?;
     let (rules, now) = (app.rules(), app.now());
     let plan = object::plan(&found.schedule, &rules);
@@ -172,13 +184,10 @@ pub(super) async fn explain(
         rows: &rows,
         now,
     };
-    let sentences = match at {
+    Ok(match at {
         Some(at) => explain::at(&facts, at),
         None => explain::now(&facts),
-    };
-    let zone = object::zone(&found.schedule, &rules);
-    let at = at.map(|at| shown::time(&zone, at));
-    answer::ok(&Explanation { schedule_id: id.to_string(), at, sentences })
+    })
 }
 
 /// The part of a path that says which occurrence.
