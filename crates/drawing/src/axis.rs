@@ -1,8 +1,8 @@
 //! Scales: round numbers along an axis, for time of day, for durations and for counts.
 
+use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
-use jiff::{SignedDuration, Timestamp};
 
 use crate::text::{NOTE_SIZE, width};
 
@@ -45,12 +45,16 @@ impl Span {
         Span { start, end: end.max(start + 1) }
     }
 
-    /// Everything there is, with a little room at both ends; nothing if there is nothing.
-    pub(crate) fn around(instants: impl Iterator<Item = Timestamp> + Clone) -> Option<Span> {
-        let start = instants.clone().min()?.as_millisecond();
-        let end = instants.max()?.as_millisecond();
+    /// All of these, with a little room at both ends.
+    pub(crate) fn around(instants: impl Iterator<Item = Timestamp>) -> Span {
+        let millis = instants.map(Timestamp::as_millisecond);
+        let (start, end) =
+            millis.fold((i64::MAX, i64::MIN), |(start, end), at| (start.min(at), end.max(at)));
+        if start > end {
+            return Span { start: 0, end: 1 };
+        }
         let room = if start == end { 500 } else { ((end - start) / 40).max(1) };
-        Some(Span { start: start - room, end: end + room })
+        Span { start: start - room, end: end + room }
     }
 
     /// With a little room at both ends, for marks that have a width.
@@ -67,11 +71,6 @@ impl Span {
 
     pub(crate) fn contains(&self, at: Timestamp) -> bool {
         (self.start..=self.end).contains(&at.as_millisecond())
-    }
-
-    /// How long it is.
-    pub(crate) fn length(&self) -> SignedDuration {
-        SignedDuration::from_millis(self.end - self.start)
     }
 }
 
@@ -354,20 +353,22 @@ pub(crate) fn duration_words(millis: f64) -> String {
     };
     match millis {
         0 => "0".to_owned(),
-        ..SECOND => format!("{sign}{millis} ms"),
-        ..MINUTE => {
+        1..SECOND => format!("{sign}{millis} ms"),
+        SECOND..MINUTE => {
             let decimals = if millis < 10 * SECOND { 2 } else { 1 };
             let text = format!("{:.decimals$}", millis as f64 / 1000.0);
             format!("{sign}{} s", text.trim_end_matches('0').trim_end_matches('.'))
         }
-        ..HOUR => two(MINUTE, "min", SECOND, "s"),
-        ..DAY => two(HOUR, "h", MINUTE, "min"),
+        MINUTE..HOUR => two(MINUTE, "min", SECOND, "s"),
+        HOUR..DAY => two(HOUR, "h", MINUTE, "min"),
         _ => two(DAY, "d", HOUR, "h"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
+
     use super::*;
 
     fn check(start: &str, end: &str, hours: i32, room: f64, expected: &str) {

@@ -42,7 +42,8 @@ impl DeadlineBar<'_> {
         frame::plain(
             "bar",
             html! {
-                svg class={ "deadline " (self.state) } width="100%" height=(Num(HEIGHT)) role="img" {
+                svg class={ "deadline " (self.state) } width="100%" height=(Num(HEIGHT))
+                    role="img" {
                     title { (self.title) }
                     desc { (self.description()) }
                     rect class="track" x=(Percent(start)) y=(top) width="98%" height=(Num(TRACK))
@@ -145,7 +146,21 @@ mod tests {
 
     #[test]
     fn before_and_after_it_is_due() {
-        insta::assert_snapshot!(bar("12:00", false), @"");
+        insta::assert_snapshot!(bar("12:00", false), @r##"
+        <div class="drawing drawing-bar">
+          <svg class="deadline is-run" width="100%" height="20" role="img">
+            <title>Approval</title>
+            <desc>From 12 Mar 11:00:00 to 12 Mar 15:00:00, when it is due, with 1 warning; now 12 Mar 13:00:00.</desc>
+            <rect class="track" x="1%" y="6" width="98%" height="8" rx="4"></rect>
+            <rect class="fill" x="1%" y="6" width="49%" height="8" rx="4">
+              <title>now 12 Mar 13:00:00</title></rect>
+            <line class="warning" x1="74.5%" x2="74.5%" y1="3" y2="17">
+              <title>an hour before: 12 Mar 14:00:00</title></line>
+            <line class="due" x1="99%" x2="99%" y1="1" y2="19">
+              <title>due 12 Mar 15:00:00</title></line>
+            <circle class="now" cx="50%" cy="10" r="5">
+              <title>now 12 Mar 13:00:00</title></circle></svg></div>
+        "##);
         let late = bar("18:00", true);
         assert!(late.contains("x1=\"50%\""), "due in the middle: {late}");
         assert!(late.contains("ended 12 Mar 19:00:00, after it was due"), "{late}");

@@ -140,7 +140,9 @@ fn cell(date: Date, day: Option<&Day>, form: Form) -> Markup {
             @if let Some(href) = href { a href=(href) { (number) } } @else { (number) }
             @match form {
                 Form::Month => (written(day)),
-                Form::Year => @if let Some(said) = &said { span class="drawing-unseen" { ": " (said) } },
+                Form::Year => @if let Some(said) = &said {
+                    span class="drawing-unseen" { ": " (said) }
+                },
             }
         }
     }
@@ -178,7 +180,9 @@ fn written(day: &Day) -> Markup {
             // Where there is no room for names: how many.
             span class="day-count" {
                 (day.marks.len())
-                span class="drawing-unseen" { @if day.marks.len() == 1 { " mark" } @else { " marks" } }
+                span class="drawing-unseen" {
+                    @if day.marks.len() == 1 { " mark" } @else { " marks" }
+                }
             }
         }
     }

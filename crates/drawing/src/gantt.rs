@@ -75,6 +75,8 @@ const BAR_HEIGHT: f64 = 12.0;
 const AXIS_HEIGHT: f64 = 32.0;
 const FLAG_HEIGHT: f64 = 16.0;
 const WIDEST_NAME: f64 = 160.0;
+/// Deadlines that are further away than this many times what is drawn are told below.
+const FAR: i128 = 3;
 const INDENT: f64 = 14.0;
 /// What is shorter is drawn this wide, so that it is seen.
 const THINNEST: f64 = 3.0;
@@ -82,17 +84,19 @@ const THINNEST: f64 = 3.0;
 impl Gantt<'_> {
     /// The drawing.
     pub fn draw(&self) -> Markup {
-        let shown = &self.rows[..self.rows.len().min(ROWS)];
-        let Some(span) = self.span(shown) else {
+        let Some(extent) = self.extent() else {
             return frame::empty("gantt", &self.title, "Nothing has begun yet.");
         };
-        let flags = self.flags(span);
+        let shown = self.shown();
+        let [near, far] = self.near_and_far(extent);
+        let instants = [extent.0, extent.1].into_iter().chain(near.iter().map(|near| near.at));
+        let span = Span::around(instants);
+        let flags = self.flags(&near, span);
         let lines = flags.iter().filter_map(|flag| flag.line).max().map_or(0, |line| line + 1);
         let top = lines as f64 * FLAG_HEIGHT + AXIS_HEIGHT;
         let height = top + shown.len() as f64 * ROW_HEIGHT + 4.0;
         let axis_y = lines as f64 * FLAG_HEIGHT;
         let notches = time_notches(span, self.wall, NARROWEST);
-        let has_links = shown.iter().flat_map(|row| &row.bars).any(|bar| bar.href.is_some());
         frame::scrolled(
             "gantt",
             &self.title,
@@ -100,9 +104,9 @@ impl Gantt<'_> {
                 div class="drawing-columns" {
                     (names(shown, top, height))
                     svg class="drawing-plot" width="100%" height=(Num(height))
-                        role=(if has_links { "list" } else { "img" }) {
+                        role="list" {
                         title { (self.title) }
-                        desc { (self.description(span)) }
+                        desc { (self.description(extent)) }
                         (bands(shown, top))
                         (frame::time_axis(&notches, axis_y, &[(top - 4.0, height)]))
                         @for flag in &flags { (flag.draw(axis_y, height)) }
@@ -114,35 +118,55 @@ impl Gantt<'_> {
                 @if self.rows.len() > shown.len() {
                     p class="drawing-note" { "and " (self.rows.len() - shown.len()) " more" }
                 }
+                @for deadline in far {
+                    p class="drawing-note" {
+                        (deadline.label) ": " ((self.wall.words)(deadline.at))
+                    }
+                }
             },
         )
     }
 
-    fn span(&self, shown: &[Row]) -> Option<Span> {
-        let bars = || shown.iter().flat_map(|row| &row.bars);
-        bars().next()?;
+    /// From the first beginning to the last end, or now if something goes on.
+    fn extent(&self) -> Option<(Timestamp, Timestamp)> {
+        let bars = || self.shown().iter().flat_map(|row| &row.bars);
         let is_open = bars().any(|bar| bar.end.is_none());
-        let starts = bars().map(|bar| bar.start);
+        let starts = || bars().map(|bar| bar.start);
         let ends = bars().filter_map(|bar| bar.end);
-        let deadlines = self.deadlines.iter().map(|deadline| deadline.at);
-        Span::around(starts.chain(ends).chain(deadlines).chain(self.now.filter(|_| is_open)))
+        let last = starts().chain(ends).chain(self.now.filter(|_| is_open)).max()?;
+        Some((starts().min()?, last))
     }
 
-    fn description(&self, span: Span) -> String {
+    /// Deadlines that are drawn, and those so far away that the bars would vanish beside them.
+    fn near_and_far(&self, (first, last): (Timestamp, Timestamp)) -> [Vec<&Deadline>; 2] {
+        let length = last.duration_since(first).as_millis().max(1000);
+        let mut sorted = [Vec::new(), Vec::new()];
+        for deadline in &self.deadlines {
+            let before = first.duration_since(deadline.at).as_millis();
+            let after = deadline.at.duration_since(last).as_millis();
+            sorted[usize::from(before.max(after) > length * FAR)].push(deadline);
+        }
+        sorted
+    }
+
+    fn shown(&self) -> &[Row] {
+        &self.rows[..self.rows.len().min(ROWS)]
+    }
+
+    fn description(&self, (first, last): (Timestamp, Timestamp)) -> String {
         let bars: usize = self.rows.iter().map(|row| row.bars.len()).sum();
         format!(
             "{} with {} over {}.",
             counted(self.rows.len(), "row", "rows"),
             counted(bars, "bar", "bars"),
-            length_words(span.length().as_millis() as f64),
+            length_words(last.duration_since(first).as_millis() as f64),
         )
     }
 
     /// Deadlines and now, with a line of the head for each label that has room there.
-    fn flags(&self, span: Span) -> Vec<Flag<'_>> {
+    fn flags<'d>(&self, deadlines: &[&'d Deadline], span: Span) -> Vec<Flag<'d>> {
         let now = self.now.filter(|&now| span.contains(now));
-        let mut flags: Vec<Flag> = self
-            .deadlines
+        let mut flags: Vec<Flag> = deadlines
             .iter()
             .map(|d| (d.at, d.label.as_str(), format!("flag {}", d.state)))
             .chain(now.map(|now| (now, "now", "flag flag-now".to_owned())))
@@ -213,9 +237,8 @@ impl Bar {
                 rect x=(Percent(start)) y=(y) width=(Percent(end - start)) height=(high) rx="3" {}
             }
         };
-        let role = self.href.is_some().then_some("listitem");
         html! {
-            g class={ "bar" (open) " " (self.state) } role=[role] {
+            g class={ "bar" (open) " " (self.state) } role="listitem" {
                 (frame::linked(self.href.as_deref(), inside))
             }
         }
@@ -350,7 +373,32 @@ mod tests {
     #[test]
     fn two_bars() {
         let drawn = gantt(vec![row("fetch <b>", vec![bar("10:00:00", "10:00:30")])]).draw();
-        insta::assert_snapshot!(check(&drawn), @"");
+        insta::assert_snapshot!(check(&drawn), @r##"
+        <div class="drawing drawing-gantt" role="region" aria-label="A run" tabindex="0">
+          <div class="drawing-columns">
+            <svg class="drawing-names" width="78.48" height="60" aria-hidden="true">
+              <g class="row-name">
+                <title>fetch &lt;b&gt;</title>
+                <text x="0" y="48.5">fetch &lt;b&gt;</text></g></svg>
+            <svg class="drawing-plot" width="100%" height="60" role="list">
+              <title>A run</title>
+              <desc>1 row with 1 bar over 30 s.</desc>
+              <g aria-hidden="true">
+                <rect class="row-band" x="0" width="100%" height="24" y="32"></rect></g>
+              <g class="axis" aria-hidden="true">
+                <line class="axis-line" x1="2.38%" x2="2.38%" y1="28" y2="60"></line>
+                <text class="axis-label" text-anchor="start" x="2.38%" y="11">11:00:00</text>
+                <text class="axis-label axis-context" text-anchor="start" x="2.38%" y="24">Thu 12 Mar</text>
+                <line class="axis-line" x1="34.13%" x2="34.13%" y1="28" y2="60"></line>
+                <text class="axis-label" text-anchor="middle" x="34.13%" y="11">11:00:10</text>
+                <line class="axis-line" x1="65.87%" x2="65.87%" y1="28" y2="60"></line>
+                <text class="axis-label" text-anchor="middle" x="65.87%" y="11">11:00:20</text>
+                <line class="axis-line" x1="97.62%" x2="97.62%" y1="28" y2="60"></line>
+                <text class="axis-label" text-anchor="end" x="97.62%" y="11">11:00:30</text></g>
+              <g class="bar is-ok" role="listitem">
+                <title>fetch &lt;b&gt;: attempt 1, from 12 Mar 11:00:00 to 12 Mar 11:00:30, 30 s</title>
+                <rect x="2.38%" y="38" width="95.24%" height="12" rx="3"></rect></g></svg></div></div>
+        "##);
     }
 
     #[test]
@@ -398,8 +446,9 @@ mod tests {
                 state: "is-bad".to_owned(),
             })
             .collect();
-        let span = gantt.span(&gantt.rows).unwrap();
-        let flags = gantt.flags(span);
+        let (first, last) = gantt.extent().unwrap();
+        let near: Vec<&Deadline> = gantt.deadlines.iter().collect();
+        let flags = gantt.flags(&near, Span::around([first, last].into_iter()));
         for (number, a) in flags.iter().enumerate() {
             for b in flags[..number].iter().filter(|b| b.line.is_some() && b.line == a.line) {
                 assert!(b.reach().1 <= a.reach().0, "{} and {}", a.label, b.label);
@@ -407,6 +456,16 @@ mod tests {
         }
         let drawn = check(&gantt.draw());
         assert_eq!(drawn.matches("class=\"flag is-bad\"").count(), 6);
+    }
+
+    #[test]
+    fn what_is_due_in_weeks_does_not_hide_the_bars() {
+        let mut gantt = gantt(vec![row("fetch", vec![bar("10:00:00", "10:01:00")])]);
+        let label = "due".to_owned();
+        gantt.deadlines = vec![Deadline { at: at("23:00:00"), label, state: "is-bad".to_owned() }];
+        let drawn = check(&gantt.draw());
+        assert!(drawn.contains("<p class=\"drawing-note\">due: 13 Mar 00:00:00</p>"), "{drawn}");
+        assert!(!drawn.contains("class=\"flag"), "{drawn}");
     }
 
     #[test]

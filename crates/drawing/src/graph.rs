@@ -1,4 +1,5 @@
-//! The graph of steps: boxes in layers, lines down, and lines back at the side.
+//! A graph, such as that of the steps of a workflow: boxes in layers, lines down, and lines back at
+//! the side.
 //!
 //! Its letters keep their size, so it has a width of its own; where the page is narrower, it is
 //! scrolled inside of its frame.
@@ -67,24 +68,22 @@ const PADDING: f64 = 14.0;
 const MARGIN: f64 = 6.0;
 
 impl Graph {
-    /// The drawing: a list of boxes if one of them is a link, else a picture.
+    /// The drawing.
     pub fn draw(&self) -> Markup {
         if self.nodes.is_empty() {
-            return frame::empty("graph", &self.title, "There are no steps to draw.");
+            return frame::empty("graph", &self.title, "There is nothing to draw.");
         }
         let (known, left_out) = self.known_edges();
         let sizes: Vec<Size> = self.nodes.iter().map(Node::size).collect();
         let links: Vec<Link> = known.iter().map(|(from, to, edge)| edge.link(*from, *to)).collect();
         let placed = layers::place(&sizes, &links);
         let (wide, high) = (placed.size.width + 2.0 * MARGIN, placed.size.height + 2.0 * MARGIN);
-        let has_links = self.nodes.iter().any(|node| node.href.is_some());
         let description = self.description(known.len(), left_out);
-        let role = if has_links { "list" } else { "img" };
         frame::scrolled(
             "graph",
             &self.title,
             html! {
-                svg role=(role) width=(Num(wide)) height=(Num(high))
+                svg role="list" width=(Num(wide)) height=(Num(high))
                     viewBox={ "0 0 " (Num(wide)) " " (Num(high)) } {
                     title { (self.title) }
                     desc { (description) }
@@ -95,7 +94,8 @@ impl Graph {
                             }
                         }
                         @for (number, node) in self.nodes.iter().enumerate() {
-                            (node.draw(sizes[number], placed.corners[number], &self.next(number, &known)))
+                            @let next = self.next(number, &known);
+                            (node.draw(sizes[number], placed.corners[number], &next))
                         }
                         // Over everything else: a line may pass behind the label of another.
                         g aria-hidden="true" { (labels(&known, &placed)) }
@@ -136,7 +136,7 @@ impl Graph {
     fn description(&self, edges: usize, left_out: usize) -> String {
         let mut text = format!(
             "A graph of {} with {} between them.",
-            counted(self.nodes.len(), "step", "steps"),
+            counted(self.nodes.len(), "box", "boxes"),
             counted(edges, "line", "lines"),
         );
         if left_out > 0 {
@@ -148,8 +148,8 @@ impl Graph {
 
 fn left_out_sentence(left_out: usize) -> String {
     match left_out {
-        1 => "1 line is left out: it names a step that is not here.".to_owned(),
-        many => format!("{many} lines are left out: they name steps that are not here."),
+        1 => "1 line is left out: it names a box that is not here.".to_owned(),
+        many => format!("{many} lines are left out: they name boxes that are not here."),
     }
 }
 
@@ -203,8 +203,8 @@ impl Node {
         };
         let place = format!("translate({} {})", Num(corner.x), Num(corner.y));
         html! {
-            g class=(class) transform=(place) role=[self.href.is_some().then_some("listitem")] {
-                @if let Some(href) = &self.href { a href=(href) { (inside) } } @else { (inside) }
+            g class=(class) transform=(place) role="listitem" {
+                (frame::linked(self.href.as_deref(), inside))
             }
         }
     }
@@ -321,5 +321,107 @@ fn tip(route: &Route) -> String {
         Course::Down => format!("{at}l-4-7h8z"),
         Course::Aside | Course::Around if before.x > end.x => format!("{at}l7-4v8z"),
         Course::Aside | Course::Around => format!("{at}l-7-4v8z"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::tests::check;
+
+    /// A graph of a text such as `a>b b>c`.
+    fn graph(nodes: &str, edges: &str) -> Graph {
+        let node = |id: &str| Node { id: id.to_owned(), label: id.to_owned(), ..Node::default() };
+        let edge = |pair: &str| {
+            let (from, to) = pair.split_once('>').unwrap();
+            Edge { from: from.to_owned(), to: to.to_owned(), ..Edge::default() }
+        };
+        Graph {
+            title: "Steps".to_owned(),
+            nodes: nodes.split_whitespace().map(node).collect(),
+            edges: edges.split_whitespace().map(edge).collect(),
+        }
+    }
+
+    #[test]
+    fn two_boxes() {
+        let mut graph = graph("a b", "a>b");
+        graph.nodes[0].state = Some("is-ok".to_owned());
+        graph.nodes[0].href = Some("/steps/a".to_owned());
+        graph.nodes[1].kind = "http".to_owned();
+        graph.edges[0].label = Some("then".to_owned());
+        insta::assert_snapshot!(check(&graph.draw()), @r##"
+        <div class="drawing drawing-graph" role="region" aria-label="Steps" tabindex="0">
+          <svg role="list" width="108" height="156" viewBox="0 0 108 156">
+            <title>Steps</title>
+            <desc>A graph of 2 boxes with 1 line between them.</desc>
+            <g transform="translate(6 6)">
+              <g aria-hidden="true">
+                <g class="edge is-plain">
+                  <title>a → b: then</title>
+                  <path class="edge-line" d="M48 46L48 64L48 80L48 92"></path>
+                  <path class="edge-tip" d="M48 98l-4-7h8z"></path></g></g>
+              <g class="node is-ok" transform="translate(0 0)" role="listitem">
+                <a href="/steps/a">
+                  <title>a. Then: b</title>
+                  <rect class="node-box" width="96" height="46" rx="8"></rect>
+                  <rect class="node-mark" x="4" y="8" width="4" height="30" rx="2"></rect>
+                  <text class="node-name" x="14" y="27.5">a</text></a></g>
+              <g class="node is-plain" transform="translate(0 98)" role="listitem">
+                <title>b (http)</title>
+                <rect class="node-box" width="96" height="46" rx="8"></rect>
+                <rect class="node-mark" x="4" y="8" width="4" height="30" rx="2"></rect>
+                <text class="node-name" x="14" y="20">b</text>
+                <text class="node-kind" x="14" y="36">http</text></g>
+              <g aria-hidden="true">
+                <g class="edge-label">
+                  <title>then</title>
+                  <rect x="33.12" y="64" width="29.76" height="16" rx="4"></rect>
+                  <text x="48" y="76">then</text></g></g></g></svg></div>
+        "##);
+    }
+
+    #[test]
+    fn nothing_to_draw() {
+        assert!(check(&graph("", "a>b").draw()).contains("There is nothing to draw."));
+    }
+
+    #[test]
+    fn lines_to_nowhere_are_told() {
+        let drawn = check(&graph("a b", "a>b a>c d>d").draw());
+        assert_eq!(drawn.matches("class=\"edge-line\"").count(), 1, "{drawn}");
+        assert_eq!(drawn.matches("2 lines are left out").count(), 2, "{drawn}");
+        let drawn = check(&graph("a b", "a>b a>c").draw());
+        assert!(drawn.contains("1 line is left out: it names a box that is not here."), "{drawn}");
+    }
+
+    #[test]
+    fn the_same_line_is_drawn_once() {
+        let mut graph = graph("a b", "a>b a>b a>b");
+        graph.edges[2].label = Some("else".to_owned());
+        let drawn = check(&graph.draw());
+        assert_eq!(drawn.matches("class=\"edge-line\"").count(), 2, "{drawn}");
+    }
+
+    #[test]
+    fn loops_and_cycles() {
+        let drawn = check(&graph("a b c", "a>a a>b b>c c>a").draw());
+        assert_eq!(drawn.matches("class=\"edge edge-back").count(), 2, "{drawn}");
+    }
+
+    #[test]
+    fn long_names_are_cut_and_strange_ones_escaped() {
+        let mut graph = graph("a b", "a>b");
+        let name = "<b>&\"'</b> and a name that is much too long for any box of a graph";
+        graph.nodes[0].label = name.to_owned();
+        graph.edges[0].label = Some(name.repeat(3));
+        let drawn = check(&graph.draw());
+        assert!(!drawn.contains("<b>"), "{drawn}");
+        let escaped = "&lt;b&gt;&amp;&quot;'&lt;/b&gt; and a name that is much too long";
+        assert!(drawn.contains(&format!("<title>{escaped}")), "{drawn}");
+        assert!(drawn.contains("…</text>"), "{drawn}");
+        let boxes = drawn.split("class=\"node-box\" width=\"").skip(1);
+        let widths = boxes.map(|piece| piece.split('"').next().unwrap().parse::<f64>().unwrap());
+        assert!(widths.clone().all(|width| width <= WIDEST_TEXT + 2.0 * PADDING), "{drawn}");
     }
 }

@@ -1,12 +1,14 @@
 //! Where the boxes of a graph go: in layers, so that every edge leads down, with few crossings.
 //!
 //! The way of Sugiyama, in files: what closes a cycle is set aside and everything else gets a
-//! layer (here), the order inside of layers (`crossings.rs`), a column for each box (`columns.rs`),
-//! and the lines between them (`routes.rs`). Parts that hang together are laid out alone and then
-//! put side by side. The same graph always gives the same drawing, and every loop is bounded.
+//! layer (here), the order inside of layers (`crossings.rs`), a column for each box (`columns.rs`,
+//! `narrow.rs`), and the lines between them (`routes.rs`). Parts that hang together are laid out
+//! alone and then put side by side. The same graph always gives the same drawing, and every loop is
+//! bounded.
 
 mod columns;
 mod crossings;
+mod narrow;
 mod routes;
 
 use std::collections::VecDeque;
@@ -77,7 +79,8 @@ pub(crate) fn place(sizes: &[Size], links: &[Link]) -> Placed {
         .map(|part| {
             let mut layered = Layered::new(&part, sizes, links, &is_back);
             crossings::reduce(&mut layered);
-            let columns = columns::assign(&layered);
+            let mut columns = columns::assign(&layered);
+            narrow::narrow(&layered, &mut columns);
             (routes::lay(&layered, &columns, links), layered)
         })
         .collect();

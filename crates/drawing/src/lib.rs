@@ -12,9 +12,9 @@
 //!
 //! # Colours
 //!
-//! [`STYLE`] has none. It uses the custom properties of the page: `--ok`, `--bad`, `--warn`, `--run`,
-//! `--wait`, `--idle`, `--line`, `--text`, `--muted`, `--surface`, `--accent`. A mark has the colour
-//! of its own property `--mark`, which is set by the class for its state:
+//! [`STYLE`] has none. It uses the custom properties of the page: `--ok`, `--bad`, `--warn`,
+//! `--run`, `--wait`, `--idle`, `--line`, `--text`, `--muted`, `--surface`, `--accent`. A mark has
+//! the colour of its own property `--mark`, which is set by the class for its state:
 //!
 //! | class | colour |
 //! |---|---|

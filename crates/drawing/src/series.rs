@@ -53,9 +53,10 @@ struct Summary {
 impl Series<'_> {
     /// The drawing.
     pub fn draw(&self) -> Markup {
-        let Some(span) = Span::around(self.dots.iter().map(|dot| dot.at)) else {
+        if self.dots.is_empty() {
             return frame::empty("series", &self.title, "There is nothing to measure yet.");
-        };
+        }
+        let span = Span::around(self.dots.iter().map(|dot| dot.at));
         let summary = self.summary();
         let scale = Scale::durations(self.dots.iter().map(Dot::millis));
         let names: Vec<String> = scale.marks.iter().map(|&mark| duration_words(mark)).collect();
@@ -85,7 +86,8 @@ impl Series<'_> {
                         }
                         (frame::time_axis(&notches, TOP + HEIGHT + 3.0, &[(TOP, TOP + HEIGHT)]))
                         (across("series-median", "median", summary.median, level(summary.median)))
-                        (across("series-most", "95 %", summary.most_below, level(summary.most_below)))
+                        @let most = summary.most_below;
+                    (across("series-most", "95 %", most, level(most)))
                         @for dot in &self.dots { (self.dot(dot, span, level(dot.millis()))) }
                     }
                 }
@@ -200,6 +202,47 @@ mod tests {
 
     #[test]
     fn one_dot() {
-        insta::assert_snapshot!(series(&[700]), @"");
+        insta::assert_snapshot!(series(&[700]), @r##"
+        <div class="drawing drawing-series" role="region" aria-label="How long it took" tabindex="0">
+          <div class="drawing-columns">
+            <svg class="drawing-names" width="50.92" height="192" aria-hidden="true">
+              <text class="axis-label" text-anchor="end" x="42.92" y="162">0</text>
+              <text class="axis-label" text-anchor="end" x="42.92" y="124.5">200 ms</text>
+              <text class="axis-label" text-anchor="end" x="42.92" y="87">400 ms</text>
+              <text class="axis-label" text-anchor="end" x="42.92" y="49.5">600 ms</text>
+              <text class="axis-label" text-anchor="end" x="42.92" y="12">800 ms</text></svg>
+            <svg class="drawing-plot" width="100%" height="192" role="list">
+              <title>How long it took</title>
+              <desc>1 run: the median is 700 ms, 95 in 100 stay within 700 ms, the longest took 700 ms.</desc>
+              <g class="axis" aria-hidden="true">
+                <line class="axis-line" x1="0" x2="100%" y1="158" y2="158"></line>
+                <line class="axis-line" x1="0" x2="100%" y1="120.5" y2="120.5"></line>
+                <line class="axis-line" x1="0" x2="100%" y1="83" y2="83"></line>
+                <line class="axis-line" x1="0" x2="100%" y1="45.5" y2="45.5"></line>
+                <line class="axis-line" x1="0" x2="100%" y1="8" y2="8"></line></g>
+              <g class="axis" aria-hidden="true">
+                <line class="axis-line" x1="0%" x2="0%" y1="8" y2="158"></line>
+                <text class="axis-label" text-anchor="start" x="0%" y="172">00:59:59.500</text>
+                <text class="axis-label axis-context" text-anchor="start" x="0%" y="185">Thu 12 Mar</text>
+                <line class="axis-line" x1="50%" x2="50%" y1="8" y2="158"></line>
+                <text class="axis-label" text-anchor="middle" x="50%" y="172">01:00:00.000</text>
+                <line class="axis-line" x1="100%" x2="100%" y1="8" y2="158"></line>
+                <text class="axis-label" text-anchor="end" x="100%" y="172">01:00:00.500</text></g>
+              <g class="series-median" aria-hidden="true">
+                <title>median: 700 ms</title>
+                <line x1="0" x2="100%" y1="26.75" y2="26.75"></line></g>
+              <g class="series-most" aria-hidden="true">
+                <title>95 %: 700 ms</title>
+                <line x1="0" x2="100%" y1="26.75" y2="26.75"></line></g>
+              <g class="dot is-ok" role="listitem">
+                <title>12 Mar 01:00:00: 700 ms, succeeded</title>
+                <circle cx="50%" cy="26.75" r="4"></circle></g></svg></div>
+          <ul class="drawing-legend">
+            <li>
+              <span class="swatch swatch-median"></span>median 700 ms</li>
+            <li>
+              <span class="swatch swatch-most"></span>95 % within 700 ms</li>
+            <li>longest 700 ms</li></ul></div>
+        "##);
     }
 }

@@ -241,7 +241,10 @@ impl Timeline<'_> {
             @if !kinds.is_empty() {
                 ul class="drawing-legend" {
                     @for kind in &kinds {
-                        li { span class={ "swatch " (kind.state) } {} (kind.label) " " (kind.number) }
+                        li {
+                            span class={ "swatch " (kind.state) } {}
+                            (kind.label) " " (kind.number)
+                        }
                     }
                 }
             }
@@ -323,7 +326,62 @@ mod tests {
     fn a_bar_and_a_lane() {
         let lane = Lane { label: "nightly".to_owned(), marks: vec![mark(20)], href: None };
         let buckets = vec![bucket(3, vec![count("ok", 3), count("bad", 1)])];
-        insta::assert_snapshot!(check(&timeline(buckets, vec![lane]).draw()), @"");
+        insta::assert_snapshot!(check(&timeline(buckets, vec![lane]).draw()), @r##"
+        <div class="drawing drawing-timeline" role="region" aria-label="Today" tabindex="0">
+          <div class="drawing-columns">
+            <svg class="drawing-names" width="57.24" height="194" role="list">
+              <g aria-hidden="true">
+                <text class="axis-label" text-anchor="end" x="49.24" y="134">0</text>
+                <text class="axis-label" text-anchor="end" x="49.24" y="106.5">1</text>
+                <text class="axis-label" text-anchor="end" x="49.24" y="79">2</text>
+                <text class="axis-label" text-anchor="end" x="49.24" y="51.5">3</text>
+                <text class="axis-label" text-anchor="end" x="49.24" y="24">4</text></g>
+              <g class="row-name" role="listitem">
+                <title>nightly</title>
+                <text x="0" y="181.5">nightly</text></g></svg>
+            <svg class="drawing-plot" width="100%" height="194" role="list">
+              <title>Today</title>
+              <desc>From 12 Mar 01:00:00 to 13 Mar 01:00:00: 4 counted, and 1 mark in 1 lane, 1 of them after now, 12 Mar 13:00:00.</desc>
+              <g class="axis" aria-hidden="true">
+                <line class="axis-line" x1="0" x2="100%" y1="130" y2="130"></line>
+                <line class="axis-line" x1="0" x2="100%" y1="102.5" y2="102.5"></line>
+                <line class="axis-line" x1="0" x2="100%" y1="75" y2="75"></line>
+                <line class="axis-line" x1="0" x2="100%" y1="47.5" y2="47.5"></line>
+                <line class="axis-line" x1="0" x2="100%" y1="20" y2="20"></line></g>
+              <g class="bucket" role="listitem">
+                <title>3 ok, 1 bad: 12 Mar 04:00:00 to 12 Mar 05:00:00</title>
+                <rect class="stack is-ok" x="14.03%" y="47.5" width="3.39%" height="82.5"></rect>
+                <rect class="stack is-bad" x="14.03%" y="20" width="3.39%" height="27.5"></rect></g>
+              <g class="axis" aria-hidden="true">
+                <line class="axis-line" x1="21.77%" x2="21.77%" y1="20" y2="130"></line>
+                <line class="axis-line" x1="21.77%" x2="21.77%" y1="164" y2="194"></line>
+                <text class="axis-label" text-anchor="middle" x="21.77%" y="144">06:00</text>
+                <text class="axis-label axis-context" text-anchor="middle" x="21.77%" y="157">Thu 12 Mar</text>
+                <line class="axis-line" x1="45.97%" x2="45.97%" y1="20" y2="130"></line>
+                <line class="axis-line" x1="45.97%" x2="45.97%" y1="164" y2="194"></line>
+                <text class="axis-label" text-anchor="middle" x="45.97%" y="144">12:00</text>
+                <line class="axis-line" x1="70.16%" x2="70.16%" y1="20" y2="130"></line>
+                <line class="axis-line" x1="70.16%" x2="70.16%" y1="164" y2="194"></line>
+                <text class="axis-label" text-anchor="middle" x="70.16%" y="144">18:00</text>
+                <line class="axis-line" x1="94.35%" x2="94.35%" y1="20" y2="130"></line>
+                <line class="axis-line" x1="94.35%" x2="94.35%" y1="164" y2="194"></line>
+                <text class="axis-label" text-anchor="end" x="94.35%" y="144">00:00</text>
+                <text class="axis-label axis-context" text-anchor="end" x="94.35%" y="157">Fri 13 Mar</text></g>
+              <line class="lane-line" x1="0" x2="100%" y1="177" y2="177"></line>
+              <g class="mark is-ok mark-coming" role="listitem">
+                <a href="/runs/20">
+                  <title>nightly, 12 Mar 21:00:00: ran</title>
+                  <circle cx="82.26%" cy="177" r="5"></circle></a></g>
+              <g class="flag flag-now" aria-hidden="true">
+                <title>now: 12 Mar 13:00:00</title>
+                <line x1="50%" x2="50%" y1="2" y2="194"></line>
+                <text text-anchor="start" x="50%" dx="4" y="12">now</text></g></svg></div>
+          <ul class="drawing-legend">
+            <li>
+              <span class="swatch is-ok"></span>ok 3</li>
+            <li>
+              <span class="swatch is-bad"></span>bad 1</li></ul></div>
+        "##);
     }
 
     #[test]

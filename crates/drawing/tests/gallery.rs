@@ -24,7 +24,7 @@ fn wall() -> Wall<'static> {
 
 /// Minutes after a Thursday's midnight in Greenwich.
 fn at(minutes: f64) -> Timestamp {
-    let start: Timestamp = "2026-03-12T00:00:00Z".parse().unwrap();
+    let start = Timestamp::constant(1_773_273_600, 0);
     start + SignedDuration::from_millis((minutes * 60_000.0) as i64)
 }
 
@@ -226,7 +226,7 @@ fn series(title: &str, far: bool) -> Series<'static> {
 }
 
 fn some_days(year: i16) -> Vec<Day> {
-    let first = Date::new(year, 1, 1).unwrap();
+    let first = Date::constant(year, 1, 1);
     let days = (0..365).map(|n| first + n.days());
     let day = |date: Date| {
         let is_weekend = matches!(date.weekday(), Weekday::Saturday | Weekday::Sunday);
@@ -270,7 +270,8 @@ fn small_bars() -> Markup {
     html! {
         (bar(60.0, false, "run")) (bar(200.0, false, "warn")) (bar(300.0, false, "bad"))
         (bar(120.0, true, "ok"))
-        p { (meter(0, 8, "ok")) " " (meter(3, 8, "ok")) " " (meter(8, 8, "warn")) " " (meter(0, 0, "idle")) }
+        p { (meter(0, 8, "ok")) " " (meter(3, 8, "ok")) }
+        p { (meter(8, 8, "warn")) " " (meter(0, 0, "idle")) }
     }
 }
 
@@ -281,7 +282,7 @@ fn empty() -> Markup {
 }
 
 fn gallery() -> Vec<(&'static str, Markup)> {
-    let date = Date::new(2026, 3, 1).unwrap();
+    let date = Date::constant(2026, 3, 1);
     vec![
         ("graph", process().draw()),
         ("fan", fan().draw()),
@@ -367,5 +368,6 @@ const PALETTE: &str = "
 .dark { --ok: #4cc38a; --bad: #ff6b73; --warn: #f2a93b; --run: #6ea8ff; --wait: #b69cff;
   --idle: #7d8590; --line: #343b45; --text: #e6e9ee; --muted: #9aa4b1; --surface: #14181d;
   --accent: #6ea8ff; }
-body { margin: 16px; background: var(--surface); color: var(--text); font: 15px/1.4 system-ui, sans-serif; }
+body { margin: 16px; background: var(--surface); color: var(--text);
+  font: 15px/1.4 system-ui, sans-serif; }
 ";

@@ -12,8 +12,8 @@ use store::{
     CalendarView, CommandRequest, Commanded, EventQuery, EventView, Failure, Finding, HandlerView,
     Joined, LedgerQuery, LedgerRow, MutationQuery, MutationView, NewSignIn, NewToken, NodeView,
     Page, QueueView, RenewRequest, Renewed, Report, RunDetail, RunQuery, RunView, ScheduleQuery,
-    ScheduleView, SecretHash, SignInView, Stats, Store, TokenView, TopicQuery, TopicView,
-    TurnRequest, Turned, WorkflowQuery, WorkflowView,
+    ScheduleView, SecretHash, SignInView, Stats, Store, Tally, TokenView, TopicQuery, TopicView,
+    TurnRequest, Turned, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 
 use crate::clock::Time;
@@ -330,12 +330,24 @@ impl Store for FaultyStore {
         self.real.ledger(query)
     }
 
+    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>> {
+        self.real.unusual(query)
+    }
+
+    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
+        self.real.tallies(from, to)
+    }
+
     fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
         self.real.overrides(id)
     }
 
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
         self.real.runs(query)
+    }
+
+    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>> {
+        self.real.last_runs(workflows)
     }
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {

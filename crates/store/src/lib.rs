@@ -15,6 +15,7 @@ mod request;
 mod rules;
 mod sqlite;
 mod stored;
+mod tally;
 mod topic_view;
 mod view;
 mod words;
@@ -32,13 +33,14 @@ pub use request::{
     TurnRequest, Turned,
 };
 pub use sqlite::{Sqlite, SqliteOptions, backup_file};
+pub use tally::{Tally, TallyKind};
 pub use topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 pub use view::{
     AlertView, ApprovalQuery, ApprovalView, CalendarView, Cursor, Finding, LedgerQuery, LedgerRow,
     NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats,
-    StepView, Total, WorkflowQuery, WorkflowView,
+    StepView, Total, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 
 use engine::{Moment, NodeId, RunId, ScheduleId, TopicId, WorkflowId};
@@ -118,7 +120,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Ended runs, their steps, ledger rows, and events that are done with are removed if they were kept long
     /// enough, at most `limit` of each: `keep`, or as long as their schedule or workflow says. So are sign-ins
-    /// that are over, and what the audit log has kept for 400 days.
+    /// that are over, what the audit log has kept for 400 days, and tallies of more than eight days ago.
     fn expire(&self, now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired>;
 
     /// A page of schedules, by id.
@@ -131,10 +133,17 @@ pub trait Store: Send + Sync + 'static {
     fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>>;
     /// A page of a schedule's ledger, latest first.
     fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>>;
+    /// A page of occurrences of all schedules that did not run and will not, the latest decided first.
+    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>>;
+    /// What was decided and what has ended in the minutes that begin from `from` on and before `to`, in their
+    /// order: of eight days, and exact.
+    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>>;
     /// What is overridden of a schedule.
     fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<engine::schedule::Override>>;
     /// A page of runs, latest first.
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>>;
+    /// The latest run of each of these workflows, in the order asked for; those without runs are left out.
+    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>>;
     /// One run with its steps.
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>>;
     /// What deadlines of this run and of its steps have brought about, the earliest first.

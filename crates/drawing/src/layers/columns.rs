@@ -146,7 +146,8 @@ fn compact(
     let mut right_of: Vec<Vec<(usize, f64)>> = vec![Vec::new(); count];
     let mut waits_for = vec![0; count];
     for pair in layers.iter().flat_map(|layer| layer.windows(2)) {
-        let apart = apart(layered, pair[0], pair[1], is_mirrored);
+        let (left, right) = if is_mirrored { (pair[1], pair[0]) } else { (pair[0], pair[1]) };
+        let apart = apart(layered, left, right);
         right_of[root[pair[0]]].push((root[pair[1]], apart));
         waits_for[root[pair[1]]] += 1;
     }
@@ -175,8 +176,7 @@ fn compact(
 }
 
 /// How far the middles of two neighbours are apart at least.
-fn apart(layered: &Layered, a: usize, b: usize, is_mirrored: bool) -> f64 {
-    let (left, right) = if is_mirrored { (b, a) } else { (a, b) };
+pub(super) fn apart(layered: &Layered, left: usize, right: usize) -> f64 {
     let (left, right) = (&layered.spots[left], &layered.spots[right]);
     let are_boxes = left.stand == Stand::Box && right.stand == Stand::Box;
     left.right + right.left + if are_boxes { BOX_GAP } else { LINE_GAP }

@@ -77,7 +77,7 @@ fn bands(layered: &Layered, xs: &[f64]) -> Vec<(f64, f64)> {
             .map(|(spot, below)| (xs[spot] - xs[below]).abs())
             .fold(0.0, f64::max);
         let least = if has_boxes && meets_boxes { LAYER_GAP } else { LABEL_GAP };
-        y += height + (sideways / 9.0).clamp(least, WIDEST_GAP);
+        y += height + (sideways / 7.0).clamp(least, WIDEST_GAP);
     }
     bands
 }

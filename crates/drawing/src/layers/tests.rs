@@ -32,8 +32,7 @@ fn check(count: usize, links: &[Link]) -> Placed {
         let (at, size) = (placed.corners[a], sizes[a]);
         assert!(at.x >= -0.01 && at.x + size.width <= placed.size.width + 0.01, "{a} is outside");
         assert!(at.y >= -0.01 && at.y + size.height <= placed.size.height + 0.01, "{a} is outside");
-        for b in 0..a {
-            let (other, far) = (placed.corners[b], sizes[b]);
+        for (b, (other, far)) in placed.corners.iter().zip(&sizes).enumerate().take(a) {
             let beside = at.x + size.width < other.x || other.x + far.width < at.x;
             let below = at.y + size.height < other.y || other.y + far.height < at.y;
             assert!(beside || below, "{a} and {b} overlap");
@@ -266,6 +265,15 @@ fn two_hundred_at_random() {
         }
         check(count, &links);
     }
+}
+
+#[test]
+fn a_large_graph_is_not_torn_apart() {
+    let mut below = chance(7);
+    let steps = (1..200_usize).flat_map(|to| [to, to]);
+    let links: Vec<Link> = steps.map(|to| link(to - 1 - below(to.min(12)), to)).collect();
+    let placed = check(200, &links);
+    assert!(placed.size.width < 2500.0, "{} wide", placed.size.width);
 }
 
 #[test]

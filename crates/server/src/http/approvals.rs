@@ -115,7 +115,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
     }
 }
 
-#[derive(Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Decided {
     /// Who decides; whoever asks, if nothing. Whoever has a token decides as what it is called, or by one of its
@@ -127,7 +127,7 @@ struct Decided {
 
 /// Approves: the step is done, and the run goes on.
 #[utoipa::path(post, path = "/approvals/{run_id}/{step_id}/approve", tag = "approvals",
-    request_body = Decided,
+    request_body = Option<Decided>,
     params(("run_id" = String, Path, description = "The run"),
         ("step_id" = String, Path, description = "The step")),
     responses((status = 200, body = RunWithSteps),
@@ -146,7 +146,7 @@ async fn approve(
 
 /// Rejects: the step has failed.
 #[utoipa::path(post, path = "/approvals/{run_id}/{step_id}/reject", tag = "approvals",
-    request_body = Decided,
+    request_body = Option<Decided>,
     params(("run_id" = String, Path, description = "The run"),
         ("step_id" = String, Path, description = "The step")),
     responses((status = 200, body = RunWithSteps),
@@ -170,7 +170,7 @@ async fn decide(
     approves: bool,
     body: JsonBody,
 ) -> Answered {
-    let Decided { by: given, comment } = body.read()?;
+    let Decided { by: given, comment } = body.read_or_default()?;
     let mut wrong = Vec::new();
     let is_known = caller.standing != Standing::Anyone;
     if given.is_none() && !is_known {

@@ -8,7 +8,7 @@ mod approvals;
 mod attempts;
 mod audit;
 pub mod body;
-mod calendars;
+pub(crate) mod calendars;
 mod call;
 mod connections;
 pub mod cursor;

@@ -43,6 +43,18 @@ pub(super) fn or_dash(visit: &Visit, instant: Option<Timestamp>) -> Markup {
     }
 }
 
+/// Gives a drawing the clock on the visitor's wall.
+pub(super) fn walled<T>(visit: &Visit, draw: impl FnOnce(Wall<'_>) -> T) -> T {
+    walled_in(&visit.zone, draw)
+}
+
+/// Gives a drawing the clock on the wall of a zone.
+pub(super) fn walled_in<T>(zone: &Zone, draw: impl FnOnce(Wall<'_>) -> T) -> T {
+    let offset = |at: Timestamp| Offset::from_seconds(zone.offset_at(at)).unwrap_or(Offset::UTC);
+    let words = |at: Timestamp| full(zone, at);
+    draw(Wall { offset: &offset, words: &words })
+}
+
 /// An instant as short text: the time alone if it is on the same day as `now`.
 pub(super) fn text(zone: &Zone, instant: Timestamp, now: Timestamp) -> String {
     let (wall, today) = (zone.wall(instant), zone.wall(now));
@@ -64,13 +76,6 @@ fn offset(zone: &Zone, instant: Timestamp) -> String {
     let seconds = zone.offset_at(instant);
     let (sign, minutes) = (if seconds < 0 { '−' } else { '+' }, seconds.unsigned_abs() / 60);
     format!("{} (UTC{sign}{:02}:{:02})", zone.name(), minutes / 60, minutes % 60)
-}
-
-/// A drawing whose instants are shown in this zone.
-pub(super) fn drawn(zone: &Zone, draw: impl FnOnce(Wall<'_>) -> Markup) -> Markup {
-    let offset = |at| Offset::from_seconds(zone.offset_at(at)).unwrap_or(Offset::UTC);
-    let words = |at| full(zone, at);
-    draw(Wall { offset: &offset, words: &words })
 }
 
 /// How long something took, in two units at most.

@@ -11,6 +11,7 @@ use super::core::Core;
 use super::link::{Asked, Link, param};
 use super::reader::many;
 use super::rows::get;
+use super::tallies;
 use super::topic_expiry::not_needed;
 use crate::failure::Failure;
 use crate::request::Expired;
@@ -137,11 +138,13 @@ impl Core {
             let old = now.saturating_sub(KEYS_KEPT_MS);
             asked.push(Asked::new(KEYS, vec![param(old), param(many(limit))]));
             asked.extend(ask_expired(now, limit));
+            asked.push(tallies::ask_expire(now, limit));
+            asked.push(tallies::ask_add_up(now, limit));
             let gone = link.commit(asked)?;
-            // The last three say what they have removed.
-            for rows in gone.iter().rev().take(3) {
+            // The last five say what they have removed: keys, sign-ins, audit log, tallies and those added up.
+            for rows in gone.iter().rev().take(5) {
                 removed += rows.len();
-                more |= rows.len() == limit;
+                more |= rows.len() >= limit;
             }
             Ok(Expired { removed: removed as u64, more })
         })

@@ -37,12 +37,14 @@ mod search;
 mod settling;
 mod shared;
 mod split;
+mod tallies;
 mod tls;
 mod topic_book;
 mod topic_expiry;
 mod topic_load;
 mod topic_rows;
 mod topic_views;
+mod unusual;
 mod upkeep;
 mod waiting_views;
 mod worker;
@@ -75,13 +77,14 @@ use crate::failure::Failure;
 use crate::request::{
     Call, CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
 };
+use crate::tally::Tally;
 use crate::topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 use crate::view::{
     AlertView, ApprovalQuery, ApprovalView, CalendarView, Finding, LedgerQuery, LedgerRow,
     NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats,
-    WorkflowQuery, WorkflowView,
+    UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 use crate::{Answered, Store};
 
@@ -341,12 +344,24 @@ impl Store for Postgres {
         self.read(move |client| Box::pin(schedule_views::ledger(client, query)))
     }
 
+    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>> {
+        self.read(move |client| Box::pin(unusual::unusual(client, query)))
+    }
+
+    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
+        self.read(move |client| Box::pin(tallies::tallies(client, from, to)))
+    }
+
     fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
         self.read(move |client| Box::pin(schedule_views::overrides(client, id)))
     }
 
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
         self.read(move |client| Box::pin(run_views::runs(client, query)))
+    }
+
+    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>> {
+        self.read(move |client| Box::pin(run_views::last_runs(client, workflows)))
     }
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {

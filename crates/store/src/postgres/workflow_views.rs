@@ -39,8 +39,8 @@ macro_rules! views {
 
 const PAGE: &str = concat!(
     views!(
-        "(SELECT * FROM workflows
-          WHERE name > $2 AND strpos(lower(name COLLATE \"C\"), $4) > 0 ORDER BY name LIMIT $3)"
+        "(SELECT * FROM workflows WHERE name > $2 AND strpos(name, $4) > 0
+          ORDER BY name LIMIT $3)"
     ),
     "ORDER BY w.name"
 );
@@ -65,7 +65,7 @@ pub(super) async fn workflows(
 ) -> Result<Page<WorkflowView>, Failure> {
     let after = view::name(query.after.as_ref()).filter(|name| is_storable(name)).unwrap_or("");
     let limit = many(query.limit.saturating_add(1));
-    let search = query.search.unwrap_or_default().to_ascii_lowercase();
+    let search = view::searched(&query);
     if !is_storable(&search) {
         return Ok(Page { items: Vec::new(), total: Total::Exact(0), next: None });
     }
@@ -79,7 +79,8 @@ pub(super) async fn workflows(
 }
 
 async fn count(client: &Client, search: &str) -> Result<u64, Failure> {
-    let sql = "SELECT count(*) FROM workflows WHERE strpos(lower(name COLLATE \"C\"), $1) > 0";
+    // Every name begins with nothing.
+    let sql = "SELECT count(*) FROM workflows WHERE strpos(name, $1) > 0";
     let found = ask(client, sql, &[&search]).await?;
     found.first().map_or(Ok(0), |row| rows::natural(row, 0))
 }

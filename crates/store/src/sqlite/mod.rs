@@ -10,6 +10,8 @@ mod check_runs;
 mod check_topics;
 mod checkpoint;
 mod core;
+#[cfg(test)]
+mod crowded;
 mod expiry;
 #[cfg(test)]
 mod history;
@@ -19,10 +21,12 @@ mod rows;
 mod run_views;
 mod schedule_views;
 mod search;
+mod tallies;
 mod topic_book;
 mod topic_expiry;
 mod topic_rows;
 mod topic_views;
+mod unusual;
 mod upkeep;
 mod waiting_views;
 mod workflow_views;
@@ -53,13 +57,14 @@ use crate::failure::Failure;
 use crate::request::{
     CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
 };
+use crate::tally::Tally;
 use crate::topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 use crate::view::{
     AlertView, ApprovalQuery, ApprovalView, CalendarView, Finding, LedgerQuery, LedgerRow,
     NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats,
-    WorkflowQuery, WorkflowView,
+    UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 use crate::{Answered, Store};
 
@@ -311,12 +316,24 @@ impl Store for Sqlite {
         self.read(move |connection| schedule_views::ledger(connection, &query))
     }
 
+    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>> {
+        self.read(move |connection| unusual::unusual(connection, &query))
+    }
+
+    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
+        self.read(move |connection| tallies::tallies(connection, from, to))
+    }
+
     fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
         self.read(move |connection| book::overrides(connection, id))
     }
 
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
         self.read(move |connection| run_views::runs(connection, &query))
+    }
+
+    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>> {
+        self.read(move |connection| run_views::last_runs(connection, &workflows))
     }
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {

@@ -12,6 +12,7 @@ mod deadlines;
 mod due;
 mod event_expiry;
 mod expiry;
+mod figures;
 mod handlers;
 mod keeping;
 mod many;
@@ -154,6 +155,13 @@ macro_rules! suite {
             views: ledger_rows_are_found_by_their_times,
             views: workflows_are_paged_by_name,
             views: figures_count_what_is_there,
+            figures: what_happens_is_counted_by_the_minute,
+            figures: tallies_go_after_eight_days,
+            figures: what_did_not_run_is_listed_latest_first,
+            figures: an_occurrence_that_failed_keeps_its_run,
+            figures: runs_are_found_by_when_they_were_created,
+            figures: the_last_run_of_each_workflow_is_found,
+            figures: workflows_are_found_by_parts_of_their_names,
             calendars: a_changed_calendar_moves_what_uses_it,
             calendars: a_calendar_in_use_is_not_forgotten,
             calendars: a_calendar_that_cannot_be_built_is_refused,

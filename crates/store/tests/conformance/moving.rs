@@ -38,9 +38,11 @@ async fn all(store: &dyn Store) -> String {
     let audit = store.audit(AuditQuery { limit: 100, ..AuditQuery::default() }).await.unwrap();
     let by_hash = store.token_by_hash([7; 32]).await.unwrap();
     text += &format!("{audit:#?}{:#?}{by_hash:#?}", store.tokens().await.unwrap());
-    let query = WorkflowQuery { limit: 100, ..WorkflowQuery::default() };
-    let workflows = store.workflows(query).await.unwrap();
+    let workflows =
+        store.workflows(WorkflowQuery { limit: 100, ..WorkflowQuery::default() }).await.unwrap();
     text += &format!("{workflows:#?}{:#?}", store.calendars().await.unwrap());
+    let (from, to) = (minute(0), minute(10_000));
+    text += &format!("{:#?}", store.tallies(from, to).await.unwrap());
     let searched = ScheduleQuery { search: Some("hou".to_owned()), limit: 9, ..Default::default() };
     text + &format!("{:#?}", store.schedules(searched).await.unwrap().total)
 }

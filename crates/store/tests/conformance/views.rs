@@ -8,7 +8,7 @@ use store::{Cursor, LedgerQuery, RunQuery, Total, WorkflowQuery};
 use crate::world::{World, failed, minute, minutes, performs};
 
 /// All pages of a query, `limit` at a time.
-async fn all(world: &World, query: RunQuery, limit: usize) -> Vec<String> {
+pub(crate) async fn all(world: &World, query: RunQuery, limit: usize) -> Vec<String> {
     let mut found = Vec::new();
     let mut after: Option<Cursor> = None;
     for _ in 0..100 {
@@ -134,8 +134,11 @@ pub(crate) async fn workflows_are_paged_by_name(world: World) {
     let mut names = Vec::new();
     let mut after = None;
     loop {
-        let page =
-            world.store().workflows(WorkflowQuery { search: None, limit: 3, after }).await.unwrap();
+        let page = world
+            .store()
+            .workflows(WorkflowQuery { limit: 3, after, ..WorkflowQuery::default() })
+            .await
+            .unwrap();
         assert_eq!(page.total, Total::Exact(4));
         names.extend(page.items.into_iter().map(|view| view.workflow.name));
         after = page.next;
@@ -144,17 +147,6 @@ pub(crate) async fn workflows_are_paged_by_name(world: World) {
         }
     }
     assert_eq!(names, ["alpha", "bravo", "charlie", "delta"]);
-    for (search, expected) in
-        [("L", &["alpha", "charlie", "delta"][..]), ("ta", &["delta"]), ("%", &[]), ("a\0", &[])]
-    {
-        let query = WorkflowQuery { search: Some(search.to_owned()), limit: 9, after: None };
-        let page = world.store().workflows(query).await.unwrap();
-        let found: Vec<String> = page.items.into_iter().map(|view| view.workflow.name).collect();
-        assert_eq!(
-            (page.total, &*found),
-            (Total::Exact(expected.len() as u64), &*expected.to_vec())
-        );
-    }
 }
 
 pub(crate) async fn figures_count_what_is_there(mut world: World) {

@@ -115,6 +115,7 @@ async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered 
         status: wanted.status,
         triggered_by: wanted.triggered_by,
         since: wanted.since,
+        until: None,
         overdue: wanted.overdue,
         parent,
         limit: wanted.paging.limit,

@@ -31,6 +31,7 @@ pub(super) struct Wanted {
     status: Vec<RunStatus>,
     born: Option<TriggeredBy>,
     since: Option<Since>,
+    until: Option<Timestamp>,
     overdue: bool,
     parent: Option<String>,
     paging: Paging,
@@ -52,6 +53,7 @@ impl Parameters for Wanted {
         "status",
         "triggered_by",
         "since",
+        "until",
         "overdue",
         "parent",
         "limit",
@@ -65,6 +67,7 @@ impl Parameters for Wanted {
             status: values.several_of("status", &RunStatus::ALL, RunStatus::name),
             born: values.one_of("triggered_by", &TriggeredBy::ALL, TriggeredBy::name),
             since: values.text("since").and_then(|text| since(values, &text)),
+            until: values.instant("until"),
             overdue: values.flag("overdue"),
             parent: values.text("parent"),
             paging: values.paging(),
@@ -106,6 +109,7 @@ impl Wanted {
             status: self.status.clone(),
             triggered_by: self.born,
             since,
+            until: self.until,
             parent,
             overdue: self.overdue,
             limit: self.paging.limit.min(MOST),
@@ -116,7 +120,7 @@ impl Wanted {
     fn is_filtered(&self) -> bool {
         let Wanted { workflow, schedule, status, born, since, overdue, parent, .. } = self;
         let any = workflow.is_some() || schedule.is_some() || born.is_some() || since.is_some();
-        any || !status.is_empty() || *overdue || parent.is_some()
+        any || !status.is_empty() || *overdue || parent.is_some() || self.until.is_some()
     }
 
     fn form(&self) -> Markup {
@@ -154,6 +158,9 @@ impl Wanted {
                 (check("Past its deadline", "overdue", self.overdue))
                 @if let Some(parent) = &self.parent {
                     input type="hidden" name="parent" value=(parent);
+                }
+                @if let Some(until) = self.until {
+                    input type="hidden" name="until" value=(until);
                 }
                 button type="submit" { "Show" }
                 @if self.is_filtered() { a.button href="/runs" { "All runs" } }

@@ -1,8 +1,11 @@
 //! The list of workflows.
 
+use std::collections::HashMap;
+
 use axum::response::Response;
+use engine::WorkflowId;
 use maud::{Markup, html};
-use store::{RunQuery, RunView, WorkflowQuery, WorkflowView};
+use store::{RunView, WorkflowQuery, WorkflowView};
 
 use super::address;
 use crate::http::access::Permission;
@@ -14,8 +17,8 @@ use crate::pages::runs::in_a_line;
 use crate::pages::visit::Visit;
 use crate::pages::{badge, when};
 
-/// Workflows on a page: the last run of each is asked for.
-const MOST: usize = 20;
+/// Workflows on a page at most.
+const MOST: usize = 50;
 
 pub(super) struct Wanted {
     search: Option<String>,
@@ -38,11 +41,11 @@ pub(super) async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<R
         after: paging.after,
     };
     let page = visit.app.store().workflows(query).await?;
-    let mut rows = Vec::new();
-    for view in &page.items {
-        let last = RunQuery { workflow: Some(view.workflow.id), limit: 1, ..RunQuery::default() };
-        rows.push((view, visit.app.store().runs(last).await?.items.pop()));
-    }
+    let ids = page.items.iter().map(|view| view.workflow.id).collect();
+    let last: HashMap<WorkflowId, RunView> =
+        visit.app.store().last_runs(ids).await?.into_iter().collect();
+    let rows: Vec<(&WorkflowView, Option<&RunView>)> =
+        page.items.iter().map(|view| (view, last.get(&view.workflow.id))).collect();
     let content = html! {
         div.head {
             h1 { "Workflows" }
@@ -63,7 +66,7 @@ pub(super) async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<R
     Ok(visit.show(Page::new("Workflows", content).live("all")))
 }
 
-fn table(visit: &Visit, rows: &[(&WorkflowView, Option<RunView>)], is_search: bool) -> Markup {
+fn table(visit: &Visit, rows: &[(&WorkflowView, Option<&RunView>)], is_search: bool) -> Markup {
     if rows.is_empty() && is_search {
         return empty(
             "No workflow is called like that.",
@@ -85,7 +88,7 @@ fn table(visit: &Visit, rows: &[(&WorkflowView, Option<RunView>)], is_search: bo
                     th.number scope="col" { "Version" }
                 }
             }
-            tbody { @for (view, last) in rows { (row(visit, view, last.as_ref())) } }
+            tbody { @for (view, last) in rows { (row(visit, view, *last)) } }
         }
     }
 }

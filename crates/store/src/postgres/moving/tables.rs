@@ -174,6 +174,11 @@ pub(super) const TABLES: &[Table] = &[
             column("run"),
         ],
     },
+    Table {
+        name: "tallies",
+        from: "FROM tallies",
+        columns: &[column("minute"), made("slot", "0"), column("kind"), column("count")],
+    },
     // Statuses from 4 on are ends.
     Table { name: "open_runs", from: "FROM runs WHERE status < 4", columns: RUN },
     Table { name: "ended_runs", from: "FROM runs WHERE status >= 4", columns: RUN },

@@ -99,6 +99,19 @@ CREATE TABLE ledger (
   run bigint,
   PRIMARY KEY (schedule, n)
 );
+-- What did not run and will not: outcomes 3 to 7. What is started pays nothing for it.
+CREATE INDEX ledger_unusual ON ledger (outcome, decided_at, schedule, n)
+  WHERE run IS NULL AND outcome > 2;
+
+-- What was decided and what has ended in each minute since 1970. kind: an outcome, or 16 and a run's status. Each
+-- connection counts in a slot of its own, so that nobody waits for anybody; what is past is added up in slot 0.
+CREATE TABLE tallies (
+  minute bigint NOT NULL,
+  slot integer NOT NULL,
+  kind smallint NOT NULL,
+  count bigint NOT NULL,
+  PRIMARY KEY (minute, slot, kind)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
 
 CREATE TABLE workflows (
   id bigint PRIMARY KEY,
@@ -189,6 +202,7 @@ CREATE INDEX ended_runs_besides ON ended_runs (schedule, key)
 CREATE INDEX ended_runs_by_workflow ON ended_runs (workflow, key);
 -- What has ended, but not well: statuses 5 to 7.
 CREATE INDEX ended_runs_not_well ON ended_runs (status, key) WHERE status > 4;
+CREATE INDEX ended_runs_not_well_by_workflow ON ended_runs (workflow, status, key) WHERE status > 4;
 CREATE INDEX ended_runs_overdue ON ended_runs (key) WHERE overdue;
 CREATE INDEX ended_runs_by_parent ON ended_runs (parent, key) WHERE parent IS NOT NULL;
 

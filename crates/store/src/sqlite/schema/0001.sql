@@ -93,6 +93,17 @@ CREATE TABLE ledger (
   run INTEGER,
   PRIMARY KEY (schedule, n)
 ) WITHOUT ROWID;
+-- What did not run and will not: outcomes 3 to 7. What is started pays nothing for it. SQLite uses it only where a
+-- query says the same.
+CREATE INDEX ledger_unusual ON ledger (outcome, decided_at) WHERE run IS NULL AND outcome > 2;
+
+-- What was decided and what has ended in each minute since 1970. kind: an outcome, or 16 and a run's status.
+CREATE TABLE tallies (
+  minute INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  PRIMARY KEY (minute, kind)
+) WITHOUT ROWID;
 
 CREATE TABLE workflows (
   id INTEGER PRIMARY KEY,
@@ -167,6 +178,7 @@ CREATE INDEX runs_by_workflow ON runs (workflow);
 CREATE INDEX runs_open ON runs (status, workflow) WHERE status < 4;
 -- What has ended, but not well: statuses 5 to 7.
 CREATE INDEX runs_not_well ON runs (status) WHERE status > 4;
+CREATE INDEX runs_not_well_by_workflow ON runs (workflow, status) WHERE status > 4;
 -- What has begun and could go on if there were a place. SQLite uses it only where a query says the same, as with
 -- those that follow.
 CREATE INDEX runs_ready ON runs (key) WHERE lacks_place = 1;
