@@ -46,6 +46,8 @@ pub struct Work {
     pub idempotency_key: String,
     /// The run's input: JSON, exactly as it was given.
     pub input: Arc<str>,
+    /// The span that what is done outside is part of, as in the header of that name.
+    pub traceparent: Option<String>,
     /// What the attempt before this one gave, if it failed and gave something: a notification finds
     /// in it who has been told.
     pub earlier: Option<Value>,

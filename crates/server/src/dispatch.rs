@@ -236,6 +236,7 @@ pub(crate) fn work(perform: &Perform, action: Action) -> Work {
         step_id: perform.step().id.clone(),
         idempotency_key: perform.idempotency_key(),
         input: perform.input.clone(),
+        traceparent: perform.trace.map(|trace| trace.to_string()),
         earlier: earlier.and_then(|earlier| serde_json::from_str(earlier.get()).ok()),
         timeout: perform
             .timeout()

@@ -198,6 +198,7 @@ impl Driver {
             places: Places { free, ..self.places },
             performed: self.in_doubt.then(|| self.performed.all()),
             reports,
+            traced: self.hub.is_traced(),
         };
         let committed = self.reports.len();
         self.hub.turning();
@@ -215,7 +216,7 @@ impl Driver {
         }
     }
 
-    fn committed(&mut self, turned: Turned, reports: usize) -> Taken {
+    fn committed(&mut self, mut turned: Turned, reports: usize) -> Taken {
         let mut performed = self.performed.held();
         for report in self.reports.drain(..reports) {
             performed.remove(&(report.run, report.token));
@@ -228,6 +229,7 @@ impl Driver {
             let attempts = turned.taken_over;
             tracing::info!(attempts, "took over what a node that is gone was doing");
         }
+        self.hub.trace(std::mem::take(&mut turned.spans));
         self.hub.committed(&turned, self.next_wakeup());
         let taken =
             Taken { claimed: turned.claimed, refused: turned.refused, begun: turned.effects.len() };

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use engine::trace::Span;
 use engine::turn::{Command, Effect, Notice, Perform};
 use engine::{Moment, NodeId};
 use jiff::Timestamp;
@@ -12,6 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::{Clock, StoreClock};
 use crate::metrics::Metrics;
+use crate::traces::{Exporter, SpanQueue, TraceTarget};
 use crate::waiting::{Waiting, WaitingWorkers};
 
 /// Notices that a slow listener may be behind.
@@ -45,6 +47,8 @@ pub struct Hub {
     waiting_workers: WaitingWorkers,
     /// Why nothing is driven, in words; nothing when all is well.
     not_ready: RwLock<Option<String>>,
+    /// Where what has ended goes, if it is traced.
+    spans: Option<Arc<SpanQueue>>,
     /// Counters for `/metrics`.
     pub metrics: Metrics,
 }
@@ -65,7 +69,31 @@ impl Hub {
             node: AtomicI64::new(0),
             waiting_workers: WaitingWorkers::default(),
             not_ready: RwLock::new(Some("The driver has not begun.".to_owned())),
+            spans: None,
             metrics: Metrics::default(),
+        }
+    }
+
+    /// From now on what ends is traced.
+    pub(crate) fn trace_to(
+        &mut self,
+        target: TraceTarget,
+        node: &str,
+    ) -> Result<Exporter, reqwest::Error> {
+        let (exported, dropped) = self.metrics.spans();
+        let queue = Arc::new(SpanQueue::new(dropped.clone()));
+        self.spans = Some(queue.clone());
+        Exporter::new(target, node, queue, exported, dropped)
+    }
+
+    /// Whether what ends is traced.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.spans.is_some()
+    }
+
+    pub(crate) fn trace(&self, spans: Vec<Span>) {
+        if let Some(queue) = &self.spans {
+            queue.put(spans);
         }
     }
 
@@ -92,6 +120,7 @@ impl Hub {
             moment: Moment::new(now, now),
             node: self.node(),
             idempotency,
+            traced: self.is_traced(),
         };
         let node = request.node;
         let mut commanded = match self.store.command(request).await {
@@ -105,6 +134,7 @@ impl Hub {
                 return Err(failure);
             }
         };
+        self.trace(std::mem::take(&mut commanded.spans));
         self.tell(std::mem::take(&mut commanded.notices));
         let is_claimed = |effect: &mut Effect| matches!(effect, Effect::Claimed { .. });
         let claimed: Vec<Effect> = commanded.effects.extract_if(.., is_claimed).collect();

@@ -52,6 +52,8 @@ pub struct Metrics {
     taken_over: Counter,
     renewals_failed: Counter,
     fenced: Counter,
+    spans_exported: Counter,
+    spans_dropped: Counter,
     node_attempts: Gauge,
     node_capacity: Gauge,
 }
@@ -70,6 +72,8 @@ impl Default for Metrics {
             taken_over: Counter::default(),
             renewals_failed: Counter::default(),
             fenced: Counter::default(),
+            spans_exported: Counter::default(),
+            spans_dropped: Counter::default(),
             node_attempts: Gauge::default(),
             node_capacity: Gauge::default(),
         }
@@ -95,6 +99,9 @@ impl Metrics {
         let failed = "Times that the node's lease could not be renewed";
         add("renewals_failed", failed, Box::new(self.renewals_failed.clone()));
         add("fenced", "Times that this node was taken for dead", Box::new(self.fenced.clone()));
+        add("spans_exported", "Spans sent over OTLP", Box::new(self.spans_exported.clone()));
+        let lost = "Spans that no collector has taken";
+        add("spans_dropped", lost, Box::new(self.spans_dropped.clone()));
         let going_on = "Attempts that this node performs";
         add("node_attempts", going_on, Box::new(self.node_attempts.clone()));
         let capacity = "Attempts that this node performs at most";
@@ -128,6 +135,11 @@ impl Metrics {
     /// How many attempts the node performs at most.
     pub(crate) fn capacity(&self) -> u64 {
         self.node_capacity.get().unsigned_abs()
+    }
+
+    /// Spans that were sent, and spans that were lost.
+    pub(crate) fn spans(&self) -> (Counter, Counter) {
+        (self.spans_exported.clone(), self.spans_dropped.clone())
     }
 
     pub(crate) fn renewal_failed(&self) {

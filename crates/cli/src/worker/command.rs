@@ -70,6 +70,7 @@ impl Program {
             step_id: attempt.step.clone(),
             idempotency_key: attempt.idempotency_key.clone(),
             input: attempt.input.get().into(),
+            traceparent: attempt.traceparent.clone(),
             earlier: None,
             timeout: timeout.unwrap_or(Duration::MAX),
         }

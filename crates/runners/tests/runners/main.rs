@@ -31,6 +31,7 @@ fn work(action: Action) -> Work {
         step_id: "step-1".to_owned(),
         idempotency_key: "run-1/step-1".to_owned(),
         input: INPUT.into(),
+        traceparent: None,
         earlier: None,
         timeout: LONG,
     }

@@ -86,7 +86,7 @@ async fn call(State(app): State<App>, request: Request) -> Answered {
         return publish(&app, &hook, topic, id, payload, &body).await;
     }
     let idempotency = id.map(|id| once(&hook, id, &body)).or_else(|| body.idempotency.clone());
-    let run = NewRun { id: app.new_run_id(), payload, by: BY_CALL.to_owned() };
+    let run = NewRun { id: app.new_run_id(), payload, by: BY_CALL.to_owned(), trace: body.trace };
     let command = Command::CallTrigger { id: hook.workflow, trigger: hook.trigger, run };
     let commanded = app.hub().command(command, idempotency).await?;
     let Answer::Run(run_id) = commanded.answer else {

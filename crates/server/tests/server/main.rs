@@ -11,3 +11,4 @@ mod peer;
 mod processes;
 mod resources;
 mod topics;
+mod traces;

@@ -58,7 +58,8 @@ impl Core {
         let rules = self.rules();
         let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         let (moment, node) = (request.moment, request.node);
-        let mut turn = Turn::new(&mut book, &rules, moment, node, request.places);
+        let turn = Turn::new(&mut book, &rules, moment, node, request.places);
+        let mut turn = turn.traced(request.traced);
         turn.expect(due.len() + request.reports.len());
         let mut refused = 0;
         // Before everything else: what was lost has its place.
@@ -88,6 +89,7 @@ impl Core {
         Ok(Turned {
             effects: turned.effects,
             notices: turned.notices,
+            spans: turned.spans,
             claimed: due.len(),
             refused,
             taken_over,
@@ -176,23 +178,21 @@ impl Core {
                 replayed: true,
                 effects: Vec::new(),
                 notices: Vec::new(),
+                spans: Vec::new(),
                 next_wakeup: self.next_wakeup()?,
                 look: false,
             });
         }
-        let commanded = self.carry_out(request.command, request.moment, request.node)?;
-        if let Some(idempotency) = &request.idempotency {
-            self.remember(idempotency, &commanded.answer, request.moment)?;
+        let (idempotency, moment) = (request.idempotency.clone(), request.moment);
+        let commanded = self.carry_out(request)?;
+        if let Some(idempotency) = &idempotency {
+            self.remember(idempotency, &commanded.answer, moment)?;
         }
         Ok(commanded)
     }
 
-    fn carry_out(
-        &mut self,
-        command: Command,
-        moment: Moment,
-        node: NodeId,
-    ) -> Result<Commanded, Failure> {
+    fn carry_out(&mut self, request: CommandRequest) -> Result<Commanded, Failure> {
+        let CommandRequest { command, moment, node, idempotency: _, traced } = request;
         let recomputed = match &command {
             Command::Recompute(ids) => ids.clone(),
             _ => Vec::new(),
@@ -201,7 +201,7 @@ impl Core {
         let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         // What a command creates begins with the driver's next turn: it knows the places.
         let places = Places { look: false, ..Places::new(0) };
-        let mut turn = Turn::new(&mut book, &rules, moment, node, places);
+        let mut turn = Turn::new(&mut book, &rules, moment, node, places).traced(traced);
         let answer = turn.command(command)?.map_err(Failure::Refused)?;
         let turned = turn.finish();
         drop(book);
@@ -212,6 +212,7 @@ impl Core {
             replayed: false,
             effects: turned.effects,
             notices: turned.notices,
+            spans: turned.spans,
             next_wakeup: self.next_wakeup()?,
             look: turned.places.look,
         })

@@ -40,8 +40,13 @@ impl Node {
         let id = |n: usize| format!("{}/{batch}/{n}", self.id);
         let events = (0..EVENTS).map(|n| message(&id(n), "{}")).collect();
         let command = Command::PublishEvents { topic, events };
-        let request =
-            CommandRequest { command, moment: moment(1), node: self.id, idempotency: None };
+        let request = CommandRequest {
+            command,
+            moment: moment(1),
+            node: self.id,
+            idempotency: None,
+            traced: false,
+        };
         match self.store.command(request).await.unwrap().answer {
             Answer::Published { published, .. } => published,
             other => panic!("{other:?}"),
@@ -56,6 +61,7 @@ impl Node {
             limit: 100,
             places: Places::new(100),
             performed: None,
+            traced: false,
         };
         let turned = self.store.turn(request).await.unwrap();
         let perform = |effect| match effect {

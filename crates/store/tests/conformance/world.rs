@@ -146,8 +146,13 @@ impl World {
         command: Command,
         idempotency: Option<Idempotency>,
     ) -> Result<store::Commanded, Failure> {
-        let request =
-            CommandRequest { command, moment: self.moment(at), node: self.node, idempotency };
+        let request = CommandRequest {
+            command,
+            moment: self.moment(at),
+            node: self.node,
+            idempotency,
+            traced: true,
+        };
         self.store().command(request).await
     }
 
@@ -198,7 +203,7 @@ impl World {
 
     pub(crate) fn new_run(&mut self) -> NewRun {
         self.given += 1;
-        NewRun { id: self.given, payload: None, by: "ada".to_owned() }
+        NewRun { id: self.given, payload: None, by: "ada".to_owned(), trace: None }
     }
 
     /// Starts the workflow by hand.
@@ -231,6 +236,7 @@ impl World {
             limit,
             places,
             performed: None,
+            traced: true,
         };
         self.store().turn(request).await.unwrap()
     }

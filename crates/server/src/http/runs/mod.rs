@@ -231,7 +231,8 @@ async fn retry(
     body: JsonBody,
 ) -> Answered {
     let Retrial { from } = body.read_or_default()?;
-    let run = NewRun { id: app.new_run_id(), payload: None, by: BY_API.to_owned() };
+    let (id_of_new, trace) = (app.new_run_id(), body.trace);
+    let run = NewRun { id: id_of_new, payload: None, by: BY_API.to_owned(), trace };
     let from_start = matches!(from, From::Start);
     let command = Command::RetryRun { id: run_id(&id)?, from_start, run };
     let commanded = app.hub().command(command, body.idempotency).await?;

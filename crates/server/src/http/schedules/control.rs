@@ -124,7 +124,7 @@ pub(super) async fn trigger(
 ) -> Answered {
     let ByHand { payload } = body.read_or_default()?;
     check_payload(payload.as_deref())?;
-    let run = NewRun { id: app.new_run_id(), payload, by: BY_API.to_owned() };
+    let run = NewRun { id: app.new_run_id(), payload, by: BY_API.to_owned(), trace: body.trace };
     let command = Command::StartSchedule { id, run };
     let Commanded { answer, replayed, .. } = app.hub().command(command, body.idempotency).await?;
     let object = object(&app, id).await?;

@@ -301,7 +301,7 @@ async fn start(
         return Err(Problem::invalid([wrong.allow(format!("{} KiB", LARGEST_PAYLOAD / 1024))]));
     }
     let workflow = find_workflow(&app, &id, None).await?.workflow.id;
-    let run = NewRun { id: app.new_run_id(), payload, by: BY_API.to_owned() };
+    let run = NewRun { id: app.new_run_id(), payload, by: BY_API.to_owned(), trace: body.trace };
     let command = match handler {
         Some(handler) => Command::StartHandler { id: workflow, handler, run },
         None => Command::StartWorkflow { id: workflow, run },
