@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
 use crate::alarm::Alarm;
-use crate::clock::{Clock, StoreClock};
+use crate::clock::{Clock, Stopwatch, StoreClock};
 use crate::dispatch::Dispatch;
 use crate::hub::{Hub, Nudge};
 use crate::lease::{Performed, Renewals};
@@ -202,7 +202,10 @@ impl Driver {
         };
         let committed = self.reports.len();
         self.hub.turning();
-        match self.store.turn(request).await {
+        let stopwatch = Stopwatch::start();
+        let turned = self.store.turn(request).await;
+        self.hub.metrics.turn_took(stopwatch.elapsed());
+        match turned {
             Ok(turned) => Ok(self.committed(turned, committed)),
             Err(Failure::Fenced) => {
                 self.fence();
@@ -220,6 +223,8 @@ impl Driver {
         let mut performed = self.performed.held();
         for report in self.reports.drain(..reports) {
             performed.remove(&(report.run, report.token));
+            self.hub.live.ended(report.run, report.token);
+            self.hub.metrics.reported(&report.end);
         }
         drop(performed);
         self.in_doubt = false;
@@ -247,6 +252,7 @@ impl Driver {
             "taken for dead: others do what this node was doing, and it joins again"
         );
         self.dispatch.abandon();
+        self.hub.live.clear();
         self.performed.held().clear();
         self.reports.clear();
         self.hub.metrics.going_on(0);

@@ -12,6 +12,7 @@ use tokio::sync::broadcast;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::{Clock, StoreClock};
+use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::traces::{Exporter, SpanQueue, TraceTarget};
 use crate::waiting::{Waiting, WaitingWorkers};
@@ -45,6 +46,8 @@ pub struct Hub {
     wakes_at: AtomicI64,
     node: AtomicI64,
     waiting_workers: WaitingWorkers,
+    /// What is said by what this node performs.
+    pub(crate) live: Arc<Live>,
     /// Why nothing is driven, in words; nothing when all is well.
     not_ready: RwLock<Option<String>>,
     /// Where what has ended goes, if it is traced.
@@ -60,11 +63,13 @@ impl Hub {
         clock: Arc<dyn Clock>,
         nudges: UnboundedSender<Nudge>,
     ) -> Hub {
+        let (notices, _) = broadcast::channel(BEHIND);
         Hub {
+            live: Arc::new(Live::new(notices.clone())),
             clock: StoreClock::new(clock, store.clone()),
             store,
             nudges,
-            notices: broadcast::channel(BEHIND).0,
+            notices,
             wakes_at: AtomicI64::new(i64::MAX),
             node: AtomicI64::new(0),
             waiting_workers: WaitingWorkers::default(),
@@ -115,6 +120,9 @@ impl Hub {
         idempotency: Option<Idempotency>,
     ) -> Result<Commanded, Failure> {
         let now = self.clock.now();
+        if let Command::EndAttempt { end, .. } = &command {
+            self.metrics.reported(end);
+        }
         let request = CommandRequest {
             command,
             moment: Moment::new(now, now),

@@ -9,6 +9,7 @@ mod driver;
 pub mod http;
 mod hub;
 mod lease;
+mod live;
 mod metrics;
 mod own_calendars;
 mod payload;

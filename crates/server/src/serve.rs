@@ -167,8 +167,13 @@ impl Server {
         let notifier = Notifier::new(move || now.now(), telling.keys, telling.mail);
         let commands = if allows_exec { Commands::Any } else { Commands::Of(trusted) };
         let runners = Runners::new(Policy { allow_exec: true, ..runners })?.notifying(notifier);
+        let mut hub = Hub::new(store.clone(), clock.clone(), nudge);
+        let exporter = traces.map(|target| hub.trace_to(target, &node)).transpose();
+        let exporter = exporter.map_err(SetupError::from)?;
+        let hub = Arc::new(hub);
         let mut dispatch = RunnerDispatch::new(runners.clone(), report)
             .admitting(commands)
+            .heard_by(hub.live.clone())
             .with_secrets(secrets.clone());
         if let Some(scripts) = scripts.clone() {
             let (store, clock) = (store.clone(), clock.clone());
@@ -176,10 +181,6 @@ impl Server {
             dispatch = dispatch.with_scripts(scripts);
         }
         let dispatch = Arc::new(SharedDispatch(Arc::new(dispatch)));
-        let mut hub = Hub::new(store.clone(), clock.clone(), nudge);
-        let exporter = traces.map(|target| hub.trace_to(target, &node)).transpose();
-        let exporter = exporter.map_err(SetupError::from)?;
-        let hub = Arc::new(hub);
         let postings = agents
             .into_iter()
             .map(|agent| Posting::new(agent, hub.clone(), secrets.clone(), &node));

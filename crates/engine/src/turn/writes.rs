@@ -359,6 +359,13 @@ pub enum Notice {
         /// How many.
         count: usize,
     },
+    /// What is performed for a step says something: told by the node that performs it.
+    Output {
+        /// Of which run.
+        run: RunId,
+        /// Of which step, by its id.
+        step: String,
+    },
     /// A workflow was changed.
     Workflow {
         /// Which.

@@ -32,6 +32,7 @@ fn work(action: Action) -> Work {
         idempotency_key: "run-1/step-1".to_owned(),
         input: INPUT.into(),
         traceparent: None,
+        ear: None,
         earlier: None,
         timeout: LONG,
     }

@@ -12,9 +12,10 @@ use engine::run::Part;
 use engine::turn::{Notice, Perform};
 use engine::{RunId, RunKey};
 use tokio::sync::broadcast;
-use tokio::time::Instant;
 
 pub(crate) use hearing::Hearing;
+
+use crate::clock::Stopwatch;
 
 /// Of what an attempt says, so many bytes are kept: the last ones.
 const KEPT: usize = 64 * 1024;
@@ -43,7 +44,7 @@ struct Heard {
     /// Bytes that were there before the tail.
     before: u64,
     has_ended: bool,
-    told_at: Option<Instant>,
+    told: Option<Stopwatch>,
     /// Those who watch will be told.
     is_to_be_told: bool,
 }
@@ -101,7 +102,7 @@ impl Live {
             return;
         }
         heard.is_to_be_told = true;
-        let pause = heard.told_at.map(|at| TOLD.saturating_sub(at.elapsed()));
+        let pause = heard.told.map(|told| TOLD.saturating_sub(told.elapsed()));
         drop(all);
         let live = self.clone();
         tokio::spawn(async move {
@@ -114,7 +115,7 @@ impl Live {
         let mut all = self.heard();
         let Some(heard) = find(&mut all, run, token) else { return };
         heard.is_to_be_told = false;
-        heard.told_at = Some(Instant::now());
+        heard.told = Some(Stopwatch::start());
         let (run, step) = (heard.run_id.clone(), heard.step_id.clone());
         drop(all);
         let _ = self.notices.send([Notice::Output { run, step }].into());
@@ -175,7 +176,7 @@ impl Heard {
             tail: String::new(),
             before: 0,
             has_ended: false,
-            told_at: None,
+            told: None,
             is_to_be_told: false,
         }
     }

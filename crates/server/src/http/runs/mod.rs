@@ -1,6 +1,7 @@
 //! Routes of runs.
 
 mod object;
+mod output;
 mod steps;
 
 use axum::extract::State;
@@ -32,6 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(get))
+        .routes(routes!(output::output))
         .routes(routes!(cancel))
         .routes(routes!(retry))
         .routes(routes!(resolve))
