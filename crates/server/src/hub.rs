@@ -7,7 +7,7 @@ use engine::trace::Span;
 use engine::turn::{Command, Effect, Notice, Perform};
 use engine::{Moment, NodeId};
 use jiff::Timestamp;
-use store::{CommandRequest, Commanded, Failure, Idempotency, Store, Turned};
+use store::{AuditEntry, CommandRequest, Commanded, Failure, Idempotency, Store, Turned};
 use tokio::sync::broadcast;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -119,6 +119,16 @@ impl Hub {
         command: Command,
         idempotency: Option<Idempotency>,
     ) -> Result<Commanded, Failure> {
+        self.audited(command, idempotency, None).await
+    }
+
+    /// The same; who it was is in the audit log with what it changed.
+    pub async fn audited(
+        &self,
+        command: Command,
+        idempotency: Option<Idempotency>,
+        audit: Option<AuditEntry>,
+    ) -> Result<Commanded, Failure> {
         let now = self.clock.now();
         if let Command::EndAttempt { end, .. } = &command {
             self.metrics.reported(end);
@@ -129,6 +139,7 @@ impl Hub {
             node: self.node(),
             idempotency,
             traced: self.is_traced(),
+            audit,
         };
         let node = request.node;
         let mut commanded = match self.store.command(request).await {

@@ -12,6 +12,7 @@ mod lease;
 mod live;
 mod metrics;
 mod own_calendars;
+mod pages;
 mod payload;
 mod scripts;
 mod secrets;

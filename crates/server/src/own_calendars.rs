@@ -2,14 +2,18 @@
 
 use calendar::CalendarSpec;
 use engine::definition::Definition;
-use store::Failure;
+use store::{AuditEntry, Failure};
 
 use crate::hub::Hub;
 use crate::upkeep::NextTimes;
 
 /// Makes the calendars of a definition known, before its triggers go live. If one of them is refused,
 /// its place is told.
-pub async fn declare_calendars(hub: &Hub, definition: &Definition) -> Result<(), (usize, Failure)> {
+pub async fn declare_calendars(
+    hub: &Hub,
+    definition: &Definition,
+    audit: impl Fn(&str) -> Option<AuditEntry>,
+) -> Result<(), (usize, Failure)> {
     if definition.calendars.is_empty() {
         return Ok(());
     }
@@ -21,7 +25,7 @@ pub async fn declare_calendars(hub: &Hub, definition: &Definition) -> Result<(),
         if known.iter().any(|view| view.id == spec.id && view.spec == text) {
             continue;
         }
-        let put = NextTimes::default().put_calendar(hub, &spec.id, &text).await;
+        let put = NextTimes::default().put_calendar(hub, &spec.id, &text, audit(&spec.id)).await;
         put.map_err(|failure| (place, failure))?;
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use engine::turn::Command;
 use engine::{Moment, ScheduleId};
 use jiff::SignedDuration;
-use store::Failure;
+use store::{AuditEntry, Failure};
 use tokio_util::sync::CancellationToken;
 
 use crate::hub::Hub;
@@ -65,9 +65,15 @@ impl Default for NextTimes {
 impl NextTimes {
     /// Makes a calendar known and computes the next times of those that use it again; how many. What
     /// is left over, for a crash say, is found by [`NextTimes::run_once`].
-    pub async fn put_calendar(&self, hub: &Hub, id: &str, spec: &str) -> Result<u64, Failure> {
+    pub async fn put_calendar(
+        &self,
+        hub: &Hub,
+        id: &str,
+        spec: &str,
+        audit: Option<AuditEntry>,
+    ) -> Result<u64, Failure> {
         let moment = Moment::new(hub.now(), hub.now());
-        let outdated = hub.store().put_calendar(id, spec, moment).await?;
+        let outdated = hub.store().put_calendar(id, spec, moment, audit).await?;
         for batch in outdated.chunks(self.batch) {
             hub.command(Command::Recompute(batch.to_vec()), None).await?;
         }

@@ -8,11 +8,12 @@ use engine::turn::Command;
 use engine::{Moment, NodeId, Rules, RunId, ScheduleId, TopicId, WorkflowId};
 use jiff::Timestamp;
 use store::{
-    AlertView, Answered, ApprovalQuery, ApprovalView, CalendarView, CommandRequest, Commanded,
-    EventQuery, EventView, Failure, Finding, HandlerView, Joined, LedgerQuery, LedgerRow,
-    MutationQuery, MutationView, NodeView, Page, QueueView, RenewRequest, Renewed, Report,
-    RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats, Store, TopicQuery, TopicView,
-    TurnRequest, Turned, WorkflowQuery, WorkflowView,
+    AlertView, Answered, ApprovalQuery, ApprovalView, AuditEntry, AuditQuery, AuditView,
+    CalendarView, CommandRequest, Commanded, EventQuery, EventView, Failure, Finding, HandlerView,
+    Joined, LedgerQuery, LedgerRow, MutationQuery, MutationView, NewSignIn, NewToken, NodeView,
+    Page, QueueView, RenewRequest, Renewed, Report, RunDetail, RunQuery, RunView, ScheduleQuery,
+    ScheduleView, SecretHash, SignInView, Stats, Store, Tally, TokenView, TopicQuery, TopicView,
+    TurnRequest, Turned, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 
 use crate::clock::Time;
@@ -261,13 +262,24 @@ impl Store for FaultyStore {
         ready(self.desk.commit(asked, || answer(self.real.command(request)), nothing))
     }
 
-    fn put_calendar(&self, id: &str, spec: &str, moment: Moment) -> Answered<'_, Vec<ScheduleId>> {
-        let work = || answer(self.real.put_calendar(id, spec, moment));
+    fn put_calendar(
+        &self,
+        id: &str,
+        spec: &str,
+        moment: Moment,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, Vec<ScheduleId>> {
+        let work = || answer(self.real.put_calendar(id, spec, moment, audit));
         ready(self.desk.commit(Asked::PutCalendar, work, nothing))
     }
 
-    fn delete_calendar(&self, id: &str) -> Answered<'_, bool> {
-        self.real.delete_calendar(id)
+    fn delete_calendar(
+        &self,
+        id: &str,
+        moment: Moment,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, bool> {
+        self.real.delete_calendar(id, moment, audit)
     }
 
     fn outdated(
@@ -318,12 +330,24 @@ impl Store for FaultyStore {
         self.real.ledger(query)
     }
 
+    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>> {
+        self.real.unusual(query)
+    }
+
+    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
+        self.real.tallies(from, to)
+    }
+
     fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
         self.real.overrides(id)
     }
 
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
         self.real.runs(query)
+    }
+
+    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>> {
+        self.real.last_runs(workflows)
     }
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
@@ -384,6 +408,53 @@ impl Store for FaultyStore {
 
     fn nodes(&self) -> Answered<'_, Vec<NodeView>> {
         self.real.nodes()
+    }
+
+    fn create_token(
+        &self,
+        new: NewToken,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, TokenView> {
+        self.real.create_token(new, now, audit)
+    }
+
+    fn tokens(&self) -> Answered<'_, Vec<TokenView>> {
+        self.real.tokens()
+    }
+
+    fn token_by_hash(&self, hash: SecretHash) -> Answered<'_, Option<TokenView>> {
+        self.real.token_by_hash(hash)
+    }
+
+    fn revoke_token(
+        &self,
+        id: i64,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, Option<TokenView>> {
+        self.real.revoke_token(id, now, audit)
+    }
+
+    fn begin_sign_in(
+        &self,
+        new: NewSignIn,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, ()> {
+        self.real.begin_sign_in(new, now, audit)
+    }
+
+    fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>> {
+        self.real.sign_in(hash)
+    }
+
+    fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool> {
+        self.real.end_sign_in(hash)
+    }
+
+    fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>> {
+        self.real.audit(query)
     }
 
     fn rules(&self) -> Arc<Rules> {

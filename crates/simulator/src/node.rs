@@ -102,7 +102,7 @@ fn open(path: &Path, zones: &Arc<Zones>) -> Result<Arc<dyn Store>, Failure> {
 
 impl Node {
     pub(crate) fn put_calendar(&self, id: &str, spec: &str) -> Result<u64, Failure> {
-        at_last(NEXT_TIMES.put_calendar(&self.hub, id, spec))
+        at_last(NEXT_TIMES.put_calendar(&self.hub, id, spec, None))
     }
 
     pub(crate) fn recompute_leftovers(&self) -> Result<u64, Failure> {

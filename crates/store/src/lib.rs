@@ -6,6 +6,7 @@
 //! Acknowledged means committed and synced: a method that returns `Ok` has done so.
 #![forbid(unsafe_code)]
 
+mod access;
 mod check_run;
 mod failure;
 mod migrations;
@@ -14,12 +15,17 @@ mod request;
 mod rules;
 mod sqlite;
 mod stored;
+mod tally;
 mod topic_view;
 mod view;
 mod words;
 
 use futures_util::future::BoxFuture;
 
+pub use access::{
+    AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, SignedInWith,
+    TokenView,
+};
 pub use failure::Failure;
 pub use postgres::{Moved, MovedTable, Postgres, PostgresClock, PostgresOptions, copy_to_postgres};
 pub use request::{
@@ -27,13 +33,14 @@ pub use request::{
     TurnRequest, Turned,
 };
 pub use sqlite::{Sqlite, SqliteOptions, backup_file};
+pub use tally::{Tally, TallyKind};
 pub use topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 pub use view::{
     AlertView, ApprovalQuery, ApprovalView, CalendarView, Connections, Cursor, Finding,
     LedgerQuery, LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery,
-    ScheduleView, Stats, StepView, Total, WorkflowQuery, WorkflowView,
+    ScheduleView, Stats, StepView, Total, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 
 use engine::{Moment, NodeId, RunId, ScheduleId, TopicId, WorkflowId};
@@ -82,17 +89,29 @@ pub trait Store: Send + Sync + 'static {
     fn turn(&self, request: TurnRequest) -> Answered<'_, Turned>;
 
     /// A command was carried out, or nothing was changed ([`Failure::Refused`]). With an idempotency
-    /// key, the same command again has the same answer and is not carried out.
+    /// key, the same command again has the same answer and is not carried out. Who asked for it is written to the
+    /// audit log with what was changed.
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded>;
 
     /// The calendar is known from now on; the schedules that use it are returned, to be recomputed.
     /// Until they are, they are `outdated`, and one that is woken is recomputed before it is decided.
     /// One that cannot be built, or without which others could not, is refused.
-    fn put_calendar(&self, id: &str, spec: &str, moment: Moment) -> Answered<'_, Vec<ScheduleId>>;
+    fn put_calendar(
+        &self,
+        id: &str,
+        spec: &str,
+        moment: Moment,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, Vec<ScheduleId>>;
 
     /// The calendar is forgotten, unless a schedule or another calendar uses it
     /// ([`Failure::Refused`]); whether it was there.
-    fn delete_calendar(&self, id: &str) -> Answered<'_, bool>;
+    fn delete_calendar(
+        &self,
+        id: &str,
+        moment: Moment,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, bool>;
 
     /// Up to `limit` schedules with an id after `after`, to be recomputed: all that there are if they
     /// were last computed with another zone database than this one, or else those that may have been
@@ -105,7 +124,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> Answered<'_, Vec<ScheduleId>>;
 
     /// Ended runs, their steps, ledger rows, and events that are done with are removed if they were kept long
-    /// enough, at most `limit` of each: `keep`, or as long as their schedule or workflow says.
+    /// enough, at most `limit` of each: `keep`, or as long as their schedule or workflow says. So are sign-ins
+    /// that are over, what the audit log has kept for 400 days, and tallies of more than eight days ago.
     fn expire(&self, now: Timestamp, keep: SignedDuration, limit: usize) -> Answered<'_, Expired>;
 
     /// A page of schedules, by id.
@@ -118,10 +138,17 @@ pub trait Store: Send + Sync + 'static {
     fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>>;
     /// A page of a schedule's ledger, latest first.
     fn ledger(&self, query: LedgerQuery) -> Answered<'_, Page<LedgerRow>>;
+    /// A page of occurrences of all schedules that did not run and will not, the latest decided first.
+    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>>;
+    /// What was decided and what has ended in the minutes that begin from `from` on and before `to`, in their
+    /// order: of eight days, and exact.
+    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>>;
     /// What is overridden of a schedule.
     fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<engine::schedule::Override>>;
     /// A page of runs, latest first.
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>>;
+    /// The latest run of each of these workflows, in the order asked for; those without runs are left out.
+    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>>;
     /// One run with its steps.
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>>;
     /// What deadlines of this run and of its steps have brought about, the earliest first.
@@ -157,6 +184,37 @@ pub trait Store: Send + Sync + 'static {
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>>;
     /// Lives of nodes that are not over, by id.
     fn nodes(&self) -> Answered<'_, Vec<NodeView>>;
+    /// The token is good from now on, unless there was ever one of its name ([`Failure::Refused`]).
+    fn create_token(
+        &self,
+        new: NewToken,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, TokenView>;
+    /// Every token that was ever made, by id.
+    fn tokens(&self) -> Answered<'_, Vec<TokenView>>;
+    /// The token with this secret, good or not.
+    fn token_by_hash(&self, hash: SecretHash) -> Answered<'_, Option<TokenView>>;
+    /// The token is good no more, and whoever has signed in with it is signed out; nothing if there is none.
+    fn revoke_token(
+        &self,
+        id: i64,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, Option<TokenView>>;
+    /// Somebody has signed in.
+    fn begin_sign_in(
+        &self,
+        new: NewSignIn,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, ()>;
+    /// Who has signed in with this secret, whether or not that is over.
+    fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>>;
+    /// They are signed out; whether they were signed in.
+    fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool>;
+    /// A page of the audit log, latest first.
+    fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>>;
     /// What declarations are read with: the zone database, and the calendars as of now.
     fn rules(&self) -> std::sync::Arc<engine::Rules>;
     /// Figures for people and metrics. `now` tells what is late.

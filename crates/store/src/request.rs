@@ -6,6 +6,8 @@ use engine::turn::{Answer, Command, Effect, Notice, Places};
 use engine::{Moment, NodeId, RunKey};
 use jiff::Timestamp;
 
+use crate::access::AuditEntry;
+
 /// One turn of the driver.
 #[derive(Clone, Debug)]
 pub struct TurnRequest {
@@ -72,6 +74,8 @@ pub struct CommandRequest {
     pub idempotency: Option<Idempotency>,
     /// Whether what ends is wanted as spans.
     pub traced: bool,
+    /// Who asks, if that is to be written to the audit log.
+    pub audit: Option<AuditEntry>,
 }
 
 /// A key given by the caller, and what it was given for.
@@ -149,7 +153,7 @@ pub enum Call {
 /// What was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired {
-    /// How many runs, ledger rows, events and remembered answers.
+    /// How many runs, ledger rows, events, remembered answers, sign-ins and rows of the audit log.
     pub removed: u64,
     /// Whether there may be more.
     pub more: bool,

@@ -10,6 +10,11 @@ use crate::failure::Failure;
 /// Schedules are counted by blocks of so many ids.
 pub(crate) const BLOCK: i64 = 1_024;
 
+/// Keys of runs are given in the order of creation, and found by it. But what two nodes create at the same time is
+/// this far apart at most: no transaction lasts longer. The same goes for a clock that was set back; where it was set
+/// further, some of the runs of then are left out of lists with a time.
+pub(crate) const APART_MS: i64 = 60_000;
+
 /// What is active and what waits, as it is stored.
 pub(crate) type Live = (Vec<Active>, Vec<Queued>);
 

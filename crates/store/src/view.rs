@@ -11,6 +11,7 @@ use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::Timestamp;
 
 use crate::failure::Failure;
+use crate::stored::ms;
 
 /// A part of a list.
 #[derive(Clone, Debug)]
@@ -32,6 +33,10 @@ pub enum Cursor {
     Name(String),
     /// After this step of this run.
     Step(RunKey, u32),
+    /// After this instant, in milliseconds, and this key.
+    Instant(i64, i64),
+    /// After what was decided then about this occurrence of this schedule.
+    Decided(Timestamp, ScheduleId, u64),
 }
 
 /// How many there are.
@@ -95,6 +100,28 @@ pub struct LedgerRow {
     pub run: Option<(RunId, RunStatus)>,
 }
 
+/// Which of the occurrences that did not run.
+#[derive(Clone, Debug, Default)]
+pub struct UnusualQuery {
+    /// Decided from here on.
+    pub since: Option<Timestamp>,
+    /// With this outcome: one of skipped, coalesced, missed, dropped and failed.
+    pub outcome: Option<Outcome>,
+    /// At most so many.
+    pub limit: usize,
+    /// After this one.
+    pub after: Option<Cursor>,
+}
+
+/// An occurrence that did not run.
+#[derive(Clone, Debug)]
+pub struct UnusualRow {
+    /// As it was decided.
+    pub entry: Entry,
+    /// The names of its schedule and of its workflow; nothing if the schedule was deleted.
+    pub names: Option<(String, String)>,
+}
+
 /// Which runs.
 #[derive(Clone, Debug, Default)]
 pub struct RunQuery {
@@ -108,6 +135,8 @@ pub struct RunQuery {
     pub triggered_by: Option<TriggeredBy>,
     /// Created from here on.
     pub since: Option<Timestamp>,
+    /// Created before this.
+    pub until: Option<Timestamp>,
     /// Started by this run.
     pub parent: Option<RunKey>,
     /// Only those that were not done in the time they were promised.
@@ -209,6 +238,8 @@ pub struct QueueView {
 /// Which workflows.
 #[derive(Clone, Debug, Default)]
 pub struct WorkflowQuery {
+    /// With this in the name, in capitals or not.
+    pub search: Option<String>,
     /// At most so many.
     pub limit: usize,
     /// After this one.
@@ -315,12 +346,49 @@ pub(crate) fn name(cursor: Option<&Cursor>) -> Option<&str> {
     }
 }
 
+/// What is looked for in names; everything, if it is empty.
+pub(crate) fn searched(query: &WorkflowQuery) -> String {
+    query.search.as_deref().unwrap_or("").trim().to_ascii_lowercase()
+}
+
 /// A step of a run, for lists. Before the first one, if there is none.
 pub(crate) fn part(cursor: Option<&Cursor>) -> (i64, i64) {
     match cursor {
         Some(Cursor::Step(run, step)) => (run.0, i64::from(*step)),
         _ => (i64::MIN, -1),
     }
+}
+
+/// What was decided when about which occurrence, for lists of it: milliseconds, schedule, number. After all of them,
+/// if there is none.
+pub(crate) fn decided(cursor: Option<&Cursor>) -> (i64, i64, i64) {
+    match cursor {
+        Some(Cursor::Decided(at, schedule, n)) => {
+            (ms(*at), schedule.0, i64::try_from(*n).unwrap_or(i64::MAX))
+        }
+        _ => (i64::MAX, i64::MAX, i64::MAX),
+    }
+}
+
+/// The outcomes of occurrences that did not run and will not, as far as they are asked for.
+pub(crate) fn unusual(query: &UnusualQuery) -> Vec<Outcome> {
+    let runs = [Outcome::Started, Outcome::Moved, Outcome::Queued];
+    let is_wanted = |outcome: &Outcome| query.outcome.is_none_or(|wanted| wanted == *outcome);
+    Outcome::ALL
+        .into_iter()
+        .filter(|outcome| !runs.contains(outcome) && is_wanted(outcome))
+        .collect()
+}
+
+/// A page of occurrences that did not run: of what was read of each outcome, with one more than the limit.
+pub(crate) fn unusual_page(mut rows: Vec<UnusualRow>, query: &UnusualQuery) -> Page<UnusualRow> {
+    let place = |row: &UnusualRow| (row.entry.decided_at, row.entry.schedule, row.entry.n);
+    rows.sort_by_key(|row| std::cmp::Reverse(place(row)));
+    let cursor = |row: &UnusualRow| {
+        let (at, schedule, n) = place(row);
+        Cursor::Decided(at, schedule, n)
+    };
+    page(rows, query.limit, query.after.is_none(), cursor)
 }
 
 /// A page of what was read with one more than its limit.

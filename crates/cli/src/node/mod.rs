@@ -37,7 +37,7 @@ async fn publish(hub: &Hub, definitions: Vec<Checked>) -> Result<(), Failure> {
             }
             other => Failure::Environment(other.to_string()),
         };
-        let declared = declare_calendars(hub, &definition).await;
+        let declared = declare_calendars(hub, &definition, |_| None).await;
         declared.map_err(|(_, failure)| refused(failure))?;
         let command = Command::SaveWorkflow { source, definition, publish: true };
         let commanded = hub.command(command, None).await.map_err(refused)?;

@@ -1,5 +1,6 @@
 //! The `punctual` binary, used as a person or a script would.
 
+mod access;
 mod bench;
 mod calc;
 mod calendars;

@@ -74,8 +74,8 @@ impl<F: Facts> Decider<'_, F> {
             Input::Resolve { step, resolution } => self.resolve(step, resolution),
             Input::Claim { part, worker, lease_until } => Ok(self.claim(part, worker, lease_until)),
             Input::Heartbeat { token, lease_until } => Ok(self.heartbeat(token, lease_until)),
-            Input::Decide { step, approves, by, comment } => {
-                self.decided(step, approves, by, comment)
+            Input::Decide { step, approves, by, roles, comment } => {
+                self.decided(step, approves, by, &roles, comment)
             }
             Input::Arrived { part, event } => self.arrived(part, event),
             Input::ChildEnded { token, ending, output, error } => {

@@ -102,6 +102,8 @@ pub enum Input {
         approves: bool,
         /// Who.
         by: String,
+        /// What else they are: it is enough if one of these is asked.
+        roles: Vec<String>,
         /// What they say about it.
         comment: Option<String>,
     },

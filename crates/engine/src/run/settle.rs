@@ -246,6 +246,7 @@ impl<F: Facts> Decider<'_, F> {
         step: u32,
         approves: bool,
         by: String,
+        roles: &[String],
         comment: Option<String>,
     ) -> Taken<F::Error> {
         let id = self.step(step).map(|step| step.id.clone()).unwrap_or_default();
@@ -254,7 +255,8 @@ impl<F: Facts> Decider<'_, F> {
         let Doing::Asked { assignees, .. } = &self.run.position.active[at].doing else {
             return Ok(Err(wrong));
         };
-        if !assignees.is_empty() && !assignees.contains(&by) {
+        let is_asked = assignees.contains(&by) || roles.iter().any(|role| assignees.contains(role));
+        if !assignees.is_empty() && !is_asked {
             return Ok(Err(Refusal::NotTheirs { by, assignees: assignees.clone() }));
         }
         let decision = if approves { "approved" } else { "rejected" };

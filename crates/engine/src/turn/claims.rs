@@ -164,9 +164,7 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         id: &RunId,
         step: &str,
-        approves: bool,
-        by: String,
-        comment: Option<String>,
+        decision: impl FnOnce(u32) -> Input,
     ) -> Asked<B::Error> {
         let Some(key) = self.book.run_key(id)? else {
             return Ok(Err(super::command::unknown_run(id)));
@@ -181,7 +179,7 @@ impl<B: Book> Turn<'_, B> {
         let Some(place) = definition.and_then(|definition| definition.graph().index(step)) else {
             return Ok(Err(Refused::NotFound { what: "step", id: step.to_owned() }));
         };
-        self.change_run(id, Input::Decide { step: place, approves, by, comment })
+        self.change_run(id, decision(place))
     }
 }
 

@@ -171,6 +171,8 @@ pub enum Command {
         approves: bool,
         /// Who.
         by: String,
+        /// What else they are: it is enough if one of these is asked.
+        roles: Vec<String>,
         /// What they say about it.
         comment: Option<String>,
     },
@@ -400,9 +402,14 @@ impl<B: Book> Turn<'_, B> {
                 self.heartbeat(&id, token, until)
             }
             Command::EndAttempt { id, token, end } => self.worker_report(&id, token, end),
-            Command::DecideApproval { id, step, approves, by, comment } => {
-                self.decide_approval(&id, &step, approves, by, comment)
-            }
+            Command::DecideApproval { id, step, approves, by, roles, comment } => self
+                .decide_approval(&id, &step, |step| run::Input::Decide {
+                    step,
+                    approves,
+                    by,
+                    roles,
+                    comment,
+                }),
             Command::CallTrigger { id, trigger, run } => self.call_trigger(id, &trigger, &run),
             Command::PublishEvents { topic, events } => self.publish_command(topic, events),
             Command::SkipEvent { topic, message_id, by } => {

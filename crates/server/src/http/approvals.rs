@@ -12,6 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::App;
+use super::access::{Caller, Standing};
 use super::answer::{self, Answered, Listed};
 use super::body::JsonBody;
 use super::path::part;
@@ -19,8 +20,6 @@ use super::problem::{Problem, Wrong};
 use super::query::{Paging, Parameters, Query, Values};
 use super::runs::{self, RunWithSteps};
 
-/// A name is a line.
-const LONGEST_NAME: usize = 256;
 /// A comment is kept with the run.
 const LONGEST_COMMENT: usize = 4 * 1024;
 
@@ -115,18 +114,19 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
     }
 }
 
-#[derive(Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Decided {
-    /// Who decides.
-    by: String,
+    /// Who decides; whoever asks, if nothing. Whoever has a token decides as what it is called, or by one of its
+    /// roles, and is named beside it.
+    by: Option<String>,
     /// What they say about it.
     comment: Option<String>,
 }
 
 /// Approves: the step is done, and the run goes on.
 #[utoipa::path(post, path = "/approvals/{run_id}/{step_id}/approve", tag = "approvals",
-    request_body = Decided,
+    request_body = Option<Decided>,
     params(("run_id" = String, Path, description = "The run"),
         ("step_id" = String, Path, description = "The step")),
     responses((status = 200, body = RunWithSteps),
@@ -135,16 +135,17 @@ struct Decided {
         (status = 409, body = Problem, description = "Nobody is asked, or not any more")))]
 async fn approve(
     State(app): State<App>,
+    caller: Caller,
     asked: Asked,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
-    decide(&app, asked, true, body).await
+    decide(&app, &caller, asked, true, body).await
 }
 
 /// Rejects: the step has failed.
 #[utoipa::path(post, path = "/approvals/{run_id}/{step_id}/reject", tag = "approvals",
-    request_body = Decided,
+    request_body = Option<Decided>,
     params(("run_id" = String, Path, description = "The run"),
         ("step_id" = String, Path, description = "The step")),
     responses((status = 200, body = RunWithSteps),
@@ -153,21 +154,34 @@ async fn approve(
         (status = 409, body = Problem, description = "Nobody is asked, or not any more")))]
 async fn reject(
     State(app): State<App>,
+    caller: Caller,
     asked: Asked,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
-    decide(&app, asked, false, body).await
+    decide(&app, &caller, asked, false, body).await
 }
 
-async fn decide(app: &App, asked: Asked, approves: bool, body: JsonBody) -> Answered {
-    let Decided { by, comment } = body.read()?;
-    let by = by.trim().to_owned();
+async fn decide(
+    app: &App,
+    caller: &Caller,
+    asked: Asked,
+    approves: bool,
+    body: JsonBody,
+) -> Answered {
+    let Decided { by: given, comment } = body.read_or_default()?;
     let mut wrong = Vec::new();
-    if !(1..=LONGEST_NAME).contains(&by.len()) {
-        let allowed = format!("1 to {LONGEST_NAME} bytes");
-        wrong.push(Wrong::new("by", "limit", "is empty or too long").allow(allowed));
+    let is_known = caller.standing != Standing::Anyone;
+    if given.is_none() && !is_known {
+        wrong.push(Wrong::new("by", "missing", "say who decides: there are no tokens to tell"));
     }
+    let by = match caller.said_by(given.as_deref()) {
+        Ok(by) => by,
+        Err(problem) => {
+            wrong.extend(problem.into_errors());
+            String::new()
+        }
+    };
     if comment.as_ref().is_some_and(|comment| comment.len() > LONGEST_COMMENT) {
         let allowed = format!("{LONGEST_COMMENT} bytes");
         wrong.push(Wrong::new("comment", "limit", "is too long").allow(allowed));
@@ -176,7 +190,8 @@ async fn decide(app: &App, asked: Asked, approves: bool, body: JsonBody) -> Answ
         return Err(Problem::invalid(wrong));
     }
     let Asked { run: id, step } = asked;
-    let command = Command::DecideApproval { id, step, approves, by, comment };
-    let commanded = app.hub().command(command, body.idempotency).await?;
+    let roles = caller.stands_for(given.as_deref());
+    let command = Command::DecideApproval { id, step, approves, by, roles, comment };
+    let commanded = app.command(caller, command, body.idempotency).await?;
     runs::answered(app, commanded, false).await
 }

@@ -1,6 +1,7 @@
 //! Connections: how many, and how long each may take to say what it wants.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower_service::Service as _;
 
+use super::Peer;
+
 /// Connections at a time; more wait to be taken.
 const MOST_CONNECTIONS: usize = 1_000;
 /// Whoever takes longer to send the head of a request is not in earnest.
@@ -29,7 +32,7 @@ const FINISH: Duration = Duration::from_secs(5);
 const BREATHER: Duration = Duration::from_millis(50);
 
 /// Takes connections until `stop`, then lets the answers that are under way end.
-pub(crate) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
+pub(crate) async fn serve(listener: TcpListener, router: Arc<Router>, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let graceful = GracefulShutdown::new();
     loop {
@@ -43,8 +46,9 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => {
-                let connection = graceful.watch(connection(stream, router.clone()));
+            Ok((stream, peer)) => {
+                let connection = connection(stream, peer.ip(), Router::clone(&router));
+                let connection = graceful.watch(connection);
                 tokio::spawn(async move {
                     if let Err(error) = connection.await {
                         tracing::debug!(%error, "a connection ended early");
@@ -66,6 +70,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
 
 fn connection(
     stream: TcpStream,
+    peer: IpAddr,
     router: Router,
 ) -> http1::Connection<
     TokioIo<TcpStream>,
@@ -80,7 +85,11 @@ fn connection(
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request: Request<Incoming>| {
         let mut router = router.clone();
-        async move { router.call(without_trailing_slash(request.map(Body::new))).await }
+        async move {
+            let mut request = without_trailing_slash(request.map(Body::new));
+            request.extensions_mut().insert(Peer(peer));
+            router.call(request).await
+        }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())

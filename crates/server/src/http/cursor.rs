@@ -10,6 +10,8 @@ pub fn write(cursor: &Cursor) -> String {
         Cursor::Number(number) => format!("n{number}"),
         Cursor::Name(name) => format!("t{name}"),
         Cursor::Step(run, step) => format!("s{}.{step}", run.0),
+        Cursor::Instant(at, key) => format!("i{at}.{key}"),
+        Cursor::Decided(at, schedule, n) => format!("d{}.{}.{n}", at.as_millisecond(), schedule.0),
     };
     URL_SAFE_NO_PAD.encode(text)
 }
@@ -26,6 +28,17 @@ pub fn read(text: &str) -> Option<Cursor> {
             let (run, step) = rest.split_once('.')?;
             Some(Cursor::Step(engine::RunKey(run.parse().ok()?), step.parse().ok()?))
         }
+        "i" => {
+            let (at, key) = rest.split_once('.')?;
+            Some(Cursor::Instant(at.parse().ok()?, key.parse().ok()?))
+        }
+        "d" => {
+            let (at, rest) = rest.split_once('.')?;
+            let (schedule, n) = rest.split_once('.')?;
+            let at = jiff::Timestamp::from_millisecond(at.parse().ok()?).ok()?;
+            let schedule = engine::ScheduleId(schedule.parse().ok()?);
+            Some(Cursor::Decided(at, schedule, n.parse().ok()?))
+        }
         _ => None,
     }
 }
@@ -41,6 +54,8 @@ mod tests {
             Cursor::Number(i64::MAX),
             Cursor::Name("ä/7".into()),
             Cursor::Step(engine::RunKey(i64::MAX), 7),
+            Cursor::Instant(-5, i64::MAX),
+            Cursor::Decided(jiff::Timestamp::UNIX_EPOCH, engine::ScheduleId(7), u64::MAX),
         ] {
             assert_eq!(read(&write(&cursor)), Some(cursor));
         }

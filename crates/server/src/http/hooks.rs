@@ -41,11 +41,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(call))
 }
 
-/// Whether a path is one of calls from outside, which are let in by their signature.
-pub(super) fn is_hook(path: &str) -> bool {
-    path.starts_with("/api/v1/hooks/")
-}
-
 #[derive(Serialize, ToSchema)]
 struct Called {
     /// The run that was started.
@@ -53,7 +48,7 @@ struct Called {
 }
 
 /// Starts a workflow by one of its webhook triggers, or publishes the call to a topic, as the trigger says. If the trigger has a secret, the call is signed as Standard
-/// Webhooks says, and needs no token; else the node's token is needed as everywhere. A call that comes again
+/// Webhooks says, and needs no token; else one is needed whose holder may operate. A call that comes again
 /// with the same `webhook-id` gets the same answer, and does nothing. What is published has the `webhook-id` as its
 /// message id, or else a hash of the body.
 #[utoipa::path(post, path = "/hooks/{workflow}/{trigger}", tag = "hooks", request_body = Object,
@@ -121,7 +116,9 @@ async fn publish(
     topics::check_event(&event)?;
     let idempotency = id.map(|id| once(hook, id, body)).or_else(|| body.idempotency.clone());
     let events = vec![event];
-    topics::publish_to(app, found.topic.id, events, idempotency, StatusCode::ACCEPTED).await
+    let command = Command::PublishEvents { topic: found.topic.id, events };
+    let commanded = app.hub().command(command, idempotency).await?;
+    topics::published(commanded, StatusCode::ACCEPTED)
 }
 
 fn accepted(called: &Called, is_replayed: bool) -> Result<Response, Problem> {

@@ -6,8 +6,10 @@ pub mod access;
 pub mod answer;
 mod approvals;
 mod attempts;
+mod audit;
 pub mod body;
-mod calendars;
+pub(crate) mod calendars;
+mod call;
 mod connections;
 pub mod cursor;
 mod health;
@@ -23,10 +25,11 @@ mod schedules;
 pub mod shown;
 mod stats;
 mod stream;
-mod topics;
+mod tokens;
+pub(crate) mod topics;
 mod workflows;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use axum::Router;
@@ -35,26 +38,27 @@ use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use engine::Rules;
+use engine::turn::Command;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use runners::script::Scripts;
-use store::Store;
+use store::{Commanded, Failure, Idempotency, Store};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
 
-pub(crate) use access::Token;
+use access::{Caller, Known, Wrongs};
+pub(crate) use access::{Peer, Token, has_admin};
 pub(crate) use connections::serve;
 use problem::Problem;
 
 use crate::hub::Hub;
+use crate::pages;
 use crate::secrets::Secrets;
 
 /// A request is answered after this, one way or the other. Streams have begun by then.
 const REQUEST_TIME: Duration = Duration::from_secs(60);
-/// Who commands are said to come from.
-pub const BY_API: &str = "api";
 
 /// What handlers share. Cheap to clone.
 #[derive(Clone)]
@@ -64,13 +68,17 @@ struct Shared {
     hub: Arc<Hub>,
     registry: Registry,
     streams: Arc<Semaphore>,
-    token: Option<Token>,
+    open_pages: Arc<Semaphore>,
+    known: Known,
+    wrong: Wrongs,
     allows_exec: bool,
     secrets: Arc<Secrets>,
     scripts: Option<Arc<Scripts>>,
     stop: CancellationToken,
     /// `/openapi.json`, known once all routes are.
     document: OnceLock<String>,
+    /// The finished API, for our own pages. It holds this, so it is not held by this.
+    router: OnceLock<Weak<Router>>,
 }
 
 impl App {
@@ -85,17 +93,21 @@ impl App {
         let mut registry = Registry::with_prefix("punctual");
         hub.metrics.register(&mut registry);
         let streams = Arc::new(Semaphore::new(stream::MOST_STREAMS));
-        let document = OnceLock::new();
+        let open_pages = Arc::new(Semaphore::new(pages::MOST_PAGES));
+        let (known, wrong) = (Known::new(token), Wrongs::default());
         App(Arc::new(Shared {
             hub,
             registry,
             streams,
-            token,
+            open_pages,
+            known,
+            wrong,
             allows_exec,
             secrets,
             scripts,
             stop,
-            document,
+            document: OnceLock::new(),
+            router: OnceLock::new(),
         }))
     }
 
@@ -147,15 +159,34 @@ impl App {
         self.0.streams.clone()
     }
 
-    fn token(&self) -> Option<Token> {
-        self.0.token
+    pub(crate) fn open_pages(&self) -> Arc<Semaphore> {
+        self.0.open_pages.clone()
+    }
+
+    /// Carries out a command of a caller; who it was is in the audit log with what it changed.
+    pub async fn command(
+        &self,
+        caller: &Caller,
+        command: Command,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Commanded, Failure> {
+        let audit = caller.audit(audit::detail(&command));
+        self.hub().audited(command, idempotency, audit).await
+    }
+
+    fn known(&self) -> &Known {
+        &self.0.known
+    }
+
+    fn wrong(&self) -> &Wrongs {
+        &self.0.wrong
     }
 
     fn document(&self) -> &str {
         self.0.document.get().map_or("{}", String::as_str)
     }
 
-    async fn stopped(&self) {
+    pub(crate) async fn stopped(&self) {
         self.0.stop.cancelled().await;
     }
 }
@@ -173,6 +204,8 @@ fn routes() -> OpenApiRouter<App> {
         .merge(topics::routes())
         .merge(calendars::routes())
         .merge(nodes::routes())
+        .merge(tokens::routes())
+        .merge(audit::routes())
         .merge(stats::routes())
         .merge(stream::routes());
     OpenApiRouter::with_openapi(openapi::head())
@@ -182,17 +215,22 @@ fn routes() -> OpenApiRouter<App> {
         .nest("/api", schedules::alias_routes())
 }
 
-/// The whole API.
-pub(crate) fn router(app: App) -> Router {
+/// The whole API. It is there for our own pages as long as somebody holds it.
+pub(crate) fn router(app: App) -> Arc<Router> {
     let (router, document) = routes().split_for_parts();
     app.0.document.get_or_init(|| openapi::text(document));
-    router
+    let router = router
+        .merge(pages::routes())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
         .layer(from_fn_with_state(app.clone(), access::check))
+        .layer(from_fn_with_state(app.clone(), pages::tell_trouble))
         .layer(from_fn(in_time))
         .layer(CatchPanicLayer::custom(|_| broken()))
-        .with_state(app)
+        .with_state(app.clone());
+    let router = Arc::new(router);
+    app.0.router.get_or_init(|| Arc::downgrade(&router));
+    router
 }
 
 async fn unknown_route(request: Request) -> Problem {

@@ -1,5 +1,6 @@
 //! Errors as people and programs see them: `application/problem+json`.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -9,35 +10,37 @@ use calendar::Mistake;
 use engine::definition::Flaw;
 use engine::turn::Refused;
 use engine::{run, schedule};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use store::Failure;
 
 /// Seconds after which asking again may help.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
 /// Why a request was not carried out.
-#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Problem {
     /// What kind, for programs: `urn:punctual:not-found`.
     #[serde(rename = "type")]
     kind: String,
     /// What kind, in words.
-    title: &'static str,
+    #[schema(value_type = String)]
+    title: Cow<'static, str>,
     /// The HTTP status.
-    #[serde(serialize_with = "as_number")]
+    #[serde(serialize_with = "as_number", deserialize_with = "of_number")]
     #[schema(value_type = u16)]
     status: StatusCode,
     /// What was wrong and what to do.
     detail: String,
     /// Each mistake in what was sent.
+    #[serde(default)]
     errors: Vec<Wrong>,
     /// The run in the way.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     run_id: Option<String>,
 }
 
 /// One mistake in what was sent.
-#[derive(Clone, Debug, Default, Serialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Wrong {
     /// The way to the field, such as `[3].cron`; a query parameter's name; empty for the whole.
     pub path: String,
@@ -61,6 +64,11 @@ pub struct Wrong {
 
 fn as_number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u16(status.as_u16())
+}
+
+fn of_number<'a, D: serde::Deserializer<'a>>(deserializer: D) -> Result<StatusCode, D::Error> {
+    let number = u16::deserialize(deserializer)?;
+    StatusCode::from_u16(number).map_err(serde::de::Error::custom)
 }
 
 impl Wrong {
@@ -145,7 +153,7 @@ impl Problem {
     ) -> Problem {
         Problem {
             kind: format!("urn:punctual:{kind}"),
-            title,
+            title: title.into(),
             status,
             detail: detail.into(),
             errors: Vec::new(),
@@ -156,6 +164,17 @@ impl Problem {
     /// What was sent cannot be read.
     pub fn bad_request(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, "bad-request", "Bad request", detail)
+    }
+
+    /// Whoever asks may not.
+    pub fn forbidden(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
+    }
+
+    /// The problem that was answered with, read back.
+    pub(super) fn read(status: StatusCode, text: &str) -> Problem {
+        let read = serde_json::from_str(text);
+        read.unwrap_or_else(|_| Problem::new(status, "other", "Problem", text))
     }
 
     /// There is no such thing.
@@ -226,7 +245,27 @@ impl Problem {
 
     /// With another title.
     pub(super) fn retitle(&mut self, title: &'static str) {
-        self.title = title;
+        self.title = title.into();
+    }
+
+    /// What was wrong and what to do.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// What kind, in words.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Each mistake in what was sent.
+    pub fn errors(&self) -> &[Wrong] {
+        &self.errors
+    }
+
+    /// The run in the way.
+    pub fn run_id(&self) -> Option<&str> {
+        self.run_id.as_deref()
     }
 
     /// Which status it answers with.
@@ -248,6 +287,8 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = serde_json::to_string(&self).unwrap_or_default();
         let mut response = (self.status, body).into_response();
+        // Pages show it in another form.
+        response.extensions_mut().insert(self.clone());
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         match self.status {

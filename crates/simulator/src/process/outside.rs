@@ -139,7 +139,8 @@ impl Outside {
             None => ASSIGNEES[0].to_owned(),
         };
         let approves = is_calm || self.random.chance(700);
-        Some(Command::DecideApproval { id: id.clone(), step, approves, by, comment: None })
+        let (id, roles, comment) = (id.clone(), Vec::new(), None);
+        Some(Command::DecideApproval { id, step, approves, by, roles, comment })
     }
 }
 

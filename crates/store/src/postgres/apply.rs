@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use engine::ledger::{Entry, Outcome};
 use engine::schedule::{Schedule, Status};
 use engine::turn::{ById, OverrideWrite, ScheduleWrite, WorkflowStatus, Writes};
-use engine::{NodeId, ScheduleId};
+use engine::{NodeId, RunKey, ScheduleId};
 use tokio_postgres::types::{ToSql, Type};
 
 use super::apply_progress;
@@ -236,32 +236,37 @@ static LEDGER: Table = Table {
              ON CONFLICT (schedule, n) DO UPDATE SET count = excluded.count,
                nominal = excluded.nominal, last_nominal = excluded.last_nominal,
                effective = excluded.effective, decided_at = excluded.decided_at,
-               outcome = excluded.outcome, reason = excluded.reason, run = excluded.run",
+               outcome = excluded.outcome, reason = excluded.reason,
+               run = coalesce(ledger.run, excluded.run)",
     copy: "COPY ledger (schedule, n, count, nominal, last_nominal, effective, decided_at, outcome,
              reason, run) FROM STDIN (FORMAT binary)",
 };
 
 fn ledger(writes: &Writes, before: Before<'_>, all: &mut Vec<Asked>) -> Result<(), Failure> {
-    // A row that is written twice in one turn counts as it was last.
-    let latest: BTreeMap<_, _> =
-        writes.ledger.iter().map(|entry| ((entry.schedule, entry.n), entry)).collect();
-    let is_new =
-        |entry: &&Entry| before.numbers.get(&entry.schedule).is_some_and(|next| entry.n >= *next);
+    // A row that is written twice in one turn counts as it was last, but keeps the run that was created for it.
+    let mut latest: BTreeMap<_, (&Entry, Option<RunKey>)> = BTreeMap::new();
+    for entry in &writes.ledger {
+        let row = latest.entry((entry.schedule, entry.n)).or_insert((entry, None));
+        *row = (entry, row.1.or(entry.run));
+    }
+    let is_new = |(entry, _): &(&Entry, Option<RunKey>)| {
+        before.numbers.get(&entry.schedule).is_some_and(|next| entry.n >= *next)
+    };
     let (new, again): (Vec<_>, Vec<_>) = latest.into_values().partition(is_new);
     for (rows, may_be_there) in [(new, before.may_be_there), (again, true)] {
         if rows.is_empty() {
             continue;
         }
         let mut out = Outgoing::new_rows(&LEDGER, rows.len(), may_be_there);
-        for entry in rows {
-            put_entry(entry, &mut out)?;
+        for (entry, run) in rows {
+            put_entry(entry, run, &mut out)?;
         }
         all.push(out.asked());
     }
     Ok(())
 }
 
-fn put_entry(entry: &Entry, row: &mut Outgoing) -> Result<(), Failure> {
+fn put_entry(entry: &Entry, run: Option<RunKey>, row: &mut Outgoing) -> Result<(), Failure> {
     row.put(entry.schedule.0)?;
     row.put(entry.n.cast_signed())?;
     row.put(entry.count.cast_signed())?;
@@ -271,7 +276,7 @@ fn put_entry(entry: &Entry, row: &mut Outgoing) -> Result<(), Failure> {
     row.put(ms(entry.decided_at))?;
     row.put(narrow(&Outcome::ALL, entry.outcome))?;
     row.put(plain(&entry.reason))?;
-    row.put(entry.run.map(|run| run.0))
+    row.put(run.map(|run| run.0))
 }
 
 fn workflows(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ use engine::turn::{Answer, Command, Places, Turn, Wakeup, Writes};
 use engine::{Moment, NodeId, Rules, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
 
+use super::access::ask_audit;
 use super::around::{About, prefetch_around};
 use super::book::{PgBook, ask_block, first};
 use super::ending::{Ahead, Ending, ask_everything, calls};
@@ -337,6 +338,7 @@ fn carry_out(
     if let Some(idempotency) = &request.idempotency {
         besides.push(ask_remember(idempotency, &answer, moment)?);
     }
+    besides.extend(ask_audit(request.audit.as_ref(), moment.now));
     let (writes, node, now) = (&turned.writes, request.node, moment.now);
     let ending = Ending { shared, writes, node, now, stamp: 0, numbers: &book.loaded.numbers };
     let next_wakeup = ending.end(book.link, &calls, besides)?.next_wakeup;

@@ -12,6 +12,7 @@ use super::apply::{self, Before};
 use super::link::{Asked, Link, param};
 use super::rows::get;
 use super::shared::Shared;
+use super::tallies;
 use crate::failure::Failure;
 use crate::request::Call;
 use crate::stored::ms;
@@ -150,6 +151,8 @@ impl Ending<'_> {
         for call in calls {
             asked.push(self.shared.ask_call(*call, self.node));
         }
+        // The last that is written: nobody who has to wait for it holds up anybody else.
+        asked.extend(tallies::ask_write(self.writes));
         let (now, horizon) = (ms(self.now), &self.shared.horizon);
         // What is due has just been claimed, or is being decided by others: what comes after it is asked for.
         let is_busy = self.writes.runs.len() >= BUSY;

@@ -6,10 +6,12 @@
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
+use super::access::ask_expired;
 use super::core::Core;
 use super::link::{Asked, Link, param};
 use super::reader::many;
 use super::rows::get;
+use super::tallies;
 use super::topic_expiry::not_needed;
 use crate::failure::Failure;
 use crate::request::Expired;
@@ -135,9 +137,16 @@ impl Core {
             let Go { mut asked, mut more, .. } = go;
             let old = now.saturating_sub(KEYS_KEPT_MS);
             asked.push(Asked::new(KEYS, vec![param(old), param(many(limit))]));
-            let keys = link.commit(asked)?.pop().unwrap_or_default().len();
-            more |= keys == limit;
-            Ok(Expired { removed: (removed + keys) as u64, more })
+            asked.extend(ask_expired(now, limit));
+            asked.push(tallies::ask_expire(now, limit));
+            asked.push(tallies::ask_add_up(now, limit));
+            let gone = link.commit(asked)?;
+            // The last five say what they have removed: keys, sign-ins, audit log, tallies and those added up.
+            for rows in gone.iter().rev().take(5) {
+                removed += rows.len();
+                more |= rows.len() >= limit;
+            }
+            Ok(Expired { removed: removed as u64, more })
         })
     }
 }

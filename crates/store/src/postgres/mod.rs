@@ -1,5 +1,6 @@
 //! The store that many nodes share: one PostgreSQL. Its row locks decide who decides, and its clock when.
 
+mod access;
 mod apply;
 mod apply_progress;
 mod apply_runs;
@@ -36,12 +37,14 @@ mod search;
 mod settling;
 mod shared;
 mod split;
+mod tallies;
 mod tls;
 mod topic_book;
 mod topic_expiry;
 mod topic_load;
 mod topic_rows;
 mod topic_views;
+mod unusual;
 mod upkeep;
 mod waiting_views;
 mod worker;
@@ -67,17 +70,21 @@ use self::link::Link;
 use self::listen::Listener;
 use self::shared::Shared;
 use self::worker::Workers;
+use crate::access::{
+    AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenView,
+};
 use crate::failure::Failure;
 use crate::request::{
     Call, CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
 };
+use crate::tally::Tally;
 use crate::topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 use crate::view::{
     AlertView, ApprovalQuery, ApprovalView, CalendarView, Connections, Finding, LedgerQuery,
     LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery,
-    ScheduleView, Stats, WorkflowQuery, WorkflowView,
+    ScheduleView, Stats, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 use crate::{Answered, Store};
 
@@ -291,14 +298,25 @@ impl Store for Postgres {
         self.commands.ask(move |core| core.command(&request))
     }
 
-    fn put_calendar(&self, id: &str, spec: &str, moment: Moment) -> Answered<'_, Vec<ScheduleId>> {
+    fn put_calendar(
+        &self,
+        id: &str,
+        spec: &str,
+        moment: Moment,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, Vec<ScheduleId>> {
         let (id, spec) = (id.to_owned(), spec.to_owned());
-        self.commands.ask(move |core| core.put_calendar(&id, &spec, moment))
+        self.commands.ask(move |core| core.put_calendar(&id, &spec, moment, audit.as_ref()))
     }
 
-    fn delete_calendar(&self, id: &str) -> Answered<'_, bool> {
+    fn delete_calendar(
+        &self,
+        id: &str,
+        moment: Moment,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, bool> {
         let id = id.to_owned();
-        self.commands.ask(move |core| core.delete_calendar(&id))
+        self.commands.ask(move |core| core.delete_calendar(&id, moment, audit.as_ref()))
     }
 
     fn outdated(
@@ -335,12 +353,24 @@ impl Store for Postgres {
         self.read(move |client| Box::pin(schedule_views::ledger(client, query)))
     }
 
+    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>> {
+        self.read(move |client| Box::pin(unusual::unusual(client, query)))
+    }
+
+    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
+        self.read(move |client| Box::pin(tallies::tallies(client, from, to)))
+    }
+
     fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
         self.read(move |client| Box::pin(schedule_views::overrides(client, id)))
     }
 
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
         self.read(move |client| Box::pin(run_views::runs(client, query)))
+    }
+
+    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>> {
+        self.read(move |client| Box::pin(run_views::last_runs(client, workflows)))
     }
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
@@ -402,6 +432,53 @@ impl Store for Postgres {
 
     fn nodes(&self) -> Answered<'_, Vec<NodeView>> {
         self.read(|client| Box::pin(workflow_views::nodes(client)))
+    }
+
+    fn create_token(
+        &self,
+        new: NewToken,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, TokenView> {
+        self.commands.ask(move |core| core.create_token(&new, now, audit.as_ref()))
+    }
+
+    fn tokens(&self) -> Answered<'_, Vec<TokenView>> {
+        self.read(|client| Box::pin(access::tokens(client)))
+    }
+
+    fn token_by_hash(&self, hash: SecretHash) -> Answered<'_, Option<TokenView>> {
+        self.read(move |client| Box::pin(access::token_by_hash(client, hash)))
+    }
+
+    fn revoke_token(
+        &self,
+        id: i64,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, Option<TokenView>> {
+        self.commands.ask(move |core| core.revoke_token(id, now, audit.as_ref()))
+    }
+
+    fn begin_sign_in(
+        &self,
+        new: NewSignIn,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, ()> {
+        self.commands.ask(move |core| core.begin_sign_in(&new, now, audit.as_ref()))
+    }
+
+    fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>> {
+        self.read(move |client| Box::pin(access::sign_in(client, hash)))
+    }
+
+    fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool> {
+        self.commands.ask(move |core| core.end_sign_in(&hash))
+    }
+
+    fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>> {
+        self.read(move |client| Box::pin(access::audit(client, query)))
     }
 
     fn rules(&self) -> Arc<Rules> {

@@ -5,7 +5,7 @@
 
 use deadpool_postgres::Client;
 use engine::run::{RunStatus, TriggeredBy};
-use engine::{RunId, ScheduleId};
+use engine::{RunId, ScheduleId, WorkflowId};
 use std::fmt::Write as _;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -14,7 +14,7 @@ use super::columns::{of_run, of_step};
 use super::reader::ask;
 use super::rows::{self, RUN_COLUMNS, get, narrow};
 use crate::failure::Failure;
-use crate::stored::ms;
+use crate::stored::{APART_MS, ms};
 use crate::view::{self, Cursor, Page, RunDetail, RunQuery, RunView};
 
 /// What is read beside a run: its workflow's name, and what its parent is called.
@@ -55,32 +55,63 @@ struct Branch {
     /// What its rows have in common.
     of: String,
     order: &'static str,
-    /// All its rows are read, as they are few, and no index has them in order.
-    is_small: bool,
+    way: Way,
+}
+
+/// How a branch is read.
+#[derive(Clone, Copy)]
+enum Way {
+    /// In the order of an index.
+    InOrder,
+    /// All its rows, as they are few, and no index has them in order.
+    Small,
+    /// The latest of each workflow, from one workflow to the next: its index has workflows first.
+    ByWorkflow,
 }
 
 impl Branch {
     fn new(table: &'static str, of: impl Into<String>) -> Branch {
-        Branch { table, of: of.into(), order: "key DESC", is_small: false }
+        Branch { table, of: of.into(), order: "key DESC", way: Way::InOrder }
     }
 
     fn of_status(status: RunStatus, query: &RunQuery) -> Branch {
         let table = if status.has_ended() { "ended_runs" } else { "open_runs" };
         let of = format!("AND status = {}", narrow(&RunStatus::ALL, status));
-        // Pending runs are many at times, but they are the latest. The others are as many as there are places.
-        let is_small = !status.has_ended() && status != RunStatus::Pending;
-        Branch { is_small: is_small && query.workflow.is_none(), ..Branch::new(table, of) }
+        if status.has_ended() {
+            return Branch::new(table, of);
+        }
+        if query.workflow.is_some() {
+            let of = format!("{of} AND key + 0 < $1");
+            return Branch { order: "key + 0 DESC", ..Branch::new(table, of) };
+        }
+        // Those that run are as many as there are places. Those that wait may be all there are.
+        let is_small = matches!(status, RunStatus::Running | RunStatus::Suspended);
+        let way = if is_small { Way::Small } else { Way::ByWorkflow };
+        Branch { way, ..Branch::new(table, of) }
     }
 
     fn sql(&self, conditions: &str, limit: usize) -> String {
-        let Branch { table, of, order, is_small } = self;
-        match is_small {
-            false => format!(
+        let Branch { table, of, order, way } = self;
+        match way {
+            Way::InOrder => format!(
                 "(SELECT key FROM {table} WHERE {conditions} {of} ORDER BY {order} LIMIT {limit})"
             ),
-            true => format!(
+            Way::Small => format!(
                 "(SELECT key FROM (SELECT key FROM {table} WHERE {conditions} {of} OFFSET 0) f
                   ORDER BY {order} LIMIT {limit})"
+            ),
+            Way::ByWorkflow => format!(
+                "(WITH RECURSIVE w AS (
+                    (SELECT workflow FROM {table} WHERE true {of} ORDER BY workflow LIMIT 1)
+                    UNION ALL
+                    SELECT n.workflow FROM w CROSS JOIN LATERAL (
+                      SELECT workflow FROM {table} o WHERE o.workflow > w.workflow {of}
+                      ORDER BY o.workflow LIMIT 1) n)
+                  SELECT l.key FROM w CROSS JOIN LATERAL (
+                    SELECT key FROM {table} o
+                    WHERE {conditions} {of} AND o.workflow = w.workflow AND key + 0 < $1
+                    ORDER BY key + 0 DESC LIMIT {limit}) l
+                  ORDER BY l.key DESC LIMIT {limit})"
             ),
         }
     }
@@ -93,7 +124,7 @@ fn branches(query: &RunQuery) -> Vec<Branch> {
     if query.parent.is_some() || query.overdue {
         let of = of_statuses(query);
         return vec![
-            Branch { is_small: true, ..Branch::new("open_runs", of.clone()) },
+            Branch { way: Way::Small, ..Branch::new("open_runs", of.clone()) },
             Branch::new("ended_runs", of),
         ];
     }
@@ -125,17 +156,55 @@ fn of_schedule(query: &RunQuery) -> Vec<Branch> {
     let occurrences = format!("AND n IS NOT NULL AND retry = 0 {of}");
     let besides = format!("AND (n IS NULL OR retry > 0) {of}");
     vec![
-        Branch { is_small: true, ..Branch::new("open_runs", of) },
+        Branch { way: Way::Small, ..Branch::new("open_runs", of) },
         Branch { order: "n DESC", ..Branch::new("ended_runs", occurrences) },
         Branch::new("ended_runs", besides),
     ]
 }
 
+/// The last run that was created before an instant, and the first one after it, as far as keys are in that order: in one
+/// question, by halves.
+const AROUND: &str = "WITH RECURSIVE s (low, high, older, younger) AS (
+       SELECT (SELECT min(key) FROM ended_runs) - 1, (SELECT max(key) FROM ended_runs) + 1,
+         NULL::bigint, NULL::bigint
+       UNION ALL
+       SELECT CASE WHEN r.created_at < $1 THEN r.key ELSE s.low END,
+         CASE WHEN r.created_at < $1 THEN s.high ELSE s.low + (s.high - s.low) / 2 END,
+         CASE WHEN r.created_at < $1 THEN r.key ELSE s.older END,
+         CASE WHEN r.created_at >= $1 THEN r.key ELSE s.younger END
+       FROM s LEFT JOIN LATERAL (
+         SELECT key, created_at FROM ended_runs
+         WHERE key >= s.low + (s.high - s.low) / 2 AND key < s.high ORDER BY key LIMIT 1) r ON true
+       WHERE s.high - s.low > 1)
+     SELECT older, younger FROM s ORDER BY high - low LIMIT 1";
+
+async fn around(client: &Client, at: i64) -> Result<(Option<i64>, Option<i64>), Failure> {
+    let found = ask(client, AROUND, &[&at]).await?;
+    found.first().map_or(Ok((None, None)), |row| Ok((get(row, 0)?, get(row, 1)?)))
+}
+
+/// The keys between which the runs of a query are.
+async fn between(client: &Client, query: &RunQuery) -> Result<(i64, i64), Failure> {
+    let mut after = i64::MIN;
+    let mut before = view::number(query.after.as_ref()).unwrap_or(i64::MAX);
+    if let Some(since) = query.since {
+        let (older, _) = around(client, ms(since).saturating_sub(APART_MS)).await?;
+        after = older.unwrap_or(i64::MIN);
+    }
+    if let Some(until) = query.until {
+        let (_, younger) = around(client, ms(until).saturating_add(APART_MS)).await?;
+        before = before.min(younger.unwrap_or(i64::MAX));
+    }
+    Ok((after, before))
+}
+
 /// What holds for all of a query, with its parameters.
-fn conditions(query: &RunQuery) -> (String, Vec<Box<dyn ToSql + Sync + Send>>) {
-    let mut sql = String::from("key < $1");
-    let before = view::number(query.after.as_ref()).unwrap_or(i64::MAX);
-    let mut params: Vec<Box<dyn ToSql + Sync + Send>> = vec![Box::new(before)];
+fn conditions(
+    query: &RunQuery,
+    (after, before): (i64, i64),
+) -> (String, Vec<Box<dyn ToSql + Sync + Send>>) {
+    let mut sql = String::from("key < $1 AND key > $2");
+    let mut params: Vec<Box<dyn ToSql + Sync + Send>> = vec![Box::new(before), Box::new(after)];
     let mut also = |condition: &str, value: Box<dyn ToSql + Sync + Send>| {
         params.push(value);
         // Writing to a string does not fail.
@@ -153,6 +222,9 @@ fn conditions(query: &RunQuery) -> (String, Vec<Box<dyn ToSql + Sync + Send>>) {
     if let Some(since) = query.since {
         also("created_at >=", Box::new(ms(since)));
     }
+    if let Some(until) = query.until {
+        also("created_at <", Box::new(ms(until)));
+    }
     if let Some(parent) = query.parent {
         also("parent =", Box::new(parent.0));
     }
@@ -163,7 +235,8 @@ fn conditions(query: &RunQuery) -> (String, Vec<Box<dyn ToSql + Sync + Send>>) {
 }
 
 pub(super) async fn runs(client: &Client, query: RunQuery) -> Result<Page<RunView>, Failure> {
-    let (conditions, params) = conditions(&query);
+    let between = between(client, &query).await?;
+    let (conditions, params) = conditions(&query, between);
     // Written out, for the planner to see it, and rounded, for statements to be few.
     let limit = query.limit.saturating_add(1).checked_next_power_of_two().unwrap_or(query.limit);
     let branches: Vec<String> =
@@ -187,6 +260,44 @@ pub(super) async fn runs(client: &Client, query: RunQuery) -> Result<Page<RunVie
     let items = found.iter().map(read_view).collect::<Result<Vec<_>, _>>()?;
     let cursor = |view: &RunView| Cursor::from(view.run.key);
     Ok(view::page(items, query.limit, query.after.is_none(), cursor))
+}
+
+/// Those that have not ended are found by workflow and status together.
+macro_rules! latest_open {
+    ($status:literal) => {
+        concat!(
+            "(SELECT key FROM open_runs WHERE status = ",
+            $status,
+            " AND workflow = u.id ORDER BY key + 0 DESC LIMIT 1) UNION ALL "
+        )
+    };
+}
+
+const LAST_RUNS: &str = concat!(
+    "SELECT ",
+    of_run!(),
+    beside!(),
+    " FROM unnest($1::bigint[]) WITH ORDINALITY AS u (id, place)
+     CROSS JOIN LATERAL (SELECT key FROM (",
+    latest_open!("0"),
+    latest_open!("1"),
+    latest_open!("2"),
+    latest_open!("3"),
+    "(SELECT key FROM ended_runs WHERE workflow = u.id ORDER BY key DESC LIMIT 1)) k
+       ORDER BY key DESC LIMIT 1) k
+     JOIN runs r ON r.key = k.key",
+    joined!(),
+    "ORDER BY u.place"
+);
+
+pub(super) async fn last_runs(
+    client: &Client,
+    workflows: Vec<WorkflowId>,
+) -> Result<Vec<(WorkflowId, RunView)>, Failure> {
+    let ids: Vec<i64> = workflows.into_iter().map(|id| id.0).collect();
+    let found = ask(client, LAST_RUNS, &[&ids]).await?;
+    let with_id = |row| read_view(row).map(|view| (view.run.workflow, view));
+    found.iter().map(with_id).collect()
 }
 
 macro_rules! one {

@@ -7,11 +7,13 @@ use deadpool_postgres::Client;
 use engine::turn::Refused;
 use engine::{Moment, Rules, ScheduleId};
 
+use super::access::ask_audit;
 use super::core::Core;
 use super::link::{Asked, Link, param};
 use super::reader::{ask, is_storable, many};
 use super::rows::get;
 use super::shared::{self, Shared};
+use crate::access::AuditEntry;
 use crate::failure::Failure;
 use crate::rules::{self, Change};
 use crate::view::CalendarView;
@@ -76,7 +78,8 @@ impl Core {
         &mut self,
         id: &str,
         spec: &str,
-        _: Moment,
+        moment: Moment,
+        audit: Option<&AuditEntry>,
     ) -> Result<Vec<ScheduleId>, Failure> {
         let Core { link, shared } = self;
         link.transact(|link| {
@@ -90,21 +93,23 @@ impl Core {
             let outdated = "INSERT INTO outdated SELECT id FROM schedules
                             WHERE calendar IS NOT NULL ORDER BY id ON CONFLICT DO NOTHING";
             let using = "SELECT id FROM schedules WHERE calendar IS NOT NULL ORDER BY id";
-            let found = close(
-                link,
-                shared,
-                rules,
-                vec![
-                    Asked::new(put, vec![param(id.to_owned()), param(spec.to_owned())]),
-                    Asked::new(outdated, vec![]),
-                    Asked::new(using, vec![]),
-                ],
-            )?;
+            let mut asked = vec![
+                Asked::new(put, vec![param(id.to_owned()), param(spec.to_owned())]),
+                Asked::new(outdated, vec![]),
+                Asked::new(using, vec![]),
+            ];
+            asked.extend(ask_audit(audit, moment.now));
+            let found = close(link, shared, rules, asked)?;
             found[2].iter().map(|row| get(row, 0).map(ScheduleId)).collect()
         })
     }
 
-    pub(super) fn delete_calendar(&mut self, id: &str) -> Result<bool, Failure> {
+    pub(super) fn delete_calendar(
+        &mut self,
+        id: &str,
+        moment: Moment,
+        audit: Option<&AuditEntry>,
+    ) -> Result<bool, Failure> {
         if !is_storable(id) {
             return Ok(false);
         }
@@ -124,7 +129,9 @@ impl Core {
             }
             let rules = rules::changed(&before, &calendars, &Change::Deleted(id))?;
             let delete = "DELETE FROM calendars WHERE id = $1";
-            close(link, shared, rules, vec![Asked::new(delete, vec![param(id.to_owned())])])?;
+            let mut asked = vec![Asked::new(delete, vec![param(id.to_owned())])];
+            asked.extend(ask_audit(audit, moment.now));
+            close(link, shared, rules, asked)?;
             Ok(true)
         })
     }

@@ -38,7 +38,10 @@ macro_rules! views {
 }
 
 const PAGE: &str = concat!(
-    views!("(SELECT * FROM workflows WHERE name > $2 ORDER BY name LIMIT $3)"),
+    views!(
+        "(SELECT * FROM workflows WHERE name > $2 AND strpos(name, $4) > 0
+          ORDER BY name LIMIT $3)"
+    ),
     "ORDER BY w.name"
 );
 const BY_ID: &str = concat!(views!("workflows"), "WHERE w.id = $2");
@@ -62,17 +65,23 @@ pub(super) async fn workflows(
 ) -> Result<Page<WorkflowView>, Failure> {
     let after = view::name(query.after.as_ref()).filter(|name| is_storable(name)).unwrap_or("");
     let limit = many(query.limit.saturating_add(1));
-    let found = ask(client, PAGE, &[&None::<i32>, &after, &limit]).await?;
+    let search = view::searched(&query);
+    if !is_storable(&search) {
+        return Ok(Page { items: Vec::new(), total: Total::Exact(0), next: None });
+    }
+    let found = ask(client, PAGE, &[&None::<i32>, &after, &limit, &search]).await?;
     let has_more = found.len() > query.limit;
     let page = &found[..found.len().min(query.limit)];
     let items = page.iter().map(read_view).collect::<Result<Vec<_>, _>>()?;
     let last = items.last().filter(|_| has_more);
     let next = last.map(|view| Cursor::Name(view.workflow.name.clone()));
-    Ok(Page { items, total: Total::Exact(count(client).await?), next })
+    Ok(Page { items, total: Total::Exact(count(client, &search).await?), next })
 }
 
-async fn count(client: &Client) -> Result<u64, Failure> {
-    let found = ask(client, "SELECT count(*) FROM workflows", &[]).await?;
+async fn count(client: &Client, search: &str) -> Result<u64, Failure> {
+    // Every name begins with nothing.
+    let sql = "SELECT count(*) FROM workflows WHERE strpos(name, $1) > 0";
+    let found = ask(client, sql, &[&search]).await?;
     found.first().map_or(Ok(0), |row| rows::natural(row, 0))
 }
 
@@ -149,7 +158,7 @@ pub(super) async fn stats(client: &Client, now: Timestamp) -> Result<Stats, Fail
     Ok(Stats {
         schedules: schedules.into(),
         runs,
-        workflows: count(client).await?,
+        workflows: count(client, "").await?,
         due,
         next_wakeup: next.flatten(),
         bytes: bytes.first().map_or(Ok(0), |row| rows::natural(row, 0))?,

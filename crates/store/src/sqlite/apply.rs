@@ -13,6 +13,7 @@ use rusqlite::{CachedStatement, Connection, Statement, params};
 use super::apply_runs::{self, INSERT_RUN, UPDATE_RUN};
 use super::apply_topics;
 use super::rows::{code, ms};
+use super::tallies;
 use crate::failure::Failure;
 use crate::stored::{block, json, milliseconds};
 use crate::words::words;
@@ -42,6 +43,7 @@ pub(super) fn apply(
     apply_runs::waiting(connection, writes)?;
     apply_topics::apply(&mut pen, writes)?;
     ledger(connection, writes)?;
+    tallies::write(connection, writes)?;
     for write in &writes.workflows {
         workflow(connection, write)?;
     }

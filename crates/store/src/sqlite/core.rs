@@ -183,16 +183,22 @@ impl Core {
                 look: false,
             });
         }
-        let (idempotency, moment) = (request.idempotency.clone(), request.moment);
-        let commanded = self.carry_out(request)?;
+        let CommandRequest { command, moment, node, idempotency, audit, traced } = request;
+        let commanded = self.carry_out(command, moment, node, traced)?;
         if let Some(idempotency) = &idempotency {
             self.remember(idempotency, &commanded.answer, moment)?;
         }
+        self.write_audit(audit.as_ref(), moment.now)?;
         Ok(commanded)
     }
 
-    fn carry_out(&mut self, request: CommandRequest) -> Result<Commanded, Failure> {
-        let CommandRequest { command, moment, node, idempotency: _, traced } = request;
+    fn carry_out(
+        &mut self,
+        command: Command,
+        moment: Moment,
+        node: NodeId,
+        traced: bool,
+    ) -> Result<Commanded, Failure> {
         let recomputed = match &command {
             Command::Recompute(ids) => ids.clone(),
             _ => Vec::new(),

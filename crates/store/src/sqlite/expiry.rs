@@ -6,6 +6,7 @@ use rusqlite::{OptionalExtension as _, Params, params};
 use super::apply::remember_greatest;
 use super::core::Core;
 use super::rows::ms;
+use super::tallies;
 use crate::failure::Failure;
 use crate::request::Expired;
 
@@ -65,8 +66,11 @@ impl Core {
             .execute(params![ms(now).saturating_sub(KEYS_KEPT_MS), limit])?;
         let (rows, more_rows) = self.expire_ledger(ms(now), before, limit)?;
         let (events, more_events) = self.expire_events(ms(now), before, limit)?;
-        let more = more_runs || more_rows || more_events || keys == limit;
-        Ok(Expired { removed: (runs + keys + rows + events) as u64, more })
+        let (access, more_access) = self.expire_access(ms(now), limit)?;
+        let tallies = tallies::expire(&self.connection, now, limit)?;
+        let more = more_runs || more_rows || more_events || more_access;
+        let more = more || keys == limit || tallies == limit;
+        Ok(Expired { removed: (runs + keys + rows + events + access + tallies) as u64, more })
     }
 
     /// How many went, and whether there may be more.

@@ -1,5 +1,6 @@
 //! The embedded store: one SQLite file, one writer that commits in groups, readers beside it.
 
+mod access;
 mod apply;
 mod apply_runs;
 mod apply_topics;
@@ -9,6 +10,8 @@ mod check_runs;
 mod check_topics;
 mod checkpoint;
 mod core;
+#[cfg(test)]
+mod crowded;
 mod expiry;
 #[cfg(test)]
 mod history;
@@ -18,10 +21,12 @@ mod rows;
 mod run_views;
 mod schedule_views;
 mod search;
+mod tallies;
 mod topic_book;
 mod topic_expiry;
 mod topic_rows;
 mod topic_views;
+mod unusual;
 mod upkeep;
 mod waiting_views;
 mod workflow_views;
@@ -45,17 +50,21 @@ use self::checkpoint::Checkpointer;
 use self::core::Core;
 use self::reader::Readers;
 use self::writer::{Writer, commit_group};
+use crate::access::{
+    AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenView,
+};
 use crate::failure::Failure;
 use crate::request::{
     CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
 };
+use crate::tally::Tally;
 use crate::topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 use crate::view::{
     AlertView, ApprovalQuery, ApprovalView, CalendarView, Finding, LedgerQuery, LedgerRow,
     NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats,
-    WorkflowQuery, WorkflowView,
+    UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 use crate::{Answered, Store};
 
@@ -252,14 +261,25 @@ impl Store for Sqlite {
         self.write(move |core| core.command(request))
     }
 
-    fn put_calendar(&self, id: &str, spec: &str, moment: Moment) -> Answered<'_, Vec<ScheduleId>> {
+    fn put_calendar(
+        &self,
+        id: &str,
+        spec: &str,
+        moment: Moment,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, Vec<ScheduleId>> {
         let (id, spec) = (id.to_owned(), spec.to_owned());
-        self.write(move |core| core.put_calendar(&id, &spec, moment))
+        self.write(move |core| core.put_calendar(&id, &spec, moment, audit.as_ref()))
     }
 
-    fn delete_calendar(&self, id: &str) -> Answered<'_, bool> {
+    fn delete_calendar(
+        &self,
+        id: &str,
+        moment: Moment,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, bool> {
         let id = id.to_owned();
-        self.write(move |core| core.delete_calendar(&id))
+        self.write(move |core| core.delete_calendar(&id, moment, audit.as_ref()))
     }
 
     fn outdated(
@@ -296,12 +316,24 @@ impl Store for Sqlite {
         self.read(move |connection| schedule_views::ledger(connection, &query))
     }
 
+    fn unusual(&self, query: UnusualQuery) -> Answered<'_, Page<UnusualRow>> {
+        self.read(move |connection| unusual::unusual(connection, &query))
+    }
+
+    fn tallies(&self, from: Timestamp, to: Timestamp) -> Answered<'_, Vec<Tally>> {
+        self.read(move |connection| tallies::tallies(connection, from, to))
+    }
+
     fn overrides(&self, id: ScheduleId) -> Answered<'_, Vec<Override>> {
         self.read(move |connection| book::overrides(connection, id))
     }
 
     fn runs(&self, query: RunQuery) -> Answered<'_, Page<RunView>> {
         self.read(move |connection| run_views::runs(connection, &query))
+    }
+
+    fn last_runs(&self, workflows: Vec<WorkflowId>) -> Answered<'_, Vec<(WorkflowId, RunView)>> {
+        self.read(move |connection| run_views::last_runs(connection, &workflows))
     }
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
@@ -363,6 +395,53 @@ impl Store for Sqlite {
 
     fn nodes(&self) -> Answered<'_, Vec<NodeView>> {
         self.read(|connection| workflow_views::nodes(connection))
+    }
+
+    fn create_token(
+        &self,
+        new: NewToken,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, TokenView> {
+        self.write(move |core| core.create_token(&new, now, audit.as_ref()))
+    }
+
+    fn tokens(&self) -> Answered<'_, Vec<TokenView>> {
+        self.read(|connection| access::tokens(connection))
+    }
+
+    fn token_by_hash(&self, hash: SecretHash) -> Answered<'_, Option<TokenView>> {
+        self.read(move |connection| access::token_by_hash(connection, &hash))
+    }
+
+    fn revoke_token(
+        &self,
+        id: i64,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, Option<TokenView>> {
+        self.write(move |core| core.revoke_token(id, now, audit.as_ref()))
+    }
+
+    fn begin_sign_in(
+        &self,
+        new: NewSignIn,
+        now: Timestamp,
+        audit: Option<AuditEntry>,
+    ) -> Answered<'_, ()> {
+        self.write(move |core| core.begin_sign_in(&new, now, audit.as_ref()))
+    }
+
+    fn sign_in(&self, hash: SecretHash) -> Answered<'_, Option<SignInView>> {
+        self.read(move |connection| access::sign_in(connection, &hash))
+    }
+
+    fn end_sign_in(&self, hash: SecretHash) -> Answered<'_, bool> {
+        self.write(move |core| core.end_sign_in(&hash))
+    }
+
+    fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>> {
+        self.read(move |connection| access::audit(connection, &query))
     }
 
     fn rules(&self) -> Arc<Rules> {

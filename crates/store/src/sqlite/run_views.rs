@@ -1,13 +1,19 @@
 //! Runs, as they are seen.
+//!
+//! Each list is put together of branches, of which each is read in the order of one index and no further than the page:
+//! how many runs there are beyond it does not matter.
+
+use std::collections::BTreeSet;
 
 use engine::run::{RunStatus, TriggeredBy};
-use engine::{RunId, ScheduleId};
+use engine::{RunId, RunKey, ScheduleId, WorkflowId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
 
 use super::book;
 use super::rows::{self, code, ms};
 use crate::failure::Failure;
+use crate::stored::APART_MS;
 use crate::view::{self, Cursor, Page, RunDetail, RunQuery, RunView};
 
 /// What is read beside a run: its workflow's name, and what its parent is called.
@@ -26,11 +32,129 @@ fn read_view(row: &Row<'_>) -> rusqlite::Result<RunView> {
     Ok(RunView { run: rows::run(row)?, workflow_name: row.get(beside)?, parent })
 }
 
-/// The conditions of a query, with their parameters.
-fn conditions(query: &RunQuery) -> (String, Vec<Value>) {
-    let mut sql = String::from("WHERE r.key < ?");
-    let before = view::number(query.after.as_ref()).unwrap_or(i64::MAX);
-    let mut params: Vec<Value> = vec![before.into()];
+/// A part of the runs that is read in order.
+struct Branch {
+    index: &'static str,
+    /// What its rows have in common, in the index's own words where it has some: SQLite does not see what follows.
+    of: String,
+    order: &'static str,
+}
+
+impl Branch {
+    fn new(index: &'static str, of: impl Into<String>) -> Branch {
+        Branch { index, of: of.into(), order: "r.key DESC" }
+    }
+
+    fn of_status(status: RunStatus, query: &RunQuery) -> Branch {
+        let number = code(&RunStatus::ALL, status);
+        let of_workflow = query.workflow.is_some();
+        match status {
+            RunStatus::Succeeded => Branch::new(of_any(query), "AND r.status = 4"),
+            _ if status.has_ended() => {
+                let of = format!("AND r.status > 4 AND r.status = {number}");
+                let all = "runs_not_well";
+                Branch::new(if of_workflow { "runs_not_well_by_workflow" } else { all }, of)
+            }
+            _ => Branch::new("runs_open", format!("AND r.status < 4 AND r.status = {number}")),
+        }
+    }
+}
+
+const NO_INDEX: &str = "";
+
+fn of_any(query: &RunQuery) -> &'static str {
+    if query.workflow.is_some() { "runs_by_workflow" } else { NO_INDEX }
+}
+
+fn branches(query: &RunQuery) -> Vec<Branch> {
+    let of = of_statuses(query);
+    if query.schedule.is_some() {
+        // A schedule's first runs of occurrences are in the order of their numbers, which is that of their keys. Its
+        // retries and those by hand are found by another index.
+        let first = format!("AND r.n IS NOT NULL AND r.retry = 0 {of}");
+        return vec![
+            Branch { order: "r.n DESC", ..Branch::new("runs_by_occurrence", first) },
+            Branch::new("runs_besides", format!("AND (r.n IS NULL OR r.retry > 0) {of}")),
+        ];
+    }
+    if query.parent.is_some() {
+        return vec![Branch::new("runs_by_parent", of)];
+    }
+    if query.overdue {
+        return vec![Branch::new("runs_overdue", of)];
+    }
+    if query.status.is_empty() {
+        return vec![Branch::new(of_any(query), of)];
+    }
+    query.status.iter().map(|status| Branch::of_status(*status, query)).collect()
+}
+
+fn of_statuses(query: &RunQuery) -> String {
+    let codes: Vec<String> =
+        query.status.iter().map(|s| code(&RunStatus::ALL, *s).to_string()).collect();
+    match codes.is_empty() {
+        true => String::new(),
+        false => format!("AND r.status IN ({})", codes.join(", ")),
+    }
+}
+
+/// Runs with keys between these two.
+#[derive(Clone, Copy)]
+struct Between {
+    after: i64,
+    before: i64,
+}
+
+impl Between {
+    fn of(connection: &Connection, query: &RunQuery) -> Result<Between, Failure> {
+        let mut between = Between {
+            after: i64::MIN,
+            before: view::number(query.after.as_ref()).unwrap_or(i64::MAX),
+        };
+        if let Some(since) = query.since {
+            let (older, _) = around(connection, ms(since).saturating_sub(APART_MS))?;
+            between.after = older.unwrap_or(i64::MIN);
+        }
+        if let Some(until) = query.until {
+            let (_, younger) = around(connection, ms(until).saturating_add(APART_MS))?;
+            between.before = between.before.min(younger.unwrap_or(i64::MAX));
+        }
+        Ok(between)
+    }
+}
+
+/// The last run that was created before an instant, and the first one after it, as far as keys are in that order.
+fn around(connection: &Connection, at: i64) -> Result<(Option<i64>, Option<i64>), Failure> {
+    let sql = "SELECT (SELECT min(key) FROM runs), (SELECT max(key) FROM runs)";
+    let ends = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let ends: (Option<i64>, Option<i64>) = connection.prepare_cached(sql)?.query_row([], ends)?;
+    let (Some(first), Some(last)) = ends else {
+        return Ok((None, None));
+    };
+    let sql = "SELECT key, created_at FROM runs NOT INDEXED
+               WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT 1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let (mut low, mut high) = (first.saturating_sub(1), last.saturating_add(1));
+    let (mut older, mut younger) = (None, None);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let found: Option<(i64, i64)> = statement.query_row([middle, high], read).optional()?;
+        match found {
+            Some((key, created_at)) if created_at < at => (low, older) = (key, Some(key)),
+            found => {
+                high = middle;
+                younger = found.map(|(key, _)| key).or(younger);
+            }
+        }
+    }
+    Ok((older, younger))
+}
+
+/// What holds for all of a query, with its parameters: first the keys, then the workflow if there is one.
+fn conditions(query: &RunQuery, between: Between) -> (String, Vec<Value>) {
+    let mut sql = String::from("WHERE r.key > ? AND r.key < ?");
+    let mut params: Vec<Value> = vec![between.after.into(), between.before.into()];
     let mut also = |condition: &str, value: Value| {
         sql.push_str(" AND ");
         sql.push_str(condition);
@@ -48,89 +172,120 @@ fn conditions(query: &RunQuery) -> (String, Vec<Value>) {
     if let Some(since) = query.since {
         also("r.created_at >= ?", ms(since).into());
     }
+    if let Some(until) = query.until {
+        also("r.created_at < ?", ms(until).into());
+    }
     if let Some(parent) = query.parent {
         also("r.parent = ?", parent.0.into());
     }
     if query.overdue {
         sql.push_str(" AND r.overdue = 1");
     }
-    if !query.status.is_empty() {
-        let codes: Vec<String> =
-            query.status.iter().map(|s| code(&RunStatus::ALL, *s).to_string()).collect();
-        sql.push_str(&format!(" AND r.status IN ({})", codes.join(", ")));
-        let open = query.status.iter().all(|status| !status.has_ended());
-        let not_well = query.status.iter().all(|s| s.has_ended() && *s != RunStatus::Succeeded);
-        // Said again in the index's own words, so that it is used.
-        if open {
-            sql.push_str(" AND r.status < 4");
-        } else if not_well {
-            sql.push_str(" AND r.status > 4");
-        }
-    }
     (sql, params)
 }
 
-/// How the rows are found: by whatever narrows most.
-fn source(query: &RunQuery) -> &'static str {
-    let open = !query.status.is_empty() && query.status.iter().all(|status| !status.has_ended());
-    let one_bad = query.status.len() == 1
-        && query.status[0].has_ended()
-        && query.status[0] != RunStatus::Succeeded;
-    match (query.schedule, query.workflow) {
-        (Some(_), _) => "runs r",
-        _ if query.parent.is_some() => "runs r INDEXED BY runs_by_parent",
-        _ if query.overdue => "runs r INDEXED BY runs_overdue",
-        _ if open => "runs r INDEXED BY runs_open",
-        _ if one_bad && query.workflow.is_none() => "runs r INDEXED BY runs_not_well",
-        (None, Some(_)) => "runs r INDEXED BY runs_by_workflow",
-        (None, None) => "runs r NOT INDEXED",
-    }
-}
-
 pub(super) fn runs(connection: &Connection, query: &RunQuery) -> Result<Page<RunView>, Failure> {
-    let items = match query.schedule {
-        Some(_) => of_schedule(connection, query)?,
-        None => read(connection, query, "", source(query))?,
-    };
+    let between = Between::of(connection, query)?;
+    let mut keys = Vec::new();
+    for branch in branches(query) {
+        keys.extend(match branch.index {
+            "runs_open" if query.workflow.is_none() => open(connection, query, between, &branch)?,
+            _ => Listing::new(query, between, &branch).keys(connection)?,
+        });
+    }
+    keys.sort_unstable_by(|a: &i64, b| b.cmp(a));
+    keys.truncate(query.limit + 1);
+    let mut items = Vec::with_capacity(keys.len());
+    for key in keys {
+        items.extend(by_key(connection, RunKey(key))?);
+    }
     let cursor = |view: &RunView| Cursor::from(view.run.key);
     Ok(view::page(items, query.limit, query.after.is_none(), cursor))
 }
 
-/// A schedule's first runs of occurrences, and its retries and those by hand, are found by different
-/// indexes.
-fn of_schedule(connection: &Connection, query: &RunQuery) -> Result<Vec<RunView>, Failure> {
-    let occurrences = "runs r INDEXED BY runs_by_occurrence";
-    let mut items = read(connection, query, "AND r.n IS NOT NULL AND r.retry = 0", occurrences)?;
-    let besides = "runs r INDEXED BY runs_besides";
-    items.extend(read(connection, query, "AND (r.n IS NULL OR r.retry > 0)", besides)?);
-    items.sort_by_key(|view| std::cmp::Reverse(view.run.key));
-    Ok(items)
+/// One branch of a list.
+struct Listing {
+    sql: String,
+    params: Vec<Value>,
 }
 
-fn read(
+impl Listing {
+    fn new(query: &RunQuery, between: Between, branch: &Branch) -> Listing {
+        let (conditions, params) = conditions(query, between);
+        let Branch { index, of, order } = branch;
+        let indexed = match *index {
+            NO_INDEX => "NOT INDEXED".to_owned(),
+            index => format!("INDEXED BY {index}"),
+        };
+        let limit = query.limit + 1;
+        let sql = format!(
+            "SELECT r.key FROM runs r {indexed} {conditions} {of} ORDER BY {order} LIMIT {limit}"
+        );
+        Listing { sql, params }
+    }
+
+    fn keys(&self, connection: &Connection) -> Result<Vec<i64>, Failure> {
+        let mut statement = connection.prepare_cached(&self.sql)?;
+        let keys = statement.query_map(params_from_iter(&self.params), |row| row.get(0))?;
+        Ok(keys.collect::<Result<_, _>>()?)
+    }
+}
+
+/// Those of one status that have not ended are in the order of their workflows: the latest of each, from one workflow to
+/// the next, and no further than the page.
+fn open(
     connection: &Connection,
     query: &RunQuery,
-    also: &str,
-    source: &str,
-) -> Result<Vec<RunView>, Failure> {
-    let (conditions, params) = conditions(query);
-    // First runs of occurrences are in the order of their numbers, which is that of their keys.
-    let order = if source.ends_with("runs_by_occurrence") { "r.n DESC" } else { "r.key DESC" };
-    let sql = format!(
-        "SELECT {}, {BESIDE} FROM {source} {JOINED}
-         {conditions} {also} ORDER BY {order} LIMIT {}",
-        rows::RUN,
-        query.limit + 1
+    between: Between,
+    branch: &Branch,
+) -> Result<Vec<i64>, Failure> {
+    let next = format!(
+        "SELECT r.workflow FROM runs r INDEXED BY runs_open WHERE r.workflow > ?1 {}
+         ORDER BY r.workflow LIMIT 1",
+        branch.of
     );
-    let mut statement = connection.prepare_cached(&sql)?;
-    Ok(statement.query_map(params_from_iter(params), read_view)?.collect::<Result<_, _>>()?)
+    let mut next = connection.prepare_cached(&next)?;
+    let of_one = RunQuery { workflow: Some(WorkflowId(0)), ..query.clone() };
+    let mut listing = Listing::new(&of_one, between, branch);
+    let (mut latest, mut workflow) = (BTreeSet::new(), i64::MIN);
+    while let Some(found) = next.query_row([workflow], |row| row.get(0)).optional()? {
+        workflow = found;
+        listing.params[2] = workflow.into();
+        latest.extend(listing.keys(connection)?);
+        while latest.len() > query.limit + 1 {
+            latest.pop_first();
+        }
+        if let Some(earliest) = latest.first().filter(|_| latest.len() > query.limit) {
+            listing.params[0] = (*earliest).into();
+        }
+    }
+    Ok(latest.into_iter().collect())
+}
+
+fn by_key(connection: &Connection, key: RunKey) -> Result<Option<RunView>, Failure> {
+    let sql = format!("SELECT {}, {BESIDE} FROM runs r {JOINED} WHERE r.key = ?1", rows::RUN);
+    Ok(connection.prepare_cached(&sql)?.query_row([key.0], read_view).optional()?)
+}
+
+pub(super) fn last_runs(
+    connection: &Connection,
+    workflows: &[WorkflowId],
+) -> Result<Vec<(WorkflowId, RunView)>, Failure> {
+    let sql = "SELECT key FROM runs INDEXED BY runs_by_workflow WHERE workflow = ?1
+               ORDER BY key DESC LIMIT 1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = Vec::with_capacity(workflows.len());
+    for workflow in workflows {
+        let key = statement.query_row([workflow.0], |row| row.get(0).map(RunKey)).optional()?;
+        let Some(key) = key else { continue };
+        found.extend(by_key(connection, key)?.map(|view| (*workflow, view)));
+    }
+    Ok(found)
 }
 
 pub(super) fn run(connection: &Connection, id: &RunId) -> Result<Option<RunDetail>, Failure> {
     let Some(key) = book::run_key(connection, id)? else { return Ok(None) };
-    let sql = format!("SELECT {}, {BESIDE} FROM runs r {JOINED} WHERE r.key = ?1", rows::RUN);
-    let found = connection.prepare_cached(&sql)?.query_row([key.0], read_view).optional()?;
-    let Some(view) = found else { return Ok(None) };
+    let Some(view) = by_key(connection, key)? else { return Ok(None) };
     let Some(definition) = book::definition(connection, view.run.workflow, view.run.version)?
     else {
         return Err(Failure::Damaged(format!("the definition of run {id} is gone")));

@@ -8,6 +8,7 @@ use engine::{Moment, ScheduleId};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 use super::core::Core;
+use crate::access::AuditEntry;
 use crate::failure::Failure;
 use crate::rules::{self, Change};
 use crate::view::CalendarView;
@@ -26,7 +27,8 @@ impl Core {
         &mut self,
         id: &str,
         spec: &str,
-        _: Moment,
+        moment: Moment,
+        audit: Option<&AuditEntry>,
     ) -> Result<Vec<ScheduleId>, Failure> {
         let sql = "INSERT OR REPLACE INTO calendars (id, spec) VALUES (?1, ?2)";
         self.connection.prepare_cached(sql)?.execute([id, spec])?;
@@ -40,10 +42,16 @@ impl Core {
         let ids = ids.collect::<Result<_, _>>()?;
         drop(statement);
         self.reload_rules(&Change::Put(id))?;
+        self.write_audit(audit, moment.now)?;
         Ok(ids)
     }
 
-    pub(super) fn delete_calendar(&mut self, id: &str) -> Result<bool, Failure> {
+    pub(super) fn delete_calendar(
+        &mut self,
+        id: &str,
+        moment: Moment,
+        audit: Option<&AuditEntry>,
+    ) -> Result<bool, Failure> {
         let used = "SELECT id FROM schedules WHERE calendar = ?1 LIMIT 1";
         let mut statement = self.connection.prepare_cached(used)?;
         let user: Option<i64> = statement.query_row([id], |row| row.get(0)).optional()?;
@@ -55,6 +63,7 @@ impl Core {
         let sql = "DELETE FROM calendars WHERE id = ?1";
         let deleted = self.connection.prepare_cached(sql)?.execute([id])? > 0;
         self.reload_rules(&Change::Deleted(id))?;
+        self.write_audit(audit.filter(|_| deleted), moment.now)?;
         Ok(deleted)
     }
 

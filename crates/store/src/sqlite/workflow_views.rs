@@ -23,12 +23,14 @@ pub(super) fn workflows(
     query: &WorkflowQuery,
 ) -> Result<Page<WorkflowView>, Failure> {
     let sql = format!(
-        "SELECT {} FROM workflows w WHERE w.name > ?1 ORDER BY w.name LIMIT ?2",
+        "SELECT {} FROM workflows w WHERE w.name > ?1 AND (?3 = '' OR instr(w.name, ?3))
+         ORDER BY w.name LIMIT ?2",
         rows::WORKFLOW
     );
     let after = view::name(query.after.as_ref()).unwrap_or("");
+    let search = view::searched(query);
     let mut statement = connection.prepare_cached(&sql)?;
-    let found = statement.query_map((after, query.limit + 1), rows::workflow)?;
+    let found = statement.query_map((after, query.limit + 1, &search), rows::workflow)?;
     let mut found = found.collect::<Result<Vec<_>, _>>()?;
     let has_more = found.len() > query.limit;
     found.truncate(query.limit);
@@ -38,7 +40,8 @@ pub(super) fn workflows(
     for workflow in found {
         items.extend(with_revision(connection, workflow, None)?);
     }
-    let total = connection.query_row("SELECT count(*) FROM workflows", [], |row| row.get(0))?;
+    let sql = "SELECT count(*) FROM workflows WHERE ?1 = '' OR instr(name, ?1)";
+    let total = connection.prepare_cached(sql)?.query_row([search], |row| row.get(0))?;
     Ok(Page { items, total: Total::Exact(total), next })
 }
 

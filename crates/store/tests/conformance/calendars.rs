@@ -12,8 +12,12 @@ const WORKING_WEEK: &str = r#"{"timezone": "UTC", "hours": {"mon-fri": ["09:00-1
 const NO_TUESDAY: &str = r#"{"timezone": "UTC", "hours": {"mon-fri": ["09:00-17:00"]},
     "holidays": [{"date": "2026-03-03", "name": "Off"}]}"#;
 
+fn at() -> Moment {
+    Moment::new(minute(0), minute(0))
+}
+
 async fn put(world: &World, id: &str, spec: &str) -> Result<Vec<ScheduleId>, Failure> {
-    world.store().put_calendar(id, spec, Moment::new(minute(0), minute(0))).await
+    world.store().put_calendar(id, spec, at(), None).await
 }
 
 pub(crate) async fn a_changed_calendar_moves_what_uses_it(mut world: World) {
@@ -54,9 +58,9 @@ pub(crate) async fn a_calendar_in_use_is_not_forgotten(world: World) {
     let workflow = world.workflow("w").await;
     let fields = r#"{"name": "s", "cron": "0 9 * * *", "calendar": "used"}"#;
     let id = world.schedule(workflow, fields).await;
-    let said = refusal(world.store().delete_calendar("used").await);
+    let said = refusal(world.store().delete_calendar("used", at(), None).await);
     assert!(said.contains(&format!("schedule {id}")), "{said}");
-    let said = refusal(world.store().delete_calendar("base").await);
+    let said = refusal(world.store().delete_calendar("base", at(), None).await);
     assert!(said.contains("composed"), "{said}");
     assert_eq!(world.store().calendars().await.unwrap().len(), 3);
 
@@ -64,7 +68,11 @@ pub(crate) async fn a_calendar_in_use_is_not_forgotten(world: World) {
     for (calendar, was_there) in
         [("used", true), ("used", false), ("composed", true), ("base", true), ("nobody", false)]
     {
-        assert_eq!(world.store().delete_calendar(calendar).await.unwrap(), was_there, "{calendar}");
+        assert_eq!(
+            world.store().delete_calendar(calendar, at(), None).await.unwrap(),
+            was_there,
+            "{calendar}"
+        );
         assert!(world.store().rules().calendar(calendar).is_none());
     }
 }

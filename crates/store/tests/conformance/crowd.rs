@@ -46,6 +46,7 @@ impl Node {
             node: self.id,
             idempotency: None,
             traced: false,
+            audit: None,
         };
         match self.store.command(request).await.unwrap().answer {
             Answer::Published { published, .. } => published,

@@ -9,7 +9,7 @@ use crate::world::{World, begun, failed, minute, performs};
 async fn picture(store: &dyn Store) -> String {
     let schedules = ScheduleQuery { limit: 100, ..ScheduleQuery::default() };
     let runs = RunQuery { limit: 100, ..RunQuery::default() };
-    let workflows = store::WorkflowQuery { limit: 100, after: None };
+    let workflows = store::WorkflowQuery { limit: 100, ..Default::default() };
     let schedules = store.schedules(schedules).await.unwrap().items;
     let mut text = format!("{schedules:#?}\n{:#?}\n", store.workflows(workflows).await.unwrap());
     for view in schedules {
@@ -40,7 +40,7 @@ pub(crate) async fn topics_pictured(store: &dyn Store) -> String {
         let query = EventQuery { topic, state: None, oldest_first: true, limit: 100, after: None };
         text += &format!("{:#?}\n", store.events(query).await.unwrap());
     }
-    let workflows = store::WorkflowQuery { limit: 100, after: None };
+    let workflows = store::WorkflowQuery { limit: 100, ..Default::default() };
     for view in store.workflows(workflows).await.unwrap().items {
         text += &format!("{:#?}\n", store.handlers(view.workflow.id).await.unwrap());
     }
@@ -61,7 +61,7 @@ steps: [{id: a, type: noop}, {id: b, type: noop, depends_on: [a]}]\n";
     world.command(0, Command::Override { id, nominal, action, by }).await;
     let moment = engine::Moment::new(minute(0), minute(0));
     let spec = r#"{"timezone": "UTC", "hours": {"mon-fri": ["09:00-17:00"]}}"#;
-    world.store().put_calendar("mine", spec, moment).await.unwrap();
+    world.store().put_calendar("mine", spec, moment, None).await.unwrap();
     let turned = world.turn(5).await;
     world.turn_with(6, vec![failed(&performs(&turned)[0])]).await;
     world.turn(10).await;

@@ -2,6 +2,7 @@
 //! Time is a parameter: minutes after a Monday's midnight.
 #![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
 
+mod access;
 mod broken_topics;
 mod calendars;
 mod chance;
@@ -11,6 +12,7 @@ mod deadlines;
 mod due;
 mod event_expiry;
 mod expiry;
+mod figures;
 mod handlers;
 mod keeping;
 mod many;
@@ -158,6 +160,13 @@ macro_rules! suite {
             views: ledger_rows_are_found_by_their_times,
             views: workflows_are_paged_by_name,
             views: figures_count_what_is_there,
+            figures: what_happens_is_counted_by_the_minute,
+            figures: tallies_go_after_eight_days,
+            figures: what_did_not_run_is_listed_latest_first,
+            figures: an_occurrence_that_failed_keeps_its_run,
+            figures: runs_are_found_by_when_they_were_created,
+            figures: the_last_run_of_each_workflow_is_found,
+            figures: workflows_are_found_by_parts_of_their_names,
             calendars: a_changed_calendar_moves_what_uses_it,
             calendars: a_calendar_in_use_is_not_forgotten,
             calendars: a_calendar_that_cannot_be_built_is_refused,
@@ -166,6 +175,11 @@ macro_rules! suite {
             calendars: a_changed_calendar_is_not_forgotten_by_a_crash,
             calendars: nothing_is_decided_by_a_calendar_that_is_no_more,
             calendars: what_had_no_next_time_may_have_one_again,
+            access: a_token_is_found_by_its_secret_until_it_is_revoked,
+            access: sign_ins_end_with_their_token,
+            access: a_change_and_who_made_it_are_one_commit,
+            access: the_audit_log_is_paged_latest_first,
+            access: what_is_over_goes_in_small_batches,
             expiry: what_ended_before_is_removed_in_small_batches,
             expiry: what_has_not_ended_stays_and_stops_nobody,
             expiry: ids_are_not_given_again,

@@ -5,7 +5,7 @@ use engine::run::RunStatus;
 use engine::schedule::OverrideAction;
 use engine::turn::{Answer, Command};
 use store::{
-    ApprovalQuery, Failure, LedgerQuery, RunQuery, ScheduleQuery, Store, WorkflowQuery,
+    ApprovalQuery, AuditQuery, Failure, LedgerQuery, RunQuery, ScheduleQuery, Store, WorkflowQuery,
     copy_to_postgres,
 };
 
@@ -35,8 +35,14 @@ async fn all(store: &dyn Store) -> String {
         store.approvals(ApprovalQuery { limit: 100, ..ApprovalQuery::default() }).await.unwrap();
     text += &format!("{approvals:#?}{:#?}", store.queues().await.unwrap());
     text += &crate::keeping::topics_pictured(store).await;
-    let workflows = store.workflows(WorkflowQuery { limit: 100, after: None }).await.unwrap();
+    let audit = store.audit(AuditQuery { limit: 100, ..AuditQuery::default() }).await.unwrap();
+    let by_hash = store.token_by_hash([7; 32]).await.unwrap();
+    text += &format!("{audit:#?}{:#?}{by_hash:#?}", store.tokens().await.unwrap());
+    let workflows =
+        store.workflows(WorkflowQuery { limit: 100, ..WorkflowQuery::default() }).await.unwrap();
     text += &format!("{workflows:#?}{:#?}", store.calendars().await.unwrap());
+    let (from, to) = (minute(0), minute(10_000));
+    text += &format!("{:#?}", store.tallies(from, to).await.unwrap());
     let searched = ScheduleQuery { search: Some("hou".to_owned()), limit: 9, ..Default::default() };
     text + &format!("{:#?}", store.schedules(searched).await.unwrap().total)
 }
@@ -57,9 +63,24 @@ async fn full(folder: &Folder) -> World {
     let spec = r#"{"hours": {"mon-fri": "09:00-17:00"}}"#;
     world
         .store()
-        .put_calendar("works", spec, engine::Moment::new(minute(62), minute(62)))
+        .put_calendar("works", spec, engine::Moment::new(minute(62), minute(62)), None)
         .await
         .unwrap();
+    let audit = store::AuditEntry {
+        who: "ada".to_owned(),
+        from: None,
+        action: "POST /api/v1/tokens".to_owned(),
+        target: "/api/v1/tokens".to_owned(),
+        detail: Some("ci".to_owned()),
+    };
+    let token = store::NewToken {
+        name: "ci".to_owned(),
+        hash: [7; 32],
+        roles: vec!["admin".to_owned()],
+        created_by: "ada".to_owned(),
+        expires_at: None,
+    };
+    world.store().create_token(token, minute(62), Some(audit)).await.unwrap();
     world.settle_each(63, 75).await;
     world.start(75, workflow).await.unwrap();
     world.turn(75).await;
@@ -102,6 +123,15 @@ async fn everything_is_copied_and_goes_on() {
     let answer = world.command(101, Command::CreateSchedules(vec![new])).await;
     assert_eq!(answer, Answer::Created(vec![ScheduleId(4)]));
     assert_eq!(codes(world.store().check(minute(101), false).await.unwrap()), []);
+    let token = store::NewToken {
+        name: "another".to_owned(),
+        hash: [8; 32],
+        roles: Vec::new(),
+        created_by: "ada".to_owned(),
+        expires_at: None,
+    };
+    let made = world.store().create_token(token, minute(101), None).await.unwrap();
+    assert_eq!(made.id, 2, "ids go on");
 }
 
 #[tokio::test(flavor = "multi_thread")]

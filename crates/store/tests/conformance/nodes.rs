@@ -28,8 +28,14 @@ impl Other {
 
     async fn claim(&self, at: i64, limit: usize) -> Vec<Perform> {
         let (command, node) = (claim(&["q", "r"], limit), self.node);
-        let request =
-            CommandRequest { command, moment: moment(at), node, idempotency: None, traced: false };
+        let request = CommandRequest {
+            command,
+            moment: moment(at),
+            node,
+            idempotency: None,
+            audit: None,
+            traced: false,
+        };
         claimed(&self.store.command(request).await.unwrap())
     }
 

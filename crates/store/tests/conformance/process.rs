@@ -102,7 +102,9 @@ impl World {
     ) -> Result<Answer, Failure> {
         let (id, step, by) = (id.clone(), step.to_owned(), by.to_owned());
         let comment = Some("looks fine".to_owned());
-        self.try_command(at, Command::DecideApproval { id, step, approves, by, comment }).await
+        let roles = vec!["approver".to_owned()];
+        let decide = Command::DecideApproval { id, step, approves, by, roles, comment };
+        self.try_command(at, decide).await
     }
 
     pub(crate) async fn cancel(&self, at: i64, id: &RunId) -> Commanded {

@@ -8,7 +8,7 @@ use store::{Cursor, LedgerQuery, RunQuery, Total, WorkflowQuery};
 use crate::world::{World, failed, minute, minutes, performs};
 
 /// All pages of a query, `limit` at a time.
-async fn all(world: &World, query: RunQuery, limit: usize) -> Vec<String> {
+pub(crate) async fn all(world: &World, query: RunQuery, limit: usize) -> Vec<String> {
     let mut found = Vec::new();
     let mut after: Option<Cursor> = None;
     for _ in 0..100 {
@@ -134,7 +134,11 @@ pub(crate) async fn workflows_are_paged_by_name(world: World) {
     let mut names = Vec::new();
     let mut after = None;
     loop {
-        let page = world.store().workflows(WorkflowQuery { limit: 3, after }).await.unwrap();
+        let page = world
+            .store()
+            .workflows(WorkflowQuery { limit: 3, after, ..WorkflowQuery::default() })
+            .await
+            .unwrap();
         assert_eq!(page.total, Total::Exact(4));
         names.extend(page.items.into_iter().map(|view| view.workflow.name));
         after = page.next;

@@ -199,9 +199,9 @@ pub(crate) async fn a_bad_trigger_stores_nothing(world: World) {
     );
     let spec = r#"{"timezone": "UTC", "hours": {"mon-fri": ["09:00-17:00"]}}"#;
     let moment = engine::Moment::new(crate::world::minute(0), crate::world::minute(0));
-    world.store().put_calendar("mine", spec, moment).await.unwrap();
+    world.store().put_calendar("mine", spec, moment, None).await.unwrap();
     let command = save(&world, &text, true);
-    world.store().delete_calendar("mine").await.unwrap();
+    world.store().delete_calendar("mine", moment, None).await.unwrap();
     refusal(world.try_command(0, command).await);
     assert!(world.store().workflow("w", None).await.unwrap().is_none());
     assert_eq!(world.turn(1_000).await.claimed, 0);

@@ -152,6 +152,7 @@ impl World {
             node: self.node,
             idempotency,
             traced: true,
+            audit: None,
         };
         self.store().command(request).await
     }

@@ -132,7 +132,9 @@ fn what_is_done_in_time_brings_nothing_about() {
     let before = happened(&world);
     let (id, step) = (world.memory.runs[&run].id.clone(), "review".to_owned());
     let by = "ada".to_owned();
-    world.command(Command::DecideApproval { id, step, approves: true, by, comment: None }).unwrap();
+    let (roles, comment) = (Vec::new(), None);
+    let decide = Command::DecideApproval { id, step, approves: true, by, roles, comment };
+    world.command(decide).unwrap();
     world.advance_to("2026-03-20T00:00:00Z");
     assert_eq!((happened(&world), before.len()), (before, 1));
     assert_eq!(status(&world, run), RunStatus::Succeeded);

@@ -91,7 +91,8 @@ fn asked() -> (World, RunKey) {
 fn decide(world: &mut World, run: RunKey, approves: bool, by: &str) -> Result<Answer, Refused> {
     let (id, step) = (world.memory.runs[&run].id.clone(), "ask".to_owned());
     let comment = Some("fine".to_owned());
-    world.command(Command::DecideApproval { id, step, approves, by: by.to_owned(), comment })
+    let (by, roles) = (by.to_owned(), Vec::new());
+    world.command(Command::DecideApproval { id, step, approves, by, roles, comment })
 }
 
 #[test]

@@ -6,8 +6,14 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use store::AuditEntry;
 
 use super::role::{Permission, Role};
+use super::secret;
+use crate::http::problem::{Problem, Wrong};
+
+/// A name is a line.
+const LONGEST_NAME: usize = 256;
 
 /// Whoever asks: put into each request that is let through, by the check or by our own pages.
 #[derive(Clone, Debug)]
@@ -20,17 +26,106 @@ pub struct Caller {
     pub from: Option<IpAddr>,
     /// What forms must send back; nothing where programs ask with a token.
     pub form_key: Option<Arc<str>>,
+    /// How they are known.
+    pub standing: Standing,
+    /// What they are doing, for the audit log.
+    pub doing: Option<Arc<Doing>>,
+}
+
+/// How a caller is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Not at all.
+    Nobody,
+    /// Not at all, and there is no need to be.
+    Anyone,
+    /// By the node's own token.
+    Node,
+    /// By a stored token.
+    Token,
+}
+
+/// What a request is about.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Doing {
+    /// The method and the route.
+    pub action: String,
+    /// The path.
+    pub target: String,
 }
 
 impl Caller {
-    /// Somebody who may do everything.
-    pub(crate) fn admin(name: &str) -> Caller {
-        Caller { name: name.into(), roles: [Role::Admin].into(), from: None, form_key: None }
+    fn new(name: &str, roles: &[Role], standing: Standing) -> Caller {
+        let (name, roles) = (name.into(), roles.into());
+        Caller { name, roles, from: None, form_key: None, standing, doing: None }
+    }
+
+    /// There is nobody, who may do nothing.
+    pub(super) fn nobody() -> Caller {
+        Caller::new("nobody", &[], Standing::Nobody)
+    }
+
+    /// Whoever it is may do everything.
+    pub(super) fn anyone() -> Caller {
+        Caller::new("anyone", &[Role::Admin], Standing::Anyone)
+    }
+
+    /// Whoever has the node's own token.
+    pub(super) fn node() -> Caller {
+        Caller::new("node", &[Role::Admin], Standing::Node)
+    }
+
+    /// Whoever has a stored token.
+    pub(in crate::http) fn holder(name: &str, roles: &[Role]) -> Caller {
+        Caller::new(name, roles, Standing::Token)
     }
 
     /// Whether one of their roles is enough.
     pub fn may(&self, permission: Permission) -> bool {
         self.roles.iter().any(|role| role.allows(permission))
+    }
+
+    /// Whether a form has sent back what it was given. Takes the same time wherever the difference is.
+    pub fn has_form_key(&self, given: &str) -> bool {
+        let key = self.form_key.as_deref();
+        key.is_some_and(|key| secret::are_same(key.as_bytes(), given.as_bytes()))
+    }
+
+    /// Who is written down for what they do. Whoever is known has their own name there: another one is only what
+    /// they say, and their own stands beside it.
+    pub(in crate::http) fn said_by(&self, given: Option<&str>) -> Result<String, Problem> {
+        let Some(given) = given.map(str::trim) else { return Ok(self.name.to_string()) };
+        if !(1..=LONGEST_NAME).contains(&given.len()) || given.contains(char::is_control) {
+            let wrong = Wrong::new("by", "limit", "is empty or too long");
+            return Err(Problem::invalid([wrong.allow(format!("1 to {LONGEST_NAME} bytes"))]));
+        }
+        Ok(match self.standing {
+            Standing::Anyone => given.to_owned(),
+            _ if *given == *self.name => given.to_owned(),
+            _ => format!("{given} via {}", self.name),
+        })
+    }
+
+    /// As whom they may decide, besides what [`Caller::said_by`] says: by their own name, or by one of their roles.
+    /// Whoever has the node's own token speaks for others too.
+    pub(in crate::http) fn stands_for(&self, given: Option<&str>) -> Vec<String> {
+        let given = given.filter(|_| self.standing == Standing::Node);
+        let known = self.standing != Standing::Anyone;
+        let own = known.then(|| self.name.to_string()).into_iter();
+        let roles = self.roles.iter().filter(|_| known).map(Role::to_string);
+        own.chain(roles).chain(given.map(|given| given.trim().to_owned())).collect()
+    }
+
+    /// What is written to the audit log if they change something.
+    pub(in crate::http) fn audit(&self, detail: Option<String>) -> Option<AuditEntry> {
+        let doing = self.doing.as_ref()?;
+        Some(AuditEntry {
+            who: self.name.to_string(),
+            from: self.from.map(|from| from.to_string()),
+            action: doing.action.clone(),
+            target: doing.target.clone(),
+            detail,
+        })
     }
 }
 
@@ -39,11 +134,41 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Caller, Infallible> {
-        Ok(parts.extensions.get().cloned().unwrap_or_else(|| Caller {
-            name: "nobody".into(),
-            roles: [].into(),
-            from: None,
-            form_key: None,
-        }))
+        Ok(parts.extensions.get().cloned().unwrap_or_else(Caller::nobody))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_written_down_as_somebody_else() {
+        let ci = Caller::holder("ci", &[Role::Approver]);
+        for (caller, given, said, stands_for) in [
+            (Caller::anyone(), None, "anyone", vec![]),
+            (Caller::anyone(), Some(" ada "), "ada", vec![]),
+            (Caller::node(), None, "node", vec!["node", "admin"]),
+            (Caller::node(), Some("ada"), "ada via node", vec!["node", "admin", "ada"]),
+            (ci.clone(), None, "ci", vec!["ci", "approver"]),
+            (ci.clone(), Some("ci"), "ci", vec!["ci", "approver"]),
+            (ci.clone(), Some("ada"), "ada via ci", vec!["ci", "approver"]),
+        ] {
+            assert_eq!(caller.said_by(given).unwrap(), said);
+            assert_eq!(caller.stands_for(given), stands_for, "{said}");
+        }
+        for wrong in ["", "  ", "a\0b", "a\nb", &"x".repeat(257)] {
+            assert!(ci.said_by(Some(wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_form_key_is_itself_and_nothing_else() {
+        let without = Caller::node();
+        let with = Caller { form_key: Some("abc".into()), ..Caller::node() };
+        assert!(with.has_form_key("abc"));
+        for other in ["", "ab", "abcd", "abd"] {
+            assert!(!with.has_form_key(other) && !without.has_form_key(other), "{other}");
+        }
     }
 }

@@ -1,159 +1,251 @@
-//! Who may ask: holders of the token, or whoever is on this machine if there is none.
+//! Who may ask for what: the check that every request passes before its route is entered.
+//!
+//! It is decided on the route that was found, not on the text of the path, by one table ([`rules`]).
 
 mod caller;
+mod cookie;
+mod known;
+mod origin;
 mod role;
+mod rules;
+mod secret;
+mod sign_in;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{ACCEPT, AUTHORIZATION, LOCATION, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use sha2::{Digest as _, Sha256};
+use url::form_urlencoded;
 
-pub use caller::Caller;
+pub use caller::{Caller, Doing, Standing};
+pub(crate) use known::{Known, has_admin};
+pub use origin::local_path;
 pub use role::{Permission, Role};
+pub(crate) use secret::Token;
+pub(crate) use sign_in::Wrongs;
+pub use sign_in::{SignedIn, sign_in, sign_out};
 
+use self::known::Shown;
+use self::rules::{Need, Ruled};
+use super::App;
 use super::problem::Problem;
-use super::{App, hooks};
 
-/// A secret that callers show, kept as a hash.
-#[derive(Clone, Copy)]
-pub(crate) struct Token([u8; 32]);
+/// What scripts of our pages send with each change.
+const FORM_KEY: &str = "x-form-key";
 
-impl Token {
-    pub(crate) fn new(secret: &str) -> Token {
-        Token(Sha256::digest(secret).into())
-    }
-
-    /// Takes the same time wherever the difference is.
-    fn is(&self, given: &str) -> bool {
-        let given: [u8; 32] = Sha256::digest(given).into();
-        self.0.iter().zip(given).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
-    }
-}
-
-/// Lets through who may ask.
-pub(super) async fn check(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    match refused(&app, &request) {
-        // Calls of triggers that have a secret are let in by their signature, which their route looks at.
-        Some(problem) if hooks::is_hook(request.uri().path()) => {
-            request.extensions_mut().insert(Uninvited(problem));
-            next.run(request).await
-        }
-        Some(problem) => problem.into_response(),
-        None => {
-            request.extensions_mut().insert(Caller::admin("anyone"));
-            next.run(request).await
-        }
-    }
-}
+/// Who sends a request, put there by its connection. What a request says of that itself is not believed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// Marks a request that only its signature can let in.
 #[derive(Clone)]
 pub(super) struct Uninvited(pub(super) Problem);
 
-fn refused(app: &App, request: &Request) -> Option<Problem> {
-    let path = request.uri().path();
-    if matches!(path, "/healthz" | "/readyz") {
+impl App {
+    /// A new secret for a token, and its hash. It is shown once and kept nowhere.
+    pub(super) fn new_token_secret(&self) -> Result<(String, store::SecretHash), Problem> {
+        let secret = format!("{}{}", secret::PREFIX, secret::random()?);
+        let hash = secret::hash(&secret);
+        Ok((secret, hash))
+    }
+}
+
+/// Lets through who may ask.
+pub(super) async fn check(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    match admitted(&app, &mut request).await {
+        Ok(cookie) => {
+            let caller = request.extensions().get::<Caller>().cloned();
+            let mut response = next.run(request).await;
+            // What goes wrong is told to them, on a page with what they may do.
+            if let Some(caller) = caller {
+                response.extensions_mut().insert(caller);
+            }
+            if let Some(cookie) = cookie {
+                response.headers_mut().append(SET_COOKIE, cookie);
+            }
+            response
+        }
+        Err(problem) => refused(&request, problem),
+    }
+}
+
+/// People are asked to sign in where programs are told that they are not known.
+fn refused(request: &Request, problem: Problem) -> Response {
+    let accepts = request.headers().get_all(ACCEPT).iter();
+    let mut accepts = accepts.filter_map(|value| value.to_str().ok());
+    let is_unknown = problem.status() == StatusCode::UNAUTHORIZED;
+    let is_page = !is_api(request.uri().path()) && accepts.any(|text| text.contains("text/html"));
+    if !is_unknown || !is_page {
+        return problem.into_response();
+    }
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    let next = local_path(if origin::is_safe(request.method()) { target } else { "/" });
+    let next: String = form_urlencoded::byte_serialize(next.as_bytes()).collect();
+    let place = HeaderValue::from_str(&format!("/sign-in?next={next}"));
+    let place = place.unwrap_or(HeaderValue::from_static("/sign-in"));
+    (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
+}
+
+/// Puts the caller into a request that may go on; a cookie for the answer, if they are to have one.
+async fn admitted(app: &App, request: &mut Request) -> Result<Option<HeaderValue>, Problem> {
+    let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
+    let ruled = route.as_deref().map(|route| rules::ruled(request.method(), route));
+    // Our own pages have let them in already.
+    if let Some(caller) = request.extensions().get::<Caller>().cloned() {
+        return may_go_on(request, caller, ruled, route.as_deref()).map(|()| None);
+    }
+    if matches!(route.as_deref(), Some("/healthz" | "/readyz")) {
+        return Ok(None);
+    }
+    let host = origin::host(request);
+    let lasts = route.as_deref().is_some_and(|at| at.ends_with("/stream") || at.ends_with("/live"));
+    let may_be_foreign = origin::is_safe(request.method()) && !lasts;
+    if !may_be_foreign && origin::is_foreign(request.headers(), host) {
+        let detail = "The request comes from a page of another site.";
+        return Err(Problem::forbidden(detail));
+    }
+    let is_open = app.known().is_open(app.store().as_ref()).await?;
+    // A page may have its own name resolve to this machine: its name gives it away.
+    if is_open && !host.is_some_and(origin::is_loopback) {
+        return Err(wrong_host());
+    }
+    let from = request.extensions().get().map(|Peer(from)| *from);
+    let (caller, cookie) = match ruled {
+        _ if is_open => anyone(request, route.as_deref())?,
+        Some(Ruled::Needs(Need::Public)) => (Caller::nobody(), None),
+        _ => (shown(app, request.headers()).await?.unwrap_or_else(Caller::nobody), None),
+    };
+    let caller = Caller { from, ..caller };
+    check_form_key(request, &caller, route.as_deref())?;
+    may_go_on(request, caller, ruled, route.as_deref())?;
+    Ok(cookie)
+}
+
+/// Nobody has to be known. Forms have a key all the same: it belongs to a cookie that nothing is stored of.
+fn anyone(
+    request: &Request,
+    route: Option<&str>,
+) -> Result<(Caller, Option<HeaderValue>), Problem> {
+    let has_pages = route.is_some_and(|route| !is_api(route) && route != "/metrics");
+    let with_key = |secret: &str| Caller {
+        form_key: Some(secret::form_key(secret).into()),
+        ..Caller::anyone()
+    };
+    match cookie::given(request.headers(), cookie::ANYONE) {
+        Some(secret) => Ok((with_key(secret), None)),
+        None if has_pages && request.method() == Method::GET => {
+            let secret = secret::random()?;
+            let cookie = cookie::set(cookie::ANYONE, &secret, None, false);
+            Ok((with_key(&secret), Some(cookie)))
+        }
+        None => Ok((Caller::anyone(), None)),
+    }
+}
+
+/// Who shows a token, or has signed in.
+async fn shown(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, Problem> {
+    let (shown, secret) = match headers.contains_key(AUTHORIZATION) {
+        true => (Shown::Token, bearer(headers)),
+        false => (Shown::SignIn, cookie::given(headers, cookie::SIGN_IN)),
+    };
+    let Some(secret) = secret else { return Ok(None) };
+    let holder = app.known().holder(app.store().as_ref(), shown, secret, app.now()).await?;
+    Ok(holder.map(|holder| holder.caller))
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let value = values.next().filter(|_| values.next().is_none())?.to_str().ok()?;
+    let (scheme, secret) = value.split_once(' ')?;
+    let secret = secret.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !secret.is_empty()).then_some(secret)
+}
+
+/// A browser sends its cookie along whoever makes it ask: the key shows that it was one of our pages. Forms bring
+/// theirs in a field, which the route looks at.
+fn check_form_key(request: &Request, caller: &Caller, route: Option<&str>) -> Result<(), Problem> {
+    let has_signed_in = caller.form_key.is_some() && caller.standing != Standing::Anyone;
+    if !has_signed_in || origin::is_safe(request.method()) {
+        return Ok(());
+    }
+    let given = request.headers().get(FORM_KEY).map(|key| key.to_str().unwrap_or_default());
+    match given {
+        Some(given) if caller.has_form_key(given) => Ok(()),
+        None if route.is_some_and(|route| !is_api(route)) => Ok(()),
+        _ => Err(Problem::forbidden(
+            "With the cookie of a sign-in, a change needs the page's key in X-Form-Key; programs \
+             send a token instead: Authorization: Bearer TOKEN.",
+        )),
+    }
+}
+
+fn may_go_on(
+    request: &mut Request,
+    caller: Caller,
+    ruled: Option<Ruled>,
+    route: Option<&str>,
+) -> Result<(), Problem> {
+    let denied = match ruled {
+        Some(Ruled::Needs(Need::Public)) => None,
+        _ if caller.standing == Standing::Nobody => Some(unknown()),
+        Some(Ruled::Needs(Need::Permission(permission))) => lacks(&caller, permission),
+        Some(Ruled::Needs(Need::Hook)) => lacks(&caller, Permission::Operate),
+        Some(Ruled::Unknown) => Some(Problem::forbidden("Nobody may do this.")),
+        // Where there is nothing, and what cannot be done there, is for the router to say.
+        Some(Ruled::Needs(Need::Somebody) | Ruled::OtherMethod) | None => None,
+    };
+    match denied {
+        Some(problem) if ruled == Some(Ruled::Needs(Need::Hook)) => {
+            request.extensions_mut().insert(Uninvited(problem));
+        }
+        Some(problem) => return Err(problem),
+        None => {}
+    }
+    let doing = route.map(|route| {
+        let (action, target) = (format!("{} {route}", request.method()), request.uri().path());
+        Arc::new(Doing { action, target: target.to_owned() })
+    });
+    request.extensions_mut().insert(Caller { doing, ..caller });
+    Ok(())
+}
+
+fn lacks(caller: &Caller, permission: Permission) -> Option<Problem> {
+    if caller.may(permission) {
         return None;
     }
-    let headers = request.headers();
-    let host = host(request);
-    if is_from_elsewhere(request.method(), headers, host) {
-        let detail = "The request comes from a page of another site.";
-        return Some(Problem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail));
-    }
-    match app.token() {
-        Some(token) if is_protected(path) && !is_shown(token, headers) => Some(Problem::new(
-            StatusCode::UNAUTHORIZED,
-            "unauthorized",
-            "Unauthorized",
-            "Send the node's token: Authorization: Bearer TOKEN.",
-        )),
-        Some(_) => None,
-        // A page may have its own name resolve to this machine: its name gives it away.
-        None if host.is_some_and(is_loopback) => None,
-        None => Some(Problem::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            "wrong-host",
-            "Wrong host",
-            "Without a token this node answers to localhost, 127.0.0.1 and [::1] only. \
-             Start it with a token to use another name.",
-        )),
-    }
-}
-
-fn is_protected(path: &str) -> bool {
-    path == "/metrics" || path == "/api" || path.starts_with("/api/")
-}
-
-fn is_shown(token: Token, headers: &HeaderMap) -> bool {
-    let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    given.and_then(|value| value.split_once(' ')).is_some_and(|(scheme, secret)| {
-        scheme.eq_ignore_ascii_case("bearer") && token.is(secret.trim())
-    })
-}
-
-fn host(request: &Request) -> Option<&str> {
-    let header = request.headers().get(HOST).and_then(|value| value.to_str().ok());
-    header.or_else(|| request.uri().authority().map(|authority| authority.as_str()))
-}
-
-/// Browsers say where a request comes from; programs do not.
-fn is_from_elsewhere(method: &Method, headers: &HeaderMap, host: Option<&str>) -> bool {
-    if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
-        return false;
-    }
-    headers.get(ORIGIN).is_some_and(|origin| {
-        let origin = origin.to_str().ok().and_then(|text| text.split_once("://"));
-        origin.map(|(_, authority)| authority) != host
-    })
-}
-
-/// Whether a host, with or without a port, is this machine's own name for itself.
-fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    let names = |roles: &[Role]| roles.iter().map(|role| role.name()).collect::<Vec<_>>();
+    let enough: Vec<Role> = Role::ALL.into_iter().filter(|role| role.allows(permission)).collect();
+    let has = match names(&caller.roles).join(", ") {
+        none if none.is_empty() => "no role".to_owned(),
+        some => some,
     };
-    name.eq_ignore_ascii_case("localhost")
-        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    Some(Problem::forbidden(format!(
+        "This needs the permission {}: role {}. {} has {has}.",
+        permission.name(),
+        names(&enough).join(" or "),
+        caller.name
+    )))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn unknown() -> Problem {
+    let detail = "Send a token: Authorization: Bearer TOKEN.";
+    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "Unauthorized", detail)
+}
 
-    #[test]
-    fn only_names_of_this_machine_are_loopback() {
-        for (host, expected) in [
-            ("localhost", true),
-            ("LOCALHOST:80", true),
-            ("127.0.0.1:4000", true),
-            ("127.9.9.9", true),
-            ("[::1]:80", true),
-            ("[::1]", true),
-            ("", false),
-            ("evil.example:80", false),
-            ("localhost.evil.example", false),
-            ("127.0.0.1.evil.example", false),
-            ("[::2]", false),
-            ("[::1", false),
-            ("0.0.0.0", false),
-            ("192.168.0.1", false),
-        ] {
-            assert_eq!(is_loopback(host), expected, "{host}");
-        }
-    }
+fn wrong_host() -> Problem {
+    Problem::new(
+        StatusCode::MISDIRECTED_REQUEST,
+        "wrong-host",
+        "Wrong host",
+        "Without a token this node answers to localhost, 127.0.0.1 and [::1] only. \
+         Start it with a token to use another name.",
+    )
+}
 
-    #[test]
-    fn a_token_is_itself_and_nothing_else() {
-        let token = Token::new("secret");
-        assert!(token.is("secret"));
-        for other in ["", "Secret", "secret ", "secre", "secrets"] {
-            assert!(!token.is(other), "{other}");
-        }
-    }
+fn is_api(path: &str) -> bool {
+    path == "/api" || path.starts_with("/api/")
 }

@@ -20,6 +20,20 @@ pub enum Permission {
     Administer,
 }
 
+impl Permission {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Permission::Read => "read",
+            Permission::Operate => "operate",
+            Permission::Approve => "approve",
+            Permission::Design => "design",
+            Permission::Work => "work",
+            Permission::Administer => "administer",
+        }
+    }
+}
+
 /// What a token is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use calendar::Calendar;
 use calendar::holidays::Region;
+use engine::Moment;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use store::Total;
@@ -15,6 +16,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::App;
+use super::access::Caller;
 use super::answer::{self, Answered, Listed};
 use super::body::RawBody;
 use super::path::PathId;
@@ -61,7 +63,7 @@ impl CalendarObject {
 }
 
 /// The calendar with this id, or of the region.
-fn find(app: &App, id: &str) -> Result<Calendar, Problem> {
+pub(crate) fn find(app: &App, id: &str) -> Result<Calendar, Problem> {
     let rules = app.rules();
     if let Some(calendar) = rules.calendar(id) {
         return Ok(calendar.clone());
@@ -107,6 +109,7 @@ async fn get(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -
         (status = 415, body = Problem), (status = 422, body = Problem)))]
 async fn put(
     State(app): State<App>,
+    caller: Caller,
     PathId(id): PathId,
     Query(()): Query<()>,
     body: RawBody,
@@ -116,7 +119,8 @@ async fn put(
     let text =
         serde_json::to_string(&spec).map_err(|error| Problem::unavailable(error.to_string()))?;
     let is_new = app.rules().calendar(&id).is_none();
-    let recomputed = NextTimes::default().put_calendar(app.hub(), &id, &text).await?;
+    let audit = caller.audit(None);
+    let recomputed = NextTimes::default().put_calendar(app.hub(), &id, &text, audit).await?;
     let calendar = CalendarObject::new(&id, &find(&app, &id)?, Some(&text));
     let put = Put { calendar, recomputed };
     match is_new {
@@ -130,8 +134,14 @@ async fn put(
     params(("id" = String, Path, description = "Id")),
     responses((status = 204), (status = 404, body = Problem),
         (status = 409, body = Problem, description = "It is used")))]
-async fn delete(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -> Answered {
-    match app.store().delete_calendar(&id).await? {
+async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+) -> Answered {
+    let moment = Moment::new(app.now(), app.now());
+    match app.store().delete_calendar(&id, moment, caller.audit(None)).await? {
         true => Ok(answer::no_content()),
         false => Err(Problem::not_found("calendar", &id)),
     }

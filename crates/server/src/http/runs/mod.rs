@@ -18,13 +18,14 @@ use utoipa_axum::routes;
 
 pub(super) use object::{RunObject, RunWithSteps};
 
+use super::App;
+use super::access::Caller;
 use super::answer::{self, Answered, Listed};
 use super::body::JsonBody;
 use super::path::PathId;
 use super::problem::{Problem, Wrong};
 use super::query::{Paging, Parameters, Query, Values};
 use super::workflows::find_workflow;
-use super::{App, BY_API};
 
 /// A reason is a line, not a story.
 const LONGEST_REASON: usize = 1_000;
@@ -107,6 +108,7 @@ async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered 
         status: wanted.status,
         triggered_by: wanted.triggered_by,
         since: wanted.since,
+        until: None,
         overdue: wanted.overdue,
         parent,
         limit: wanted.paging.limit,
@@ -184,21 +186,22 @@ struct Cancellation {
         (status = 404, body = Problem)))]
 async fn cancel(
     State(app): State<App>,
+    caller: Caller,
     PathId(id): PathId,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
     let given: Cancellation = body.read_or_default()?;
     let reason = match given.reason.as_deref().map(str::trim) {
-        None | Some("") => format!("cancelled by {BY_API}"),
+        None | Some("") => format!("cancelled by {}", caller.name),
         Some(reason) if reason.len() > LONGEST_REASON => {
             let wrong = Wrong::new("reason", "limit", "is too long");
             return Err(Problem::invalid([wrong.allow(format!("{LONGEST_REASON} bytes"))]));
         }
-        Some(reason) => format!("cancelled by {BY_API}: {reason}"),
+        Some(reason) => format!("cancelled by {}: {reason}", caller.name),
     };
     let command = Command::CancelRun { id: run_id(&id)?, reason };
-    let commanded = app.hub().command(command, body.idempotency).await?;
+    let commanded = app.command(&caller, command, body.idempotency).await?;
     answered(&app, commanded, false).await
 }
 
@@ -228,16 +231,17 @@ struct Retrial {
         (status = 404, body = Problem)))]
 async fn retry(
     State(app): State<App>,
+    caller: Caller,
     PathId(id): PathId,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
     let Retrial { from } = body.read_or_default()?;
-    let (id_of_new, trace) = (app.new_run_id(), body.trace);
-    let run = NewRun { id: id_of_new, payload: None, by: BY_API.to_owned(), trace };
+    let (new, by, trace) = (app.new_run_id(), caller.name.to_string(), body.trace);
+    let run = NewRun { id: new, payload: None, by, trace };
     let from_start = matches!(from, From::Start);
     let command = Command::RetryRun { id: run_id(&id)?, from_start, run };
-    let commanded = app.hub().command(command, body.idempotency).await?;
+    let commanded = app.command(&caller, command, body.idempotency).await?;
     answered(&app, commanded, true).await
 }
 
@@ -250,7 +254,7 @@ struct Resolved {
     resolution: Resolution,
     /// Which step is meant, if there are several.
     step: Option<String>,
-    /// Who says so.
+    /// Who says so; whoever asks, if nothing. Whoever has a token is named beside it.
     by: Option<String>,
 }
 
@@ -262,17 +266,18 @@ struct Resolved {
         (status = 404, body = Problem), (status = 422, body = Problem)))]
 async fn resolve(
     State(app): State<App>,
+    caller: Caller,
     PathId(id): PathId,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
     let Resolved { resolution, step, by } = body.read()?;
-    let by = by.unwrap_or_else(|| "somebody".to_owned());
+    let by = caller.said_by(by.as_deref())?;
     let run = run_id(&id)?;
     let command = match step {
         Some(step) => Command::ResolveStep { id: run, step, resolution, by },
         None => Command::ResolveRun { id: run, resolution, by },
     };
-    let commanded = app.hub().command(command, body.idempotency).await?;
+    let commanded = app.command(&caller, command, body.idempotency).await?;
     answered(&app, commanded, false).await
 }

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::coming::instant;
 use super::list::view;
 use super::object::{self, ScheduleObject};
+use crate::http::access::Caller;
 use crate::http::answer::{self, Answered};
 use crate::http::body::JsonBody;
 use crate::http::path::SchedulePath;
@@ -64,6 +65,7 @@ struct PastTime {
         (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub(super) async fn backfill(
     State(app): State<App>,
+    caller: Caller,
     SchedulePath(id): SchedulePath,
     Query(()): Query<()>,
     body: JsonBody,
@@ -98,7 +100,7 @@ pub(super) async fn backfill(
         return answer::ok(&answered);
     }
     let command = Command::Backfill { id, from, to, limit, pace };
-    let commanded = app.hub().command(command, body.idempotency).await?;
+    let commanded = app.command(&caller, command, body.idempotency).await?;
     answered.dry_run = false;
     answered.schedule = Some(super::list::object(&app, id).await?);
     Ok(answer::replayed(answer::ok(&answered)?, commanded.replayed))

@@ -12,12 +12,13 @@ use utoipa::ToSchema;
 
 use super::list::object;
 use super::object::ScheduleObject;
+use crate::http::App;
+use crate::http::access::Caller;
 use crate::http::answer::{self, Answered};
 use crate::http::body::JsonBody;
 use crate::http::path::SchedulePath;
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::Query;
-use crate::http::{App, BY_API};
 
 /// Schedules that are deleted at once at most.
 const LARGEST: usize = 10_000;
@@ -72,12 +73,13 @@ macro_rules! verb {
                 (status = 409, body = Problem), (status = 503, body = Problem)))]
         pub(super) async fn $name(
             State(app): State<App>,
+            caller: Caller,
             SchedulePath(id): SchedulePath,
             Query(()): Query<()>,
             body: JsonBody,
         ) -> Answered {
             let Nothing {} = body.read_or_default()?;
-            control(&app, id, $verb, body.idempotency).await
+            control(&app, &caller, id, $verb, body.idempotency).await
         }
     };
 }
@@ -98,12 +100,13 @@ verb!(disable, "/schedules/{id}/disable", "Stands still: pause, of a trigger.", 
         (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub(super) async fn resume(
     State(app): State<App>,
+    caller: Caller,
     SchedulePath(id): SchedulePath,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
     let Resumption { catch_up } = body.read_or_default()?;
-    control(&app, id, Verb::Resume { catch_up }, body.idempotency).await
+    control(&app, &caller, id, Verb::Resume { catch_up }, body.idempotency).await
 }
 
 /// Starts a run by hand. The next occurrence stays as it is.
@@ -118,15 +121,18 @@ pub(super) async fn resume(
         (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub(super) async fn trigger(
     State(app): State<App>,
+    caller: Caller,
     SchedulePath(id): SchedulePath,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
     let ByHand { payload } = body.read_or_default()?;
     check_payload(payload.as_deref())?;
-    let run = NewRun { id: app.new_run_id(), payload, by: BY_API.to_owned(), trace: body.trace };
+    let (by, trace) = (caller.name.to_string(), body.trace);
+    let run = NewRun { id: app.new_run_id(), payload, by, trace };
     let command = Command::StartSchedule { id, run };
-    let Commanded { answer, replayed, .. } = app.hub().command(command, body.idempotency).await?;
+    let Commanded { answer, replayed, .. } =
+        app.command(&caller, command, body.idempotency).await?;
     let object = object(&app, id).await?;
     let object = match answer {
         Answer::Run(run) => object.with_run(run),
@@ -147,12 +153,13 @@ pub(super) fn check_payload(payload: Option<&RawValue>) -> Result<(), Problem> {
 
 async fn control(
     app: &App,
+    caller: &Caller,
     id: ScheduleId,
     verb: Verb,
     idempotency: Option<Idempotency>,
 ) -> Answered {
     let command = Command::ControlSchedule { id, verb };
-    let commanded = app.hub().command(command, idempotency).await?;
+    let commanded = app.command(caller, command, idempotency).await?;
     let response = answer::ok(&object(app, id).await?)?;
     Ok(answer::replayed(response, commanded.replayed))
 }
@@ -163,10 +170,11 @@ async fn control(
     responses((status = 204), (status = 401, body = Problem), (status = 404, body = Problem)))]
 pub(super) async fn delete(
     State(app): State<App>,
+    caller: Caller,
     SchedulePath(id): SchedulePath,
     Query(()): Query<()>,
 ) -> Result<Response, Problem> {
-    match app.hub().command(Command::DeleteSchedules(vec![id]), None).await?.answer {
+    match app.command(&caller, Command::DeleteSchedules(vec![id]), None).await?.answer {
         Answer::Count(0) => Err(Problem::not_found("schedule", &id.to_string())),
         _ => Ok(answer::no_content()),
     }
@@ -180,6 +188,7 @@ pub(super) async fn delete(
         (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub(super) async fn batch_delete(
     State(app): State<App>,
+    caller: Caller,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Result<Response, Problem> {
@@ -194,6 +203,6 @@ pub(super) async fn batch_delete(
         IdText::Number(number) => Some(ScheduleId(number)),
     };
     let ids = schedule_ids.into_iter().filter_map(known).collect();
-    let commanded = app.hub().command(Command::DeleteSchedules(ids), body.idempotency).await?;
+    let commanded = app.command(&caller, Command::DeleteSchedules(ids), body.idempotency).await?;
     Ok(answer::replayed(answer::no_content(), commanded.replayed))
 }

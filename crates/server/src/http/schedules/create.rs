@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 use super::list::object;
 use super::object::ScheduleObject;
 use crate::http::App;
+use crate::http::access::Caller;
 use crate::http::answer::{self, Answered};
 use crate::http::body::{JsonBody, LARGEST_BATCH, RawBody, unreadable};
 use crate::http::problem::{Problem, Wrong};
@@ -77,6 +78,7 @@ struct CreatedId {
         (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub(super) async fn create(
     State(app): State<App>,
+    caller: Caller,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
@@ -86,7 +88,7 @@ pub(super) async fn create(
         Ok(new) => new,
         Err(wrong) => return Err(Problem::invalid([wrong])),
     };
-    let (ids, replayed) = command(&app, vec![new], body.idempotency).await?;
+    let (ids, replayed) = command(&app, &caller, vec![new], body.idempotency).await?;
     let id = ids.first().copied().unwrap_or(engine::ScheduleId(0));
     let location = format!("/api/v1/schedules/{id}");
     let response = match object(&app, id).await {
@@ -107,6 +109,7 @@ pub(super) async fn create(
         (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub(super) async fn batch(
     State(app): State<App>,
+    caller: Caller,
     Query(()): Query<()>,
     body: RawBody<LARGEST_BATCH>,
 ) -> Answered {
@@ -130,7 +133,7 @@ pub(super) async fn batch(
         return Err(too_many_to_tell(wrong));
     }
     let (ids, replayed) =
-        command(&app, new, idempotency).await.map_err(|failure| match failure {
+        command(&app, &caller, new, idempotency).await.map_err(|failure| match failure {
             Failure::Refused(Refused::Invalid(all)) => {
                 let all = all.into_iter();
                 let placed = all.flat_map(|(index, mistakes)| {
@@ -194,10 +197,11 @@ fn too_many_to_tell(mut wrong: Vec<Wrong>) -> Problem {
 
 async fn command(
     app: &App,
+    caller: &Caller,
     new: Vec<NewSchedule>,
     idempotency: Option<Idempotency>,
 ) -> Result<(Vec<engine::ScheduleId>, bool), Failure> {
-    let commanded = app.hub().command(Command::CreateSchedules(new), idempotency).await?;
+    let commanded = app.command(caller, Command::CreateSchedules(new), idempotency).await?;
     match commanded.answer {
         Answer::Created(ids) => Ok((ids, commanded.replayed)),
         other => Err(Failure::Damaged(format!("an unexpected answer: {other:?}"))),

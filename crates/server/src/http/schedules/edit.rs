@@ -18,6 +18,7 @@ use super::coming::{Coming, coming};
 use super::list::{object, view};
 use super::object::ScheduleObject;
 use crate::http::App;
+use crate::http::access::Caller;
 use crate::http::answer::{self, Answered};
 use crate::http::body::JsonBody;
 use crate::http::path::SchedulePath;
@@ -72,6 +73,7 @@ struct Change {
         (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub(super) async fn edit(
     State(app): State<App>,
+    caller: Caller,
     SchedulePath(id): SchedulePath,
     Query(way): Query<Way>,
     body: JsonBody,
@@ -83,7 +85,7 @@ pub(super) async fn edit(
         let overrides = app.store().overrides(id).await?;
         return answer::ok(&difference(&app, found, declared, &overrides)?);
     }
-    app.hub().command(Command::EditSchedule { id, patch: text }, None).await?;
+    app.command(&caller, Command::EditSchedule { id, patch: text }, None).await?;
     answer::ok(&object(&app, id).await?)
 }
 

@@ -18,12 +18,13 @@ use super::coming::instant;
 use super::control::check_payload;
 use super::list::view;
 use super::object;
+use crate::http::access::Caller;
 use crate::http::answer::{self, Answered, Listed};
 use crate::http::body::JsonBody;
 use crate::http::path::{SchedulePath, part};
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Paging, Parameters, Query, Values};
-use crate::http::{App, BY_API, shown};
+use crate::http::{App, shown};
 
 /// Ledger rows that an explanation looks at.
 const LOOKED_AT: usize = 5;
@@ -218,7 +219,7 @@ pub(super) struct OverrideObject {
     nominal_at: String,
     #[serde(flatten)]
     action: OverrideInput,
-    by: &'static str,
+    by: String,
 }
 
 impl OverrideInput {
@@ -248,6 +249,7 @@ impl OverrideInput {
         (status = 422, body = Problem)))]
 pub(super) async fn override_one(
     State(app): State<App>,
+    caller: Caller,
     SchedulePath(id): SchedulePath,
     Nominal(nominal): Nominal,
     Query(()): Query<()>,
@@ -255,14 +257,14 @@ pub(super) async fn override_one(
 ) -> Answered {
     let input: OverrideInput = body.read()?;
     let action = Some(input.action()?);
-    let by = BY_API.to_owned();
-    app.hub().command(Command::Override { id, nominal, action, by }, None).await?;
+    let by = caller.name.to_string();
+    app.command(&caller, Command::Override { id, nominal, action, by }, None).await?;
     let zone = object::zone(&view(&app, id).await?.schedule, &app.rules());
     answer::ok(&OverrideObject {
         schedule_id: id.to_string(),
         nominal_at: shown::time(&zone, nominal),
         action: input,
-        by: BY_API,
+        by: caller.name.to_string(),
     })
 }
 
@@ -274,6 +276,7 @@ pub(super) async fn override_one(
         (status = 404, body = Problem)))]
 pub(super) async fn restore_one(
     State(app): State<App>,
+    caller: Caller,
     SchedulePath(id): SchedulePath,
     Nominal(nominal): Nominal,
     Query(()): Query<()>,
@@ -283,7 +286,7 @@ pub(super) async fn restore_one(
     if !overrides.iter().any(|over| over.nominal == nominal) {
         return Err(Problem::not_found("override of occurrence", &nominal.to_string()));
     }
-    let by = BY_API.to_owned();
-    app.hub().command(Command::Override { id, nominal, action: None, by }, None).await?;
+    let by = caller.name.to_string();
+    app.command(&caller, Command::Override { id, nominal, action: None, by }, None).await?;
     Ok(answer::no_content())
 }

@@ -12,15 +12,13 @@ use utoipa::ToSchema;
 use super::find::{TopicPath, find};
 use super::object::EventObject;
 use super::{Whose, limits};
+use crate::http::App;
+use crate::http::access::Caller;
 use crate::http::answer::{self, Answered, Listed};
 use crate::http::body::JsonBody;
 use crate::http::path::part;
-use crate::http::problem::{Problem, Wrong};
+use crate::http::problem::Problem;
 use crate::http::query::{Paging, Parameters, Query, Values};
-use crate::http::{App, BY_API};
-
-/// Whoever skips an event says who they are in a few words.
-const LONGEST_NAME: usize = 256;
 
 /// In which order.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -123,7 +121,7 @@ pub(super) async fn get(
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Skipping {
-    /// Who says so.
+    /// Who says so; whoever asks, if nothing. Whoever has a token is named beside it.
     by: Option<String>,
 }
 
@@ -140,19 +138,16 @@ struct Skipping {
         (status = 422, body = Problem)))]
 pub(super) async fn skip(
     State(app): State<App>,
+    caller: Caller,
     EventPath { topic, message_id }: EventPath,
     Query(whose): Query<Whose>,
     body: JsonBody,
 ) -> Answered {
     let Skipping { by } = body.read_or_default()?;
-    let by = by.unwrap_or_else(|| BY_API.to_owned()).trim().to_owned();
-    if !(1..=LONGEST_NAME).contains(&by.len()) || by.contains('\0') {
-        let wrong = Wrong::new("by", "limit", "is empty or too long");
-        return Err(Problem::invalid([wrong.allow(format!("1 to {LONGEST_NAME} bytes"))]));
-    }
+    let by = caller.said_by(by.as_deref())?;
     let topic = find(&app, &topic, whose.workflow.as_deref()).await?;
     let command = Command::SkipEvent { topic: topic.topic.id, message_id: message_id.clone(), by };
-    let commanded = app.hub().command(command, body.idempotency).await.map_err(not_pending)?;
+    let commanded = app.command(&caller, command, body.idempotency).await.map_err(not_pending)?;
     let response = answer::ok(&event(&app, &topic, &message_id).await?)?;
     Ok(answer::replayed(response, commanded.replayed))
 }

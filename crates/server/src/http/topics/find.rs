@@ -33,7 +33,7 @@ impl<S: Send + Sync> FromRequestParts<S> for TopicPath {
 
 /// The topic with this name that a workflow means, if one is named; else the shared one, the only one, or the one
 /// with this id.
-pub(super) async fn find(
+pub(crate) async fn find(
     app: &App,
     topic: &str,
     workflow: Option<&str>,

@@ -11,10 +11,11 @@ use store::TopicQuery;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use self::find::{TopicPath, find};
+use self::find::TopicPath;
+pub(crate) use self::find::find;
 pub(super) use self::find::{declared, of_workflow};
 pub(super) use self::object::TopicObject;
-pub(super) use self::publish::{check_event, publish_to};
+pub(super) use self::publish::{check_event, published};
 use super::App;
 use super::answer::{self, Answered, Listed};
 use super::problem::Problem;

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use engine::TopicId;
 use engine::definition::limits;
 use engine::topics::Message;
 use engine::turn::{Answer, Command};
@@ -11,12 +10,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
-use store::Idempotency;
+use store::Commanded;
 use utoipa::ToSchema;
 
 use super::Whose;
 use super::find::{TopicPath, find};
 use crate::http::App;
+use crate::http::access::Caller;
 use crate::http::answer::{self, Answered};
 use crate::http::body::{LARGEST_BATCH, RawBody, read_json, unreadable};
 use crate::http::problem::{Problem, Wrong};
@@ -64,6 +64,7 @@ struct Published {
         (status = 422, body = Problem)))]
 pub(super) async fn publish(
     State(app): State<App>,
+    caller: Caller,
     TopicPath(topic): TopicPath,
     Query(whose): Query<Whose>,
     body: RawBody<LARGEST_BATCH>,
@@ -74,19 +75,13 @@ pub(super) async fn publish(
     // Thousands of events take a while to read: others are answered meanwhile.
     let read = tokio::task::spawn_blocking(move || read(&text));
     let events = read.await.map_err(|_| Problem::unavailable("The events were not read."))??;
-    publish_to(&app, topic, events, idempotency, StatusCode::CREATED).await
+    let command = Command::PublishEvents { topic, events };
+    let commanded = app.command(&caller, command, idempotency).await?;
+    published(commanded, StatusCode::CREATED)
 }
 
-/// Publishes events that are known to be right.
-pub(in crate::http) async fn publish_to(
-    app: &App,
-    topic: TopicId,
-    events: Vec<Message>,
-    idempotency: Option<Idempotency>,
-    status: StatusCode,
-) -> Answered {
-    let command = Command::PublishEvents { topic, events };
-    let commanded = app.hub().command(command, idempotency).await?;
+/// What came of publishing events.
+pub(in crate::http) fn published(commanded: Commanded, status: StatusCode) -> Answered {
     let Answer::Published { published, replaced } = commanded.answer else {
         return Err(Problem::unavailable("The store answers something else."));
     };

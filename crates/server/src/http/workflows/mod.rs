@@ -20,13 +20,14 @@ use utoipa_axum::routes;
 pub(super) use self::mutations::MutationObject;
 use self::object::{Around, WorkflowObject, WorkflowSummary};
 pub(super) use self::object::{AuthorVersion, author_version};
+use super::access::Caller;
 use super::answer::{self, Answered, Listed};
 use super::body::JsonBody;
 use super::path::PathId;
 use super::problem::{Problem, Wrong};
 use super::query::{Paging, Parameters, Query, Values};
 use super::runs::RunWithSteps;
-use super::{App, BY_API, runs, topics};
+use super::{App, runs, topics};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -104,7 +105,7 @@ impl Parameters for Listing {
     params(("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<WorkflowSummary>), (status = 400, body = Problem)))]
 async fn list(State(app): State<App>, Query(Listing(paging)): Query<Listing>) -> Answered {
-    let query = WorkflowQuery { limit: paging.limit, after: paging.after };
+    let query = WorkflowQuery { search: None, limit: paging.limit, after: paging.after };
     let page = app.store().workflows(query).await?;
     let items = page.items.iter().map(WorkflowSummary::new).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
@@ -164,11 +165,12 @@ struct Nothing {}
 /// Carries out a command about a workflow and shows it.
 async fn commanded(
     app: &App,
+    caller: &Caller,
     id: WorkflowId,
     command: Command,
     idempotency: Option<Idempotency>,
 ) -> Answered {
-    let commanded = app.hub().command(command, idempotency).await?;
+    let commanded = app.command(caller, command, idempotency).await?;
     let view = find_workflow(app, &id.to_string(), None).await?;
     Ok(answer::replayed(answer::ok(&shown(app, view).await?)?, commanded.replayed))
 }
@@ -180,6 +182,7 @@ async fn commanded(
         (status = 422, body = Problem)))]
 async fn publish(
     State(app): State<App>,
+    caller: Caller,
     PathId(id): PathId,
     Query(()): Query<()>,
     body: JsonBody,
@@ -188,9 +191,9 @@ async fn publish(
     let known = find_workflow(&app, &id, None).await?.workflow;
     let newest = find_workflow(&app, &id, Some(known.newest)).await?;
     save::refuse_commands(&app, &newest.definition, &newest.source)?;
-    save::put_calendars(&app, &newest.definition).await?;
+    save::put_calendars(&app, &caller, &newest.definition).await?;
     let command = Command::PublishWorkflow(known.id);
-    let commanded = app.hub().command(command, body.idempotency).await;
+    let commanded = app.command(&caller, command, body.idempotency).await;
     let commanded = commanded.map_err(|failure| save::in_triggers(&newest.definition, failure))?;
     let view = find_workflow(&app, &known.id.to_string(), None).await?;
     Ok(answer::replayed(answer::ok(&shown(&app, view).await?)?, commanded.replayed))
@@ -203,6 +206,7 @@ async fn publish(
         (status = 404, body = Problem)))]
 async fn archive(
     State(app): State<App>,
+    caller: Caller,
     PathId(id): PathId,
     Query(()): Query<()>,
     body: JsonBody,
@@ -212,7 +216,7 @@ async fn archive(
     if known.status == WorkflowStatus::Archived && body.idempotency.is_none() {
         return Err(wrong_status("archive", "archived"));
     }
-    commanded(&app, known.id, Command::ArchiveWorkflow(known.id), body.idempotency).await
+    commanded(&app, &caller, known.id, Command::ArchiveWorkflow(known.id), body.idempotency).await
 }
 
 /// Nothing starts any more but by hand.
@@ -222,11 +226,12 @@ async fn archive(
         (status = 404, body = Problem)))]
 async fn pause(
     State(app): State<App>,
+    caller: Caller,
     PathId(id): PathId,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
-    set_paused(&app, &id, true, body).await
+    set_paused(&app, &caller, &id, true, body).await
 }
 
 /// Everything starts again.
@@ -236,14 +241,21 @@ async fn pause(
         (status = 404, body = Problem)))]
 async fn resume(
     State(app): State<App>,
+    caller: Caller,
     PathId(id): PathId,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
-    set_paused(&app, &id, false, body).await
+    set_paused(&app, &caller, &id, false, body).await
 }
 
-async fn set_paused(app: &App, id: &str, paused: bool, body: JsonBody) -> Answered {
+async fn set_paused(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    paused: bool,
+    body: JsonBody,
+) -> Answered {
     let Nothing {} = body.read_or_default()?;
     let known = find_workflow(app, id, None).await?.workflow;
     // With a key, the store knows whether this is the same request again.
@@ -252,7 +264,7 @@ async fn set_paused(app: &App, id: &str, paused: bool, body: JsonBody) -> Answer
         return Err(wrong_status(verb, status));
     }
     let command = Command::PauseWorkflow { id: known.id, paused };
-    commanded(app, known.id, command, body.idempotency).await
+    commanded(app, caller, known.id, command, body.idempotency).await
 }
 
 fn wrong_status(verb: &str, status: &str) -> Problem {
@@ -291,6 +303,7 @@ struct Called {
         (status = 422, body = Problem)))]
 async fn start(
     State(app): State<App>,
+    caller: Caller,
     PathId(id): PathId,
     Query(()): Query<()>,
     body: JsonBody,
@@ -301,12 +314,13 @@ async fn start(
         return Err(Problem::invalid([wrong.allow(format!("{} KiB", LARGEST_PAYLOAD / 1024))]));
     }
     let workflow = find_workflow(&app, &id, None).await?.workflow.id;
-    let run = NewRun { id: app.new_run_id(), payload, by: BY_API.to_owned(), trace: body.trace };
+    let (by, trace) = (caller.name.to_string(), body.trace);
+    let run = NewRun { id: app.new_run_id(), payload, by, trace };
     let command = match handler {
         Some(handler) => Command::StartHandler { id: workflow, handler, run },
         None => Command::StartWorkflow { id: workflow, run },
     };
-    let commanded = app.hub().command(command, body.idempotency).await?;
+    let commanded = app.command(&caller, command, body.idempotency).await?;
     let response = match commanded.answer {
         Answer::Run(run) => runs::created(&app, &run).await?,
         Answer::Called(called) => answer::json(StatusCode::ACCEPTED, &Called { called })?,

@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use super::object::{AuthorVersion, author_version};
 use crate::declare_calendars;
 use crate::http::App;
+use crate::http::access::Caller;
 use crate::http::answer::{self, Answered};
 use crate::http::body::RawBody;
 use crate::http::problem::{Problem, Wrong};
@@ -84,6 +85,7 @@ impl Parameters for Saving {
         (status = 422, body = Problem)))]
 pub(super) async fn create(
     State(app): State<App>,
+    caller: Caller,
     Query(saving): Query<Saving>,
     body: RawBody,
 ) -> Answered {
@@ -98,12 +100,12 @@ pub(super) async fn create(
         return answer::ok(&saved);
     }
     if saving.publish {
-        put_calendars(&app, &definition).await?;
+        put_calendars(&app, &caller, &definition).await?;
     }
     let (name, version) = (definition.name.clone(), author_version(definition.version));
     let (source, known) = (body.text, definition.clone());
     let command = Command::SaveWorkflow { source, definition, publish: saving.publish };
-    let commanded = app.hub().command(command, body.idempotency).await;
+    let commanded = app.command(&caller, command, body.idempotency).await;
     let commanded = commanded.map_err(|failure| in_triggers(&known, failure))?;
     let Answer::Workflow { id, revision, .. } = commanded.answer else {
         return Err(Problem::unavailable("The store answers something else."));
@@ -244,8 +246,13 @@ pub(super) fn refuse_commands(
 }
 
 /// The calendars of a definition that goes live are known before its triggers are.
-pub(super) async fn put_calendars(app: &App, definition: &Definition) -> Result<(), Problem> {
-    let declared = declare_calendars(app.hub(), definition).await;
+pub(super) async fn put_calendars(
+    app: &App,
+    caller: &Caller,
+    definition: &Definition,
+) -> Result<(), Problem> {
+    let audit = |id: &str| caller.audit(Some(format!("calendar {id}")));
+    let declared = declare_calendars(app.hub(), definition, audit).await;
     declared.map_err(|(place, failure)| under(&format!("calendars[{place}]"), failure))
 }
 

@@ -188,8 +188,14 @@ async fn abandoned(ground: &Ground) -> String {
     let rules = store.rules();
     let context = ReadContext { zones: rules.zones(), now, known_calendar: &|_| None };
     let definition = engine::definition::read(text, &context).unwrap().into();
-    let command =
-        |command| CommandRequest { command, moment, node, idempotency: None, traced: false };
+    let command = |command| CommandRequest {
+        command,
+        moment,
+        node,
+        idempotency: None,
+        audit: None,
+        traced: false,
+    };
     let save = Command::SaveWorkflow { source: text.to_owned(), definition, publish: true };
     let Answer::Workflow { id, .. } = store.command(command(save)).await.unwrap().answer else {
         panic!("not saved");

@@ -96,6 +96,7 @@ fn opened(copy: &Path) -> Result<Connection, Failure> {
 
 async fn check_empty(transaction: &Transaction<'_>) -> Result<(), Failure> {
     let sql = "SELECT EXISTS (SELECT 1 FROM workflows) OR EXISTS (SELECT 1 FROM schedules)
+                 OR EXISTS (SELECT 1 FROM tokens)
                  OR EXISTS (SELECT 1 FROM nodes WHERE lease_until > 0)";
     let used: bool = get(&transaction.query_one(sql, &[]).await.map_err(unavailable)?, 0)?;
     if used {
@@ -285,6 +286,8 @@ async fn finish(source: &Connection, transaction: &Transaction<'_>) -> Result<()
     let event = greatest("SELECT max(key) FROM events")?.max(noted("greatest_event")?);
     let handler = greatest("SELECT max(id) FROM handlers")?.max(noted("greatest_handler")?);
     let node = greatest("SELECT max(id) FROM nodes")?;
+    let token = greatest("SELECT max(id) FROM tokens")?;
+    let audit = greatest("SELECT max(key) FROM audit")?;
     let zones = "SELECT value FROM meta WHERE key = 'zones'";
     let zones: Option<String> =
         source.prepare(zones)?.query_map([], |row| row.get(0))?.next().transpose()?;
@@ -299,7 +302,9 @@ async fn finish(source: &Connection, transaction: &Transaction<'_>) -> Result<()
            SELECT DISTINCT unnest(owners), 'moved', 0, 0, 0, 0, 0 FROM open_runs;
          SELECT setval('schedule_ids', {}), setval('workflow_ids', {}), setval('run_blocks', {}),
            setval('topic_ids', {}), setval('event_blocks', {}), setval('handler_ids', {}),
-           setval(pg_get_serial_sequence('nodes', 'id'), {});
+           setval(pg_get_serial_sequence('nodes', 'id'), {}),
+           setval(pg_get_serial_sequence('tokens', 'id'), {}),
+           setval(pg_get_serial_sequence('audit', 'key'), {});
          UPDATE meta SET value = '1' WHERE key = 'rules'",
         schedule.max(1),
         workflow.max(1),
@@ -308,6 +313,8 @@ async fn finish(source: &Connection, transaction: &Transaction<'_>) -> Result<()
         event / KEYS + 1,
         handler.max(1),
         node.max(1),
+        token.max(1),
+        audit.max(1),
     );
     transaction.batch_execute(&sql).await.map_err(unavailable)?;
     if let Some(zones) = zones {

@@ -175,6 +175,11 @@ pub(super) const TABLES: &[Table] = &[
             column("run"),
         ],
     },
+    Table {
+        name: "tallies",
+        from: "FROM tallies",
+        columns: &[column("minute"), made("slot", "0"), column("kind"), column("count")],
+    },
     // Statuses from 4 on are ends.
     Table { name: "open_runs", from: "FROM runs WHERE status < 4", columns: RUN },
     Table { name: "ended_runs", from: "FROM runs WHERE status >= 4", columns: RUN },
@@ -306,6 +311,33 @@ pub(super) const TABLES: &[Table] = &[
             column("updated_at"),
             column("said_by"),
             column("note"),
+        ],
+    },
+    Table {
+        name: "tokens",
+        from: "FROM tokens",
+        columns: &[
+            column("id"),
+            column("name"),
+            of_kind("hash", Kind::Bytes),
+            column("roles"),
+            column("created_at"),
+            column("created_by"),
+            column("expires_at"),
+            column("revoked_at"),
+        ],
+    },
+    Table {
+        name: "audit",
+        from: "FROM audit",
+        columns: &[
+            column("key"),
+            column("at"),
+            column("who"),
+            column("from_address"),
+            column("action"),
+            column("target"),
+            column("detail"),
         ],
     },
     Table {

@@ -99,6 +99,19 @@ CREATE TABLE ledger (
   run bigint,
   PRIMARY KEY (schedule, n)
 );
+-- What did not run and will not: outcomes 3 to 7. What is started pays nothing for it.
+CREATE INDEX ledger_unusual ON ledger (outcome, decided_at, schedule, n)
+  WHERE run IS NULL AND outcome > 2;
+
+-- What was decided and what has ended in each minute since 1970. kind: an outcome, or 16 and a run's status. Each
+-- connection counts in a slot of its own, so that nobody waits for anybody; what is past is added up in slot 0.
+CREATE TABLE tallies (
+  minute bigint NOT NULL,
+  slot integer NOT NULL,
+  kind smallint NOT NULL,
+  count bigint NOT NULL,
+  PRIMARY KEY (minute, slot, kind)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
 
 CREATE TABLE workflows (
   id bigint PRIMARY KEY,
@@ -191,6 +204,7 @@ CREATE INDEX ended_runs_besides ON ended_runs (schedule, key)
 CREATE INDEX ended_runs_by_workflow ON ended_runs (workflow, key);
 -- What has ended, but not well: statuses 5 to 7.
 CREATE INDEX ended_runs_not_well ON ended_runs (status, key) WHERE status > 4;
+CREATE INDEX ended_runs_not_well_by_workflow ON ended_runs (workflow, status, key) WHERE status > 4;
 CREATE INDEX ended_runs_overdue ON ended_runs (key) WHERE overdue;
 CREATE INDEX ended_runs_by_parent ON ended_runs (parent, key) WHERE parent IS NOT NULL;
 
@@ -397,3 +411,40 @@ CREATE SEQUENCE workflow_ids;
 CREATE SEQUENCE event_blocks;
 CREATE SEQUENCE topic_ids;
 CREATE SEQUENCE handler_ids;
+
+-- Who may ask. Tokens stay when they are revoked: no other one has their name. hash: SHA-256 of the secret; roles: a
+-- JSON list.
+CREATE TABLE tokens (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  name text COLLATE "C" NOT NULL UNIQUE,
+  hash bytea NOT NULL UNIQUE,
+  roles text NOT NULL,
+  created_at bigint NOT NULL,
+  created_by text NOT NULL,
+  expires_at bigint,
+  revoked_at bigint
+);
+
+-- Who has signed in to the pages: with a stored token, or with the token of a node, of which the hash is kept.
+CREATE TABLE sign_ins (
+  hash bytea PRIMARY KEY,
+  token bigint,
+  node bytea,
+  created_at bigint NOT NULL,
+  expires_at bigint NOT NULL
+);
+CREATE INDEX sign_ins_by_token ON sign_ins (token) WHERE token IS NOT NULL;
+CREATE INDEX sign_ins_by_end ON sign_ins (expires_at);
+
+-- Who has changed what: written in the transaction of the change.
+CREATE TABLE audit (
+  key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at bigint NOT NULL,
+  who text COLLATE "C" NOT NULL,
+  from_address text,
+  action text NOT NULL,
+  target text NOT NULL,
+  detail text
+);
+CREATE INDEX audit_by_time ON audit (at, key);
+CREATE INDEX audit_by_who ON audit (who, at, key);

@@ -93,6 +93,17 @@ CREATE TABLE ledger (
   run INTEGER,
   PRIMARY KEY (schedule, n)
 ) WITHOUT ROWID;
+-- What did not run and will not: outcomes 3 to 7. What is started pays nothing for it. SQLite uses it only where a
+-- query says the same.
+CREATE INDEX ledger_unusual ON ledger (outcome, decided_at) WHERE run IS NULL AND outcome > 2;
+
+-- What was decided and what has ended in each minute since 1970. kind: an outcome, or 16 and a run's status.
+CREATE TABLE tallies (
+  minute INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  PRIMARY KEY (minute, kind)
+) WITHOUT ROWID;
 
 CREATE TABLE workflows (
   id INTEGER PRIMARY KEY,
@@ -169,6 +180,7 @@ CREATE INDEX runs_by_workflow ON runs (workflow);
 CREATE INDEX runs_open ON runs (status, workflow) WHERE status < 4;
 -- What has ended, but not well: statuses 5 to 7.
 CREATE INDEX runs_not_well ON runs (status) WHERE status > 4;
+CREATE INDEX runs_not_well_by_workflow ON runs (workflow, status) WHERE status > 4;
 -- What has begun and could go on if there were a place. SQLite uses it only where a query says the same, as with
 -- those that follow.
 CREATE INDEX runs_ready ON runs (key) WHERE lacks_place = 1;
@@ -357,3 +369,40 @@ CREATE TABLE meta (
 CREATE TABLE outdated (
   schedule INTEGER PRIMARY KEY
 );
+
+-- Who may ask. Tokens stay when they are revoked: no other one has their name. hash: SHA-256 of the secret; roles: a
+-- JSON list.
+CREATE TABLE tokens (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  hash BLOB NOT NULL UNIQUE,
+  roles TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  created_by TEXT NOT NULL,
+  expires_at INTEGER,
+  revoked_at INTEGER
+);
+
+-- Who has signed in to the pages: with a stored token, or with the token of a node, of which the hash is kept.
+CREATE TABLE sign_ins (
+  hash BLOB PRIMARY KEY,
+  token INTEGER,
+  node BLOB,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX sign_ins_by_token ON sign_ins (token) WHERE token IS NOT NULL;
+CREATE INDEX sign_ins_by_end ON sign_ins (expires_at);
+
+-- Who has changed what: written in the transaction of the change.
+CREATE TABLE audit (
+  key INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  who TEXT NOT NULL,
+  from_address TEXT,
+  action TEXT NOT NULL,
+  target TEXT NOT NULL,
+  detail TEXT
+);
+CREATE INDEX audit_by_time ON audit (at, key);
+CREATE INDEX audit_by_who ON audit (who, at, key);

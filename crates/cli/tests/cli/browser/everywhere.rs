@@ -1,0 +1,164 @@
+//! What holds for every page: it can be read by everyone, on a phone, in the dark, without script.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use serde_json::Value;
+
+use super::driver::{Browser, DESK, Kind};
+use super::{TOKEN, told, wait, world};
+use crate::node::Node;
+
+const AXE: &str = include_str!("axe/axe.min.js");
+/// What is found by axe and keeps somebody from using a page.
+const FIND: &str = "
+    const done = arguments[arguments.length - 1];
+    axe.run(document, { resultTypes: ['violations'] }).then((found) => done(found.violations
+        .filter((one) => one.impact === 'serious' || one.impact === 'critical')
+        .map((one) => one.id + ': ' + one.help + '\\n  '
+            + one.nodes.slice(0, 4).map((node) => node.html.slice(0, 200)
+                + ' ' + (node.any[0] ? node.any[0].message : '')).join('\\n  '))));";
+/// What sticks out of the window.
+const OVERFLOWING: &str = "
+    const width = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth <= width) return [];
+    return [...document.body.querySelectorAll('*')]
+        .filter((one) => one.getBoundingClientRect().right > width + 1)
+        .filter((one) => !one.closest('.scroll, .side nav, pre'))
+        .slice(0, 5).map((one) => one.outerHTML.slice(0, 160));";
+
+/// Every page there is, with everything on it that the world has.
+async fn pages(node: &Node) -> Vec<String> {
+    let runs: Value = get(node, "/api/v1/runs?limit=200").await;
+    let run = |wanted: &dyn Fn(&Value) -> bool| {
+        let found = runs["items"].as_array().unwrap().iter().find(|run| wanted(run));
+        format!("/runs/{}", found.unwrap_or_else(|| panic!("{runs:#}"))["id"].as_str().unwrap())
+    };
+    let failed = run(&|run| run["status"] == "failed");
+    let asking = run(&|run| run["status"] == "waiting");
+    let topics: Value = get(node, "/api/v1/topics").await;
+    let mut pages: Vec<String> = [
+        "/", "/schedules", "/schedules/new", "/schedules/1", "/schedules/1/edit", "/schedules/1/month",
+        "/workflows", "/workflows/new", "/workflows/orders", "/workflows/orders/source",
+        "/workflows/orders/versions", "/workflows/orders/run", "/workflows/digest", "/runs",
+        "/runs?status=failed", "/approvals", "/topics", "/calendars", "/calendars/DE-BY", "/nodes",
+        "/tokens", "/audit", "/settings", "/docs", "/docs/post_api_v1_schedules", "/runs/nothing",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    pages.extend([failed, asking]);
+    pages.push(format!("/topics/{}", topics["items"][0]["id"].as_str().unwrap()));
+    pages
+}
+
+async fn get(node: &Node, path: &str) -> Value {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let reply = client.get(format!("{}{path}", node.url)).bearer_auth(TOKEN).send().await.unwrap();
+    reply.json().await.unwrap()
+}
+
+/// A world in which something has failed and something waits for a person.
+fn lived_in() -> (crate::node::Home, Node) {
+    let (home, node) = world();
+    told(&node, &["run", &format!("{}", long_name(&home))]);
+    crate::node::until("a run has failed", || {
+        let failed = told(&node, &["run", "list", "--status", "failed", "--json"]);
+        let failed: Value = serde_json::from_str(&failed).unwrap();
+        !failed["items"].as_array().unwrap().is_empty()
+    });
+    (home, node)
+}
+
+fn long_name(home: &crate::node::Home) -> String {
+    let text = std::fs::read_to_string(home.definitions().join("long.yaml")).unwrap();
+    text.lines().next().unwrap().trim_start_matches("name: ").to_owned()
+}
+
+async fn signed_in(kind: Kind, node: &Node) -> Browser {
+    let browser = Browser::start(kind).await;
+    browser.open(&format!("{}/sign-in", node.url)).await;
+    browser.find("input[name=token]").await.write(TOKEN).await;
+    browser.pressable("Sign in").await.press().await;
+    browser.says("Overview").await;
+    browser
+}
+
+#[test]
+fn everyone_can_read_them() {
+    let (_home, node) = lived_in();
+    wait(async {
+        let mut found = Vec::new();
+        for (is_phone, is_dark) in [(false, false), (true, true)] {
+            let browser = signed_in(Kind { is_phone, is_dark, ..DESK }, &node).await;
+            for page in pages(&node).await {
+                browser.open(&format!("{}{page}", node.url)).await;
+                browser.find("h1").await;
+                browser.script(AXE).await;
+                let wrong = browser.script_later(FIND).await;
+                for wrong in wrong.as_array().unwrap() {
+                    found.push(format!("{page} (dark: {is_dark}): {}", wrong.as_str().unwrap()));
+                }
+                let wide = browser.script(OVERFLOWING).await;
+                for wide in wide.as_array().unwrap() {
+                    found.push(format!("{page} (phone: {is_phone}) overflows: {wide}"));
+                }
+            }
+        }
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    });
+}
+
+#[test]
+fn nothing_needs_a_script() {
+    let (_home, node) = lived_in();
+    wait(async {
+        let browser = signed_in(Kind { has_script: false, ..DESK }, &node).await;
+        for page in pages(&node).await {
+            browser.open(&format!("{}{page}", node.url)).await;
+            let heading = browser.find("h1").await;
+            drop(heading);
+        }
+        browser.open(&format!("{}/schedules/1", node.url)).await;
+        browser.pressable("Pause").await.press().await;
+        browser.find(".badge.is-warn").await;
+        let schedule = get(&node, "/api/v1/schedules/1").await;
+        assert_eq!(schedule["status"], "paused");
+    });
+}
+
+/// Every link of every page leads to a page, and every page is light.
+#[test]
+fn every_link_leads_somewhere() {
+    let (_home, node) = lived_in();
+    wait(async {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let mut known: BTreeSet<String> = pages(&node).await.into_iter().collect();
+        let mut open: VecDeque<String> = known.iter().cloned().collect();
+        let mut followed = 0;
+        while let Some(page) = open.pop_front() {
+            followed += 1;
+            let request = client.get(format!("{}{page}", node.url)).header("accept", "text/html");
+            let reply = request.bearer_auth(TOKEN).send().await.unwrap();
+            let status = reply.status().as_u16();
+            let text = reply.text().await.unwrap();
+            assert!(status == 200 || page == "/runs/nothing", "{page}: {status}");
+            assert!(text.len() < 150_000, "{page} weighs {} bytes", text.len());
+            if followed > 400 {
+                break;
+            }
+            for link in links(&text) {
+                if known.insert(link.clone()) {
+                    open.push_back(link);
+                }
+            }
+        }
+        assert!(followed > 60, "only {followed}");
+    });
+}
+
+/// The addresses of our own pages in a text.
+fn links(text: &str) -> Vec<String> {
+    let all = text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let own = all.filter(|link| link.starts_with('/') && !link.starts_with("//"));
+    let plain = own.map(|link| link.replace("&amp;", "&"));
+    plain.map(|link| link.split('#').next().unwrap_or_default().to_owned()).collect()
+}

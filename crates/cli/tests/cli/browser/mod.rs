@@ -1,0 +1,40 @@
+//! The pages in a real browser: Debian's chromium, driven through chromedriver.
+
+mod driver;
+mod everywhere;
+mod people;
+
+use std::future::Future;
+
+use crate::node::{Home, Node};
+use crate::punctual;
+
+/// What lets the tests in.
+const TOKEN: &str = "pages-are-for-people";
+
+/// A node with something of everything, whose names are hard to show.
+fn world() -> (Home, Node) {
+    let long = "a-name-that-goes-on-and-on-without-a-space-".repeat(2);
+    let home = Home::new()
+        .with("orders.yaml", include_str!("world/orders.yaml"))
+        .with("digest.js", include_str!("world/digest.js"))
+        .with("long.yaml", &include_str!("world/long.yaml").replace("LONG", &long));
+    let mut command = punctual();
+    command.args(home.serve_args()).env("PUNCTUAL_TOKEN", TOKEN);
+    let node = Node::start(command);
+    (home, node)
+}
+
+/// A command to the node, by somebody with the token.
+fn told(node: &Node, args: &[&str]) -> String {
+    let mut command = punctual();
+    command.args(args).env("PUNCTUAL_URL", &node.url).env("PUNCTUAL_TOKEN", TOKEN);
+    let (code, out, err) = crate::finished(command.output().expect("the binary starts"));
+    assert_eq!((code, err.as_str()), (0, ""), "{args:?}: {out}");
+    out
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all();
+    runtime.build().expect("a runtime").block_on(future)
+}

@@ -1,0 +1,427 @@
+//! A graph, such as that of the steps of a workflow: boxes in layers, lines down, and lines back at
+//! the side.
+//!
+//! Its letters keep their size, so it has a width of its own; where the page is narrower, it is
+//! scrolled inside of its frame.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+
+use maud::{Markup, html};
+
+use crate::frame;
+use crate::layers::{self, Course, Link, Placed, Point, Route, Size};
+use crate::text::{NAME_SIZE, NOTE_SIZE, Num, counted, cut, width};
+
+/// A graph as it is to be drawn.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// What it is a graph of: a sentence or a name.
+    pub title: String,
+    /// The boxes, in the order they were declared in.
+    pub nodes: Vec<Node>,
+    /// The lines. One that names a node that is not there is left out, and the drawing says so.
+    pub edges: Vec<Edge>,
+}
+
+/// A box.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// What edges call it. Of two with the same id, edges mean the first.
+    pub id: String,
+    /// What people call it.
+    pub label: String,
+    /// What kind of thing it is, in small letters below.
+    pub kind: String,
+    /// A class for its state, such as `is-ok`.
+    pub state: Option<String>,
+    /// Where it leads.
+    pub href: Option<String>,
+    /// What else there is to say: shown beside the kind.
+    pub note: Option<String>,
+}
+
+/// A line from one box to another.
+#[derive(Clone, Debug, Default)]
+pub struct Edge {
+    /// The id of the node it begins at.
+    pub from: String,
+    /// The id of the node it ends at.
+    pub to: String,
+    /// What is written on it. Edges that agree in this and in both ends are drawn once.
+    pub label: Option<String>,
+    /// Whether it leads back on purpose. Other cycles are found.
+    pub is_back: bool,
+    /// A class for its state, such as `is-ok`.
+    pub state: Option<String>,
+}
+
+/// Names are bold, which is wider.
+const BOLD_SIZE: f64 = NAME_SIZE * 1.13;
+const NARROWEST: f64 = 96.0;
+const WIDEST_TEXT: f64 = 190.0;
+const WIDEST_LABEL: f64 = 150.0;
+const BOX_HEIGHT: f64 = 46.0;
+const LABEL_HEIGHT: f64 = 16.0;
+const PADDING: f64 = 14.0;
+/// Around everything, for lines that have a width.
+const MARGIN: f64 = 6.0;
+
+impl Graph {
+    /// The drawing.
+    pub fn draw(&self) -> Markup {
+        if self.nodes.is_empty() {
+            return frame::empty("graph", &self.title, "There is nothing to draw.");
+        }
+        let (known, left_out) = self.known_edges();
+        let sizes: Vec<Size> = self.nodes.iter().map(Node::size).collect();
+        let links: Vec<Link> = known.iter().map(|(from, to, edge)| edge.link(*from, *to)).collect();
+        let placed = layers::place(&sizes, &links);
+        let (wide, high) = (placed.size.width + 2.0 * MARGIN, placed.size.height + 2.0 * MARGIN);
+        let description = self.description(known.len(), left_out);
+        frame::scrolled(
+            "graph",
+            &self.title,
+            html! {
+                svg role="list" width=(Num(wide)) height=(Num(high))
+                    viewBox={ "0 0 " (Num(wide)) " " (Num(high)) } {
+                    title { (self.title) }
+                    desc { (description) }
+                    g transform={ "translate(" (Num(MARGIN)) " " (Num(MARGIN)) ")" } {
+                        g aria-hidden="true" {
+                            @for ((from, to, edge), route) in known.iter().zip(&placed.routes) {
+                                (edge.draw(route, &self.nodes[*from], &self.nodes[*to]))
+                            }
+                        }
+                        @for (number, node) in self.nodes.iter().enumerate() {
+                            @let next = self.next(number, &known);
+                            (node.draw(sizes[number], placed.corners[number], &next))
+                        }
+                        // Over everything else: a line may pass behind the label of another.
+                        g aria-hidden="true" { (labels(&known, &placed)) }
+                    }
+                }
+                @if left_out > 0 { p class="drawing-note" { (left_out_sentence(left_out)) } }
+            },
+        )
+    }
+
+    /// Edges with the numbers of their nodes, each once, and how many name a node that is not here.
+    fn known_edges(&self) -> (Vec<(usize, usize, &Edge)>, usize) {
+        let mut numbers = HashMap::new();
+        for (number, node) in self.nodes.iter().enumerate() {
+            numbers.entry(node.id.as_str()).or_insert(number);
+        }
+        let mut seen = HashSet::new();
+        let mut known = Vec::new();
+        let mut left_out = 0;
+        for edge in &self.edges {
+            let ends = (numbers.get(edge.from.as_str()), numbers.get(edge.to.as_str()));
+            let (Some(&from), Some(&to)) = ends else {
+                left_out += 1;
+                continue;
+            };
+            if seen.insert((from, to, edge.label.as_deref())) {
+                known.push((from, to, edge));
+            }
+        }
+        (known, left_out)
+    }
+
+    fn next(&self, number: usize, known: &[(usize, usize, &Edge)]) -> Vec<&str> {
+        let leaving = known.iter().filter(|(from, ..)| *from == number);
+        leaving.map(|(_, to, _)| self.nodes[*to].label.as_str()).collect()
+    }
+
+    fn description(&self, edges: usize, left_out: usize) -> String {
+        let mut text = format!(
+            "A graph of {} with {} between them.",
+            counted(self.nodes.len(), "box", "boxes"),
+            counted(edges, "line", "lines"),
+        );
+        if left_out > 0 {
+            let _ = write!(text, " {}", left_out_sentence(left_out));
+        }
+        text
+    }
+}
+
+fn left_out_sentence(left_out: usize) -> String {
+    match left_out {
+        1 => "1 line is left out: it names a box that is not here.".to_owned(),
+        many => format!("{many} lines are left out: they name boxes that are not here."),
+    }
+}
+
+impl Node {
+    /// Kind and note in one line.
+    fn below(&self) -> String {
+        match &self.note {
+            Some(note) if self.kind.is_empty() => note.clone(),
+            Some(note) => format!("{} · {note}", self.kind),
+            None => self.kind.clone(),
+        }
+    }
+
+    fn size(&self) -> Size {
+        let name = width(&self.label, BOLD_SIZE).min(WIDEST_TEXT);
+        let below = width(&self.below(), NOTE_SIZE).min(WIDEST_TEXT);
+        Size { width: (name.max(below) + 2.0 * PADDING).max(NARROWEST), height: BOX_HEIGHT }
+    }
+
+    fn sentence(&self, next: &[&str]) -> String {
+        let mut text = self.label.clone();
+        if !self.kind.is_empty() {
+            let _ = write!(text, " ({})", self.kind);
+        }
+        if let Some(note) = &self.note {
+            let _ = write!(text, ": {note}");
+        }
+        if !next.is_empty() {
+            let _ = write!(text, ". Then: {}", next.join(", "));
+        }
+        text
+    }
+
+    fn draw(&self, size: Size, corner: Point, next: &[&str]) -> Markup {
+        let class = format!("node {}", self.state.as_deref().unwrap_or("is-plain"));
+        let below = self.below();
+        let middle = BOX_HEIGHT / 2.0;
+        let name_y = if below.is_empty() { middle + 4.5 } else { middle - 3.0 };
+        let inside = html! {
+            title { (self.sentence(next)) }
+            rect class="node-box" width=(Num(size.width)) height=(Num(size.height)) rx="8" {}
+            rect class="node-mark" x="4" y="8" width="4" height=(Num(size.height - 16.0)) rx="2" {}
+            text class="node-name" x=(Num(PADDING)) y=(Num(name_y)) {
+                (cut(&self.label, BOLD_SIZE, WIDEST_TEXT))
+            }
+            @if !below.is_empty() {
+                text class="node-kind" x=(Num(PADDING)) y=(Num(middle + 13.0)) {
+                    (cut(&below, NOTE_SIZE, WIDEST_TEXT))
+                }
+            }
+        };
+        let place = format!("translate({} {})", Num(corner.x), Num(corner.y));
+        html! {
+            g class=(class) transform=(place) role="listitem" {
+                (frame::linked(self.href.as_deref(), inside))
+            }
+        }
+    }
+}
+
+impl Edge {
+    fn link(&self, from: usize, to: usize) -> Link {
+        let label = self.label.as_ref().map(|label| Size {
+            width: width(label, NOTE_SIZE).min(WIDEST_LABEL) + 8.0,
+            height: LABEL_HEIGHT,
+        });
+        Link { from, to, label, is_back: self.is_back }
+    }
+
+    fn draw(&self, route: &Route, from: &Node, to: &Node) -> Markup {
+        let back = if route.course == Course::Down { "" } else { " edge-back" };
+        let class = format!("edge{back} {}", self.state.as_deref().unwrap_or("is-plain"));
+        html! {
+            g class=(class) {
+                title {
+                    (from.label) " → " (to.label)
+                    @if let Some(label) = &self.label { ": " (label) }
+                }
+                path class="edge-line" d=(line(route)) {}
+                path class="edge-tip" d=(tip(route)) {}
+            }
+        }
+    }
+}
+
+fn labels(known: &[(usize, usize, &Edge)], placed: &Placed) -> Markup {
+    html! {
+        @for ((.., edge), route) in known.iter().zip(&placed.routes) {
+            @if let (Some(text), Some(at)) = (&edge.label, route.label) {
+                @let kept = cut(text, NOTE_SIZE, WIDEST_LABEL);
+                @let wide = width(&kept, NOTE_SIZE) + 6.0;
+                g class="edge-label" {
+                    title { (text) }
+                    rect x=(Num(at.x - wide / 2.0)) y=(Num(at.y - LABEL_HEIGHT / 2.0))
+                        width=(Num(wide)) height=(Num(LABEL_HEIGHT)) rx="4" {}
+                    text x=(Num(at.x)) y=(Num(at.y + 4.0)) { (kept) }
+                }
+            }
+        }
+    }
+}
+
+/// How far a line ends before the box: its tip is there.
+const TIP: f64 = 7.0;
+
+fn line(route: &Route) -> String {
+    let mut points = route.points.clone();
+    let mut path = String::new();
+    let Some(first) = points.first().copied() else { return path };
+    let came_from_right =
+        points.len() > 1 && points[points.len() - 2].x > points[points.len() - 1].x;
+    if let Some(last) = points.last_mut() {
+        match route.course {
+            Course::Down => last.y -= TIP - 1.0,
+            Course::Aside | Course::Around if came_from_right => last.x += TIP - 1.0,
+            Course::Aside | Course::Around => last.x -= TIP - 1.0,
+        }
+    }
+    let _ = write!(path, "M{} {}", Num(first.x), Num(first.y));
+    match route.course {
+        Course::Down => curves(&points, &mut path),
+        Course::Aside => corners(&points, &mut path),
+        Course::Around => {
+            let [_, a, b, end] = points.as_slice() else { return path };
+            let _ = write!(path, "C{} {}", Num(a.x), Num(a.y));
+            let _ = write!(path, " {} {} {} {}", Num(b.x), Num(b.y), Num(end.x), Num(end.y));
+        }
+    }
+    path
+}
+
+/// Curves between layers, straight through them.
+fn curves(points: &[Point], path: &mut String) {
+    for (number, pair) in points.windows(2).enumerate() {
+        let (from, to) = (pair[0], pair[1]);
+        if number % 2 == 1 || (from.x - to.x).abs() < 0.5 {
+            let _ = write!(path, "L{} {}", Num(to.x), Num(to.y));
+            continue;
+        }
+        let middle = Num((from.y + to.y) / 2.0);
+        let _ = write!(path, "C{} {middle}", Num(from.x));
+        let _ = write!(path, " {} {middle} {} {}", Num(to.x), Num(to.x), Num(to.y));
+    }
+}
+
+/// Straight, with round corners.
+fn corners(points: &[Point], path: &mut String) {
+    for three in points.windows(3) {
+        let (before, at, after) = (three[0], three[1], three[2]);
+        let toward = |other: Point| {
+            let far = (other.x - at.x).hypot(other.y - at.y);
+            let share = if far > 0.0 { (far / 2.0).min(7.0) / far } else { 0.0 };
+            Point { x: at.x + (other.x - at.x) * share, y: at.y + (other.y - at.y) * share }
+        };
+        let (enter, leave) = (toward(before), toward(after));
+        let _ = write!(path, "L{} {}", Num(enter.x), Num(enter.y));
+        let _ = write!(path, "Q{} {} {} {}", Num(at.x), Num(at.y), Num(leave.x), Num(leave.y));
+    }
+    if let Some(last) = points.last() {
+        let _ = write!(path, "L{} {}", Num(last.x), Num(last.y));
+    }
+}
+
+/// The arrow at the end.
+fn tip(route: &Route) -> String {
+    let [.., before, end] = route.points.as_slice() else { return String::new() };
+    let at = format!("M{} {}", Num(end.x), Num(end.y));
+    match route.course {
+        Course::Down => format!("{at}l-4-7h8z"),
+        Course::Aside | Course::Around if before.x > end.x => format!("{at}l7-4v8z"),
+        Course::Aside | Course::Around => format!("{at}l-7-4v8z"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::tests::check;
+
+    /// A graph of a text such as `a>b b>c`.
+    fn graph(nodes: &str, edges: &str) -> Graph {
+        let node = |id: &str| Node { id: id.to_owned(), label: id.to_owned(), ..Node::default() };
+        let edge = |pair: &str| {
+            let (from, to) = pair.split_once('>').unwrap();
+            Edge { from: from.to_owned(), to: to.to_owned(), ..Edge::default() }
+        };
+        Graph {
+            title: "Steps".to_owned(),
+            nodes: nodes.split_whitespace().map(node).collect(),
+            edges: edges.split_whitespace().map(edge).collect(),
+        }
+    }
+
+    #[test]
+    fn two_boxes() {
+        let mut graph = graph("a b", "a>b");
+        graph.nodes[0].state = Some("is-ok".to_owned());
+        graph.nodes[0].href = Some("/steps/a".to_owned());
+        graph.nodes[1].kind = "http".to_owned();
+        graph.edges[0].label = Some("then".to_owned());
+        insta::assert_snapshot!(check(&graph.draw()), @r##"
+        <div class="drawing drawing-graph" role="region" aria-label="Steps" tabindex="0">
+          <svg role="list" width="108" height="156" viewBox="0 0 108 156">
+            <title>Steps</title>
+            <desc>A graph of 2 boxes with 1 line between them.</desc>
+            <g transform="translate(6 6)">
+              <g aria-hidden="true">
+                <g class="edge is-plain">
+                  <title>a → b: then</title>
+                  <path class="edge-line" d="M48 46L48 64L48 80L48 92"></path>
+                  <path class="edge-tip" d="M48 98l-4-7h8z"></path></g></g>
+              <g class="node is-ok" transform="translate(0 0)" role="listitem">
+                <a href="/steps/a">
+                  <title>a. Then: b</title>
+                  <rect class="node-box" width="96" height="46" rx="8"></rect>
+                  <rect class="node-mark" x="4" y="8" width="4" height="30" rx="2"></rect>
+                  <text class="node-name" x="14" y="27.5">a</text></a></g>
+              <g class="node is-plain" transform="translate(0 98)" role="listitem">
+                <title>b (http)</title>
+                <rect class="node-box" width="96" height="46" rx="8"></rect>
+                <rect class="node-mark" x="4" y="8" width="4" height="30" rx="2"></rect>
+                <text class="node-name" x="14" y="20">b</text>
+                <text class="node-kind" x="14" y="36">http</text></g>
+              <g aria-hidden="true">
+                <g class="edge-label">
+                  <title>then</title>
+                  <rect x="33.12" y="64" width="29.76" height="16" rx="4"></rect>
+                  <text x="48" y="76">then</text></g></g></g></svg></div>
+        "##);
+    }
+
+    #[test]
+    fn nothing_to_draw() {
+        assert!(check(&graph("", "a>b").draw()).contains("There is nothing to draw."));
+    }
+
+    #[test]
+    fn lines_to_nowhere_are_told() {
+        let drawn = check(&graph("a b", "a>b a>c d>d").draw());
+        assert_eq!(drawn.matches("class=\"edge-line\"").count(), 1, "{drawn}");
+        assert_eq!(drawn.matches("2 lines are left out").count(), 2, "{drawn}");
+        let drawn = check(&graph("a b", "a>b a>c").draw());
+        assert!(drawn.contains("1 line is left out: it names a box that is not here."), "{drawn}");
+    }
+
+    #[test]
+    fn the_same_line_is_drawn_once() {
+        let mut graph = graph("a b", "a>b a>b a>b");
+        graph.edges[2].label = Some("else".to_owned());
+        let drawn = check(&graph.draw());
+        assert_eq!(drawn.matches("class=\"edge-line\"").count(), 2, "{drawn}");
+    }
+
+    #[test]
+    fn loops_and_cycles() {
+        let drawn = check(&graph("a b c", "a>a a>b b>c c>a").draw());
+        assert_eq!(drawn.matches("class=\"edge edge-back").count(), 2, "{drawn}");
+    }
+
+    #[test]
+    fn long_names_are_cut_and_strange_ones_escaped() {
+        let mut graph = graph("a b", "a>b");
+        let name = "<b>&\"'</b> and a name that is much too long for any box of a graph";
+        graph.nodes[0].label = name.to_owned();
+        graph.edges[0].label = Some(name.repeat(3));
+        let drawn = check(&graph.draw());
+        assert!(!drawn.contains("<b>"), "{drawn}");
+        let escaped = "&lt;b&gt;&amp;&quot;'&lt;/b&gt; and a name that is much too long";
+        assert!(drawn.contains(&format!("<title>{escaped}")), "{drawn}");
+        assert!(drawn.contains("…</text>"), "{drawn}");
+        let boxes = drawn.split("class=\"node-box\" width=\"").skip(1);
+        let widths = boxes.map(|piece| piece.split('"').next().unwrap().parse::<f64>().unwrap());
+        assert!(widths.clone().all(|width| width <= WIDEST_TEXT + 2.0 * PADDING), "{drawn}");
+    }
+}

@@ -1,0 +1,63 @@
+//! Charts and graphs as text: SVG and tables that a page takes in as they are.
+//!
+//! Pure: no clock, no files, no script. It knows no words of what it draws beyond the names and
+//! classes it is given. Everything given is escaped. Nothing needs more than a strict content
+//! security policy allows: no `style` attributes, no scripts, no `foreignObject`.
+//!
+//! Every drawing has a title and a sentence that describes it, every mark has a title, and what
+//! leads somewhere is a link. Drawings are as wide as their page. Where that is too narrow for what
+//! they say, they are scrolled to the side in a frame of their own, and names stay in sight: the
+//! graph has a width of its own, a [`gantt`] and a [`timeline`] need 420 pixels beside their names,
+//! a [`series`] 260. Letters keep their size.
+//!
+//! # Colours
+//!
+//! [`STYLE`] has none. It uses the custom properties of the page: `--ok`, `--bad`, `--warn`,
+//! `--run`, `--wait`, `--idle`, `--line`, `--text`, `--muted`, `--surface`, `--accent`. A mark has
+//! the colour of its own property `--mark`, which is set by the class for its state:
+//!
+//! | class | colour |
+//! |---|---|
+//! | `is-ok`, `is-bad`, `is-warn`, `is-run`, `is-wait`, `is-idle` | the property of that name |
+//! | `is-plain` | `--line`: nothing is known of its state |
+//!
+//! A page that has other classes gives each of them a `--mark`, and needs no more:
+//! `.is-failed { --mark: var(--bad) }`.
+//!
+//! # Classes
+//!
+//! | class | what |
+//! |---|---|
+//! | `drawing` | around everything; all rules are below it |
+//! | `drawing-graph`, `drawing-gantt`, `drawing-timeline`, `drawing-series`, `drawing-bar`, `drawing-meter`, `drawing-month`, `drawing-year` | which drawing |
+//! | `drawing-empty`, `drawing-note` | nothing to draw, in words; a remark below |
+//! | `drawing-columns`, `drawing-names`, `drawing-plot` | names that stay in sight, and what is scrolled beside them |
+//! | `drawing-legend`, `swatch`, `swatch-median`, `swatch-most` | what colours and lines mean |
+//! | `drawing-unseen` | text for those who listen |
+//! | `node`, `node-box`, `node-mark`, `node-name`, `node-kind` | a box of the graph |
+//! | `edge`, `edge-back`, `edge-line`, `edge-tip`, `edge-label` | a line of the graph |
+//! | `axis`, `axis-line`, `axis-label`, `axis-context` | scales |
+//! | `row-name`, `row-below`, `row-band` | names of rows and lanes, and stripes behind rows |
+//! | `bar`, `bar-open`, `bar-length` | a bar of the gantt, one that goes on, and its length |
+//! | `flag`, `flag-now` | a deadline; now |
+//! | `bucket`, `stack`, `lane-line`, `mark`, `mark-coming` | the timeline |
+//! | `dot`, `series-median`, `series-most` | the series |
+//! | `deadline`, `track`, `fill`, `warning`, `due`, `now`, `meter`, `meter-numbers` | small bars |
+//! | `days`, `week`, `day-outside`, `day-marked`, `day-title`, `day-marks`, `day-more`, `day-count` | tables of days |
+//! | `day-working`, `day-weekend`, `day-holiday`, `day-today` | what a day is: given by the caller |
+
+mod axis;
+pub mod bar;
+pub mod days;
+mod frame;
+pub mod gantt;
+pub mod graph;
+mod layers;
+pub mod series;
+mod text;
+pub mod timeline;
+
+pub use axis::Wall;
+
+/// The stylesheet of all drawings, without a colour of its own.
+pub const STYLE: &str = include_str!("drawing.css");

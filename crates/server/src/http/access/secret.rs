@@ -1,0 +1,87 @@
+//! Secrets: how they are made, kept and compared.
+
+use axum::http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::{Digest as _, Sha256};
+use store::SecretHash;
+
+use crate::http::problem::Problem;
+
+/// What the secrets of tokens begin with, so that they are known where they should not be.
+pub(super) const PREFIX: &str = "pun_";
+
+/// A secret that callers show, kept as a hash. Ours have 256 random bits: nobody guesses what has such a hash, so it
+/// need not be a slow one.
+#[derive(Clone, Copy)]
+pub(crate) struct Token(SecretHash);
+
+impl Token {
+    pub(crate) fn new(secret: &str) -> Token {
+        Token(hash(secret))
+    }
+
+    pub(super) fn hash(self) -> SecretHash {
+        self.0
+    }
+
+    /// Takes the same time wherever the difference is.
+    pub(super) fn is(self, given: &SecretHash) -> bool {
+        are_same(&self.0, given)
+    }
+}
+
+pub(super) fn hash(secret: &str) -> SecretHash {
+    Sha256::digest(secret).into()
+}
+
+/// Takes the same time wherever the difference is.
+pub(super) fn are_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len()
+        && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}
+
+/// 256 random bits as 43 characters.
+pub(super) fn random() -> Result<String, Problem> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        tracing::error!(%error, "the host gives no random bytes");
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Problem::new(status, "internal", "Internal error", "The host gives no random bytes.")
+    })?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// What forms send back: known to whoever has the cookie, and tells nothing about it.
+pub(super) fn form_key(secret: &str) -> String {
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {
+        return String::new();
+    };
+    mac.update(b"forms");
+    mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_itself_and_nothing_else() {
+        let token = Token::new("secret");
+        assert!(token.is(&hash("secret")));
+        for other in ["", "Secret", "secret ", "secre", "secrets"] {
+            assert!(!token.is(&hash(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn secrets_differ_and_so_do_their_form_keys() {
+        let (one, other) = (random().unwrap(), random().unwrap());
+        assert_eq!((one.len(), form_key(&one).len()), (43, 64));
+        assert_ne!(one, other);
+        assert_eq!(form_key(&one), form_key(&one));
+        assert_ne!(form_key(&one), form_key(&other));
+        assert!(are_same(b"ab", b"ab") && !are_same(b"ab", b"ac") && !are_same(b"ab", b"abc"));
+    }
+}

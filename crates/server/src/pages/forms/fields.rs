@@ -1,0 +1,174 @@
+//! From the fields of a form to the JSON that the API takes.
+
+use serde_json::{Map, Value};
+
+use crate::http::access::local_path;
+use crate::http::problem::Wrong;
+
+/// What a form sends besides what it is about.
+#[derive(Debug, Default, PartialEq)]
+pub(in crate::pages) struct Form {
+    /// The key that shows that one of our own pages made the form.
+    pub(in crate::pages) key: String,
+    /// Another method than POST, which is all that forms know.
+    pub(in crate::pages) method: Option<String>,
+    /// Where to go afterwards.
+    pub(in crate::pages) next: Option<String>,
+    /// What to say then.
+    pub(in crate::pages) said: Option<String>,
+    /// A body that is sent as it is, with its content type.
+    pub(in crate::pages) body: Option<String>,
+    pub(in crate::pages) content_type: Option<String>,
+    /// What it is about.
+    pub(in crate::pages) values: Map<String, Value>,
+}
+
+/// Reads a form. A name may say what its value is, as in `timeout_seconds:number`: `number`, `flag` (a box),
+/// `json`, `list` (each value of that name), `lines`; `a.b` is `b` in `a`. Fields that are left empty are not sent,
+/// but for those that say `text`, and `null` sends null for them.
+pub(super) fn read(pairs: impl Iterator<Item = (String, String)>) -> Result<Form, Vec<Wrong>> {
+    let mut form = Form::default();
+    let mut wrong = Vec::new();
+    for (name, value) in pairs {
+        match &*name {
+            "_key" => form.key = value,
+            "_method" => form.method = Some(value),
+            "_next" => form.next = Some(value),
+            "_said" => form.said = Some(value),
+            "_body" => form.body = Some(value.replace("\r\n", "\n")),
+            "_type" => form.content_type = Some(value),
+            // Choices that only the page itself looks at.
+            name if name.starts_with('_') => {}
+            name => {
+                let (path, kind) = name.split_once(':').unwrap_or((name, ""));
+                match converted(kind, &value) {
+                    Ok(Some(value)) => put(&mut form.values, path, value, kind == "list"),
+                    Ok(None) => {}
+                    Err(message) => wrong.push(Wrong::new(path, "value", message)),
+                }
+            }
+        }
+    }
+    if wrong.is_empty() { Ok(form) } else { Err(wrong) }
+}
+
+fn converted(kind: &str, value: &str) -> Result<Option<Value>, String> {
+    let value = value.replace("\r\n", "\n");
+    if value.trim().is_empty() {
+        return Ok(match kind {
+            "text" => Some(Value::String(String::new())),
+            "null" => Some(Value::Null),
+            _ => None,
+        });
+    }
+    match kind {
+        // What is no number is for the API to refuse, which knows what is allowed.
+        "number" => Ok(Some(value.trim().parse::<i64>().map_or(Value::String(value), Value::from))),
+        "flag" => Ok(Some(Value::Bool(value == "true"))),
+        "json" => {
+            serde_json::from_str(&value).map(Some).map_err(|error| format!("is not JSON: {error}"))
+        }
+        "lines" => {
+            let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
+            Ok(Some(lines.map(Value::from).collect()))
+        }
+        _ => Ok(Some(Value::String(value))),
+    }
+}
+
+fn put(into: &mut Map<String, Value>, path: &str, value: Value, is_one_of_many: bool) {
+    match path.split_once('.') {
+        Some((first, rest)) => {
+            let inner = into.entry(first).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(inner) = inner {
+                put(inner, rest, value, is_one_of_many);
+            }
+        }
+        None if is_one_of_many => {
+            let list = into.entry(path).or_insert_with(|| Value::Array(Vec::new()));
+            if let Value::Array(list) = list {
+                list.push(value);
+            }
+        }
+        None => {
+            into.insert(path.to_owned(), value);
+        }
+    }
+}
+
+/// Where to go: `next`, filled in; only to our own pages.
+pub(super) fn destination(next: &str, answer: &Value) -> String {
+    let encoded = |text: &str| {
+        percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+    };
+    local_path(&fill(next, answer, encoded)).to_owned()
+}
+
+/// What to say, filled in.
+pub(super) fn filled(said: &str, answer: &Value) -> String {
+    fill(said, answer, str::to_owned)
+}
+
+/// A text with each `{name}` replaced by that field of the answer.
+fn fill(text: &str, answer: &Value, written: impl Fn(&str) -> String) -> String {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((name, after)) = after.split_once('}') else { break };
+        filled.push_str(before);
+        match &answer[name] {
+            Value::String(text) => filled.push_str(&written(text)),
+            Value::Number(number) => filled.push_str(&number.to_string()),
+            _ => {}
+        }
+        rest = after;
+    }
+    filled.push_str(rest);
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn values(fields: &[(&str, &str)]) -> Value {
+        let pairs = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Value::Object(read(pairs).unwrap().values)
+    }
+
+    #[test]
+    fn names_say_what_values_are() {
+        for (fields, expected) in [
+            (&[("name", "a")][..], json!({"name": "a"})),
+            (&[("name", ""), ("note:text", "")], json!({"note": ""})),
+            (&[("calendar:null", "")], json!({"calendar": null})),
+            (&[("n:number", "5"), ("m:number", "x")], json!({"n": 5, "m": "x"})),
+            (&[("payload:json", r#"{"a": [1]}"#)], json!({"payload": {"a": [1]}})),
+            (&[("ids:list", "1"), ("ids:list", "2")], json!({"ids": ["1", "2"]})),
+            (&[("lines:lines", "a\r\n\r\n b ")], json!({"lines": ["a", "b"]})),
+            (&[("a.b:flag", "true"), ("a.c", "x")], json!({"a": {"b": true, "c": "x"}})),
+            (&[("_rule", "cron"), ("_key", "k")], json!({})),
+        ] {
+            assert_eq!(values(fields), expected, "{fields:?}");
+        }
+        let wrong = read([("payload:json".to_owned(), "{".to_owned())].into_iter()).unwrap_err();
+        assert_eq!(wrong[0].path, "payload");
+    }
+
+    #[test]
+    fn one_goes_only_to_own_pages() {
+        for (next, expected) in [
+            ("/schedules/{id}", "/schedules/42"),
+            ("/runs/{run_id}?a=1", "/runs/r%2F1?a=1"),
+            ("/x/{missing}", "/x/"),
+            ("//evil.test/", "/"),
+            ("/\\evil.test/", "/"),
+            ("https://evil.test/", "/"),
+            ("/a\r\nb", "/"),
+            ("", "/"),
+        ] {
+            assert_eq!(destination(next, &json!({"id": 42, "run_id": "r/1"})), expected, "{next}");
+        }
+    }
+}

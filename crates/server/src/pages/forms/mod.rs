@@ -1,0 +1,89 @@
+//! What forms do: each is one request to the API, made in process on behalf of whoever sent the form.
+//!
+//! `/forms/schedules/42/pause` is `POST /api/v1/schedules/42/pause`; the fields become its JSON body. Who may do it,
+//! what is right and what is recorded is decided there, once for programs and people.
+
+mod fields;
+
+use axum::extract::OriginalUri;
+use axum::http::header::{ACCEPT, LOCATION, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value, json};
+use url::form_urlencoded;
+
+use self::fields::Form;
+use super::visit::{SAID_COOKIE, Visit};
+use crate::http::answer::{self, Answered};
+use crate::http::body::RawBody;
+use crate::http::problem::Problem;
+
+/// What forms say stays for one page, or at most so many seconds.
+const SAID_SECONDS: u32 = 60;
+
+/// Sends a form on to the API, and the sender on to the next page.
+pub(super) async fn send(
+    visit: Visit,
+    OriginalUri(address): OriginalUri,
+    headers: HeaderMap,
+    body: RawBody,
+) -> Answered {
+    let form = read(&visit, &body.text)?;
+    let method = match form.method.as_deref() {
+        None | Some("POST") => Method::POST,
+        Some("PUT") => Method::PUT,
+        Some("PATCH") => Method::PATCH,
+        Some("DELETE") => Method::DELETE,
+        Some(_) => return Err(Problem::bad_request("Forms send POST, PUT, PATCH or DELETE.")),
+    };
+    let address = address.path_and_query().map_or("", |address| address.as_str());
+    let path = address.strip_prefix("/forms/").unwrap_or_default();
+    let answer = call(&visit, method, path, &form).await?;
+    let next = fields::destination(form.next.as_deref().unwrap_or("/"), &answer);
+    let said = form.said.as_deref().map(|said| fields::filled(said, &answer));
+    let is_script = headers.get(ACCEPT).is_some_and(|accept| accept == "application/json");
+    Ok(go(&next, said.as_deref(), is_script)?)
+}
+
+/// The form, if one of our own pages made it.
+pub(super) fn read(visit: &Visit, text: &str) -> Result<Form, Problem> {
+    let pairs = form_urlencoded::parse(text.as_bytes()).into_owned();
+    let form = fields::read(pairs).map_err(Problem::invalid)?;
+    if !visit.caller.has_form_key(&form.key) {
+        let detail = "The form does not come from a page of this sign-in. Load the page again.";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail));
+    }
+    Ok(form)
+}
+
+async fn call(visit: &Visit, method: Method, path: &str, form: &Form) -> Result<Value, Problem> {
+    let target = format!("/api/v1/{path}");
+    let (kind, body) = match (&form.body, &form.content_type) {
+        (Some(body), kind) => (kind.as_deref().unwrap_or("application/yaml"), Some(body.clone())),
+        (None, _) if form.values.is_empty() => ("application/json", None),
+        (None, _) => ("application/json", Some(Value::Object(form.values.clone()).to_string())),
+    };
+    let (_, answer) = visit.app.call_with(&visit.caller, method, &target, kind, body).await?;
+    Ok(answer)
+}
+
+/// On to the next page, with something to say there.
+pub(super) fn go(next: &str, said: Option<&str>, is_script: bool) -> Answered {
+    let mut response = match is_script {
+        true => answer::ok(&json!({ "next": next }))?,
+        false => {
+            let mut response: Response = StatusCode::SEE_OTHER.into_response();
+            let location = HeaderValue::from_str(next).unwrap_or(HeaderValue::from_static("/"));
+            response.headers_mut().insert(LOCATION, location);
+            response
+        }
+    };
+    if let Some(said) = said {
+        let said = percent_encoding::utf8_percent_encode(said, percent_encoding::NON_ALPHANUMERIC);
+        let cookie =
+            format!("{SAID_COOKIE}={said}; Path=/; Max-Age={SAID_SECONDS}; HttpOnly; SameSite=Lax");
+        let cookie = HeaderValue::from_str(&cookie).ok();
+        response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
+    }
+    Ok(response)
+}

@@ -1,0 +1,96 @@
+//! Lists: how many there are, the way to more, and what to say when there are none.
+
+use maud::{Markup, html};
+use store::{Cursor, Total};
+use url::form_urlencoded;
+
+use super::visit::Visit;
+use crate::http::cursor;
+
+/// How many there are, and a way to the next page. The filters stay as they are.
+pub(super) fn pager(visit: &Visit, total: Total, next: Option<&Cursor>) -> Markup {
+    let count = match total {
+        Total::Exact(1) => "1 in all".to_owned(),
+        Total::Exact(count) => format!("{} in all", grouped(count)),
+        Total::AtLeast(count) => format!("more than {}", grouped(count)),
+    };
+    html! {
+        nav.pages aria-label="Pages" {
+            span { (count) }
+            span.row {
+                @if visit.address.contains("cursor=") {
+                    a.button href=(with(&visit.address, "cursor", None)) { "First page" }
+                }
+                @if let Some(next) = next {
+                    a.button rel="next" href=(with(&visit.address, "cursor", Some(&cursor::write(next)))) {
+                        "Next page"
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What stands where a list would.
+pub(super) fn empty(what: &str, remedy: Markup) -> Markup {
+    html! { div.empty { p { strong { (what) } } (remedy) } }
+}
+
+/// An address with one query parameter set, or taken away.
+pub(super) fn with(address: &str, name: &str, value: Option<&str>) -> String {
+    let (path, query) = address.split_once('?').unwrap_or((address, ""));
+    let mut changed = form_urlencoded::Serializer::new(String::new());
+    for (key, old) in form_urlencoded::parse(query.as_bytes()) {
+        if key != name {
+            changed.append_pair(&key, &old);
+        }
+    }
+    if let Some(value) = value {
+        changed.append_pair(name, value);
+    }
+    match changed.finish() {
+        query if query.is_empty() => path.to_owned(),
+        query => format!("{path}?{query}"),
+    }
+}
+
+/// A number with thin spaces between thousands.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            shown.push('\u{202f}');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_parameter_changes_and_the_others_stay() {
+        for (address, value, expected) in [
+            ("/runs", None, "/runs"),
+            ("/runs", Some("a b"), "/runs?cursor=a+b"),
+            ("/runs?status=failed", Some("x"), "/runs?status=failed&cursor=x"),
+            ("/runs?cursor=1&status=failed", Some("2"), "/runs?status=failed&cursor=2"),
+            ("/runs?cursor=1", None, "/runs"),
+            ("/runs?q=%26%3D", Some("1"), "/runs?q=%26%3D&cursor=1"),
+        ] {
+            assert_eq!(with(address, "cursor", value), expected);
+        }
+    }
+
+    #[test]
+    fn thousands_are_apart() {
+        for (number, expected) in
+            [(0, "0"), (999, "999"), (1_000, "1 000"), (1_234_567, "1 234 567")]
+        {
+            assert_eq!(grouped(number).replace('\u{202f}', " "), expected);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Tells open pages that what they show has changed, and no more: they ask for themselves again.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::IntoResponse as _;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use engine::turn::Notice;
+use futures_util::stream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+
+use crate::http::App;
+use crate::http::answer::Answered;
+use crate::http::problem::Problem;
+use crate::http::query::{Parameters, Query, Values};
+
+/// Open pages at a time.
+pub(crate) const MOST_PAGES: usize = 256;
+/// A page is told at most so often.
+const PACE: Duration = Duration::from_millis(400);
+/// Other nodes change things without telling this one: pages look again after so long on a shared store.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// A silent stream says so, that nobody in between takes it for dead.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// What a page is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    All,
+    Run(String),
+    Schedule(String),
+    Workflow(String),
+}
+
+impl About {
+    fn read(text: &str) -> Option<About> {
+        match text.split_once(':') {
+            None if text == "all" => Some(About::All),
+            Some(("run", id)) => Some(About::Run(id.to_owned())),
+            Some(("schedule", id)) => Some(About::Schedule(id.to_owned())),
+            Some(("workflow", id)) => Some(About::Workflow(id.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// Whether a notice may have changed the page. Those that do not say whose they are may have.
+    fn concerns(&self, notice: &Notice) -> bool {
+        match (self, notice) {
+            (About::All, _) => true,
+            (About::Run(run), Notice::Run { id, .. }) => id.to_string() == *run,
+            (About::Run(_), Notice::Occurrence { .. } | Notice::Schedule { .. }) => false,
+            (About::Schedule(wanted), Notice::Occurrence { schedule, .. }) => {
+                schedule.to_string() == *wanted
+            }
+            (About::Schedule(wanted), Notice::Run { schedule, .. }) => {
+                schedule.is_some_and(|id| id.to_string() == *wanted)
+            }
+            (About::Schedule(wanted), Notice::Schedule { id, .. }) => id.to_string() == *wanted,
+            (About::Workflow(wanted), Notice::Run { workflow, .. }) => {
+                workflow.to_string() == *wanted
+            }
+            (About::Schedule(_) | About::Workflow(_) | About::Run(_), _) => true,
+        }
+    }
+}
+
+pub(super) struct Wanted {
+    about: Option<About>,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &["about"];
+
+    fn read(values: &mut Values) -> Wanted {
+        let text = values.text("about").unwrap_or_default();
+        let about = About::read(&text);
+        if about.is_none() {
+            let allowed = "all, run:ID, schedule:ID, workflow:ID";
+            values.refuse("about", "value", "cannot be read", Some(allowed));
+        }
+        Wanted { about }
+    }
+}
+
+/// Server-sent events `changed`, without data.
+pub(super) async fn listen(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
+    let Ok(permit) = app.open_pages().try_acquire_owned() else {
+        return Err(Problem::unavailable(format!("{MOST_PAGES} pages are open already.")));
+    };
+    let listener = Listener {
+        notices: app.hub().listen(),
+        about: wanted.about.unwrap_or(About::All),
+        is_shared: app.store().lease().is_some(),
+        app,
+        _permit: permit,
+    };
+    let events = stream::unfold(listener, Listener::next);
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("keep-alive");
+    Ok(Sse::new(events).keep_alive(keep_alive).into_response())
+}
+
+struct Listener {
+    notices: Receiver<Arc<[Notice]>>,
+    about: About,
+    is_shared: bool,
+    app: App,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Listener {
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Listener)> {
+        let app = self.app.clone();
+        let changed = async {
+            loop {
+                match self.notices.recv().await {
+                    Ok(notices) if !notices.iter().any(|one| self.about.concerns(one)) => {}
+                    Ok(_) | Err(RecvError::Lagged(_)) => return Some(()),
+                    Err(RecvError::Closed) => return None,
+                }
+            }
+        };
+        let look_again = async {
+            match self.is_shared {
+                true => tokio::time::sleep(LOOK_AGAIN).await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = changed => changed?,
+            () = look_again => {}
+            () = app.stopped() => return None,
+        }
+        // What follows at once is told together with it.
+        tokio::time::sleep(PACE).await;
+        while !matches!(self.notices.try_recv(), Err(TryRecvError::Empty | TryRecvError::Closed)) {}
+        Some((Ok(Event::default().event("changed").data("")), self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_say_what_they_are_about() {
+        for (text, expected) in [
+            ("all", Some(About::All)),
+            ("run:7", Some(About::Run("7".to_owned()))),
+            ("schedule:7", Some(About::Schedule("7".to_owned()))),
+            ("workflow:7", Some(About::Workflow("7".to_owned()))),
+            ("", None),
+            ("everything", None),
+            ("topic:7", None),
+        ] {
+            assert_eq!(About::read(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The pages: what was committed, made readable on the server.
+//!
+//! A page reads from the store and is HTML that needs no script. What a form does is a request to the API, made in
+//! process by [`forms`]: there is one owner of what may be done, by whom, and how it is recorded. With the script,
+//! a page asks for itself again when [`live`] says that something has changed.
+
+mod approvals;
+mod assets;
+mod badge;
+mod calendars;
+mod docs;
+mod form;
+mod forms;
+mod frame;
+mod listing;
+mod live;
+mod nodes;
+mod oversight;
+mod overview;
+mod runs;
+mod schedules;
+mod settings;
+mod sign_in;
+mod topics;
+mod trouble;
+mod visit;
+mod when;
+mod workflows;
+
+use axum::Router;
+use axum::http::HeaderValue;
+use axum::http::header::{
+    CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::middleware::map_response;
+use axum::response::Response;
+use axum::routing::{get, post};
+
+pub(crate) use live::MOST_PAGES;
+pub(crate) use trouble::tell as tell_trouble;
+
+use crate::http::App;
+
+/// Nothing from elsewhere, nothing inline, nobody's frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// Every page.
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .merge(overview::routes())
+        .merge(schedules::routes())
+        .merge(workflows::routes())
+        .merge(runs::routes())
+        .merge(approvals::routes())
+        .merge(topics::routes())
+        .merge(calendars::routes())
+        .merge(nodes::routes())
+        .merge(oversight::routes())
+        .merge(settings::routes())
+        .merge(docs::routes())
+        .merge(sign_in::routes())
+        .route("/live", get(live::listen))
+        .route("/forms/{*path}", post(forms::send))
+        .route("/assets/{hash}/{name}", get(assets::send))
+        .route_layer(map_response(guarded))
+}
+
+async fn guarded(mut response: Response) -> Response {
+    let headers: [(HeaderName, &'static str); 4] = [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "same-origin"),
+        (X_FRAME_OPTIONS, "DENY"),
+    ];
+    for (name, value) in headers {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

@@ -1,0 +1,127 @@
+//! Nodes, and what waits for workers.
+
+use axum::Router;
+use axum::response::Response;
+use axum::routing::get;
+use maud::{Markup, html};
+use store::{NodeView, QueueView};
+
+use super::badge::badge;
+use super::frame::Page;
+use super::listing::{empty, grouped};
+use super::visit::Visit;
+use super::when;
+use crate::http::App;
+use crate::http::problem::Problem;
+
+pub(super) fn routes() -> Router<App> {
+    Router::new().route("/nodes", get(list))
+}
+
+async fn list(visit: Visit) -> Result<Response, Problem> {
+    let store = visit.app.store();
+    let (nodes, queues, stats) =
+        (store.nodes().await?, store.queues().await?, store.stats(visit.now).await?);
+    let content = html! {
+        div.head { h1 { "Nodes and workers" } }
+        @if let Some(why) = visit.app.hub().why_not_ready() {
+            div.said.is-bad role="alert" { "This node is not ready: " (why) }
+        }
+        section.card.flush id="nodes" {
+            header { h2 { "Nodes" } }
+            (node_rows(&visit, &nodes))
+        }
+        section.card.flush id="queues" {
+            header { h2 { "Waiting for workers" } }
+            (queue_rows(&queues))
+        }
+        section.card {
+            h2 { "Store" }
+            dl.facts {
+                dt { "Size" } dd { (megabytes(stats.bytes)) }
+                dt { "Due and not taken up" } dd { (grouped(stats.due)) }
+                dt { "Next wakeup" } dd { (when::or_dash(&visit, stats.next_wakeup)) }
+                dt { "Zone database" } dd { (visit.app.rules().zones().version()) }
+                dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) }
+            }
+        }
+    };
+    Ok(visit.show(Page::new("Nodes and workers", content).live("all")))
+}
+
+fn node_rows(visit: &Visit, nodes: &[NodeView]) -> Markup {
+    html! {
+        table.cards {
+            thead {
+                tr {
+                    th scope="col" { "Node" }
+                    th scope="col" { "State" }
+                    th scope="col" { "Attempts" }
+                    th scope="col" { "Since" }
+                    th scope="col" { "Last heard of" }
+                }
+            }
+            tbody {
+                @for node in nodes { (node_row(visit, node)) }
+            }
+        }
+    }
+}
+
+fn node_row(visit: &Visit, node: &NodeView) -> Markup {
+    let is_this = node.id == visit.app.hub().node();
+    // An embedded store has one node, which knows for itself.
+    let own = is_this.then(|| visit.app.hub().metrics.capacity());
+    let capacity = own.or(node.capacity);
+    let is_late = node.lease_until.is_some_and(|until| until < visit.now);
+    html! {
+        tr id={ "node-" (node.id) } {
+            td {
+                span.name { (node.name) } " "
+                @if is_this { span.tag { "answers you" } }
+            }
+            td {
+                @if is_late { (badge("not heard of", "is-bad")) } @else { (badge("alive", "is-ok")) }
+            }
+            td data-label="attempts" {
+                (grouped(node.attempts))
+                @if let Some(capacity) = capacity {
+                    " of " (grouped(capacity)) " "
+                    meter min="0" max=(capacity.max(1)) value=(node.attempts)
+                        aria-label={ "Attempts of " (node.name) } {}
+                }
+            }
+            td data-label="since" { (when::at_and_age(visit, node.started_at)) }
+            td data-label="last heard of" { (when::or_dash(visit, node.seen_at)) }
+        }
+    }
+}
+
+fn queue_rows(queues: &[QueueView]) -> Markup {
+    if queues.is_empty() {
+        return empty(
+            "Nothing waits for a worker.",
+            html! { p { "Steps with a " code { "queue" } " wait here until a worker takes them: " code { "punctual worker --queue NAME -- COMMAND" } } },
+        );
+    }
+    html! {
+        table.cards {
+            thead { tr { th scope="col" { "Queue" } th.number scope="col" { "Waiting" } } }
+            tbody {
+                @for queue in queues {
+                    tr id={ "queue-" (queue.name) } {
+                        td.name { (queue.name) }
+                        td.number data-label="waiting" { (grouped(queue.waiting)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn megabytes(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} kB", grouped(bytes / 1_000)),
+        _ => format!("{} MB", grouped(bytes / 1_000_000)),
+    }
+}

@@ -1,0 +1,92 @@
+//! The audit log: who has changed what, from where.
+
+use axum::response::Response;
+use jiff::Timestamp;
+use maud::{Markup, html};
+use store::{AuditQuery, AuditView};
+
+use crate::http::problem::Problem;
+use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::pages::frame::Page;
+use crate::pages::listing::{empty, pager};
+use crate::pages::visit::Visit;
+use crate::pages::when;
+
+pub(super) struct Wanted {
+    who: Option<String>,
+    since: Option<Timestamp>,
+    paging: Paging,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &["who", "since", "limit", "cursor"];
+
+    fn read(values: &mut Values) -> Wanted {
+        Wanted { who: values.text("who"), since: values.instant("since"), paging: values.paging() }
+    }
+}
+
+pub(super) async fn list(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Problem> {
+    let query = AuditQuery {
+        who: wanted.who.clone(),
+        since: wanted.since,
+        limit: wanted.paging.limit,
+        after: wanted.paging.after,
+    };
+    let page = visit.app.store().audit(query).await?;
+    let content = html! {
+        div.head { h1 { "Audit log" } }
+        p.lead { "Every change that somebody made, committed together with it. What schedules and workers do is in the history of runs." }
+        form.search method="get" role="search" {
+            div.field.grow {
+                label for="who" { "Who" }
+                input type="search" id="who" name="who" value=[wanted.who.as_deref()];
+            }
+            div.field.grow {
+                label for="since" { "Since" }
+                input type="text" id="since" name="since" placeholder="2026-03-08T09:00:00Z"
+                    value=[wanted.since.map(|at| at.to_string())];
+            }
+            button type="submit" { "Show" }
+        }
+        section.card.flush id="audit" {
+            @if page.items.is_empty() {
+                (empty("Nobody has changed anything.", html! {}))
+            } @else {
+                (rows(&visit, &page.items))
+                (pager(&visit, page.total, page.next.as_ref()))
+            }
+        }
+    };
+    Ok(visit.show(Page::new("Audit log", content)))
+}
+
+fn rows(visit: &Visit, changes: &[AuditView]) -> Markup {
+    html! {
+        table.cards {
+            thead {
+                tr {
+                    th scope="col" { "When" }
+                    th scope="col" { "Who" }
+                    th scope="col" { "What" }
+                    th scope="col" { "To what" }
+                    th scope="col" { "From" }
+                }
+            }
+            tbody {
+                @for AuditView { key, at, entry } in changes {
+                    tr id={ "change-" (key) } {
+                        td { (when::at_and_age(visit, *at)) }
+                        td data-label="who" { strong { (entry.who) } }
+                        td data-label="what" {
+                            span.mono.small { (entry.action) }
+                            @if let Some(detail) = &entry.detail { div.small { (detail) } }
+                        }
+                        td.mono.small data-label="to what" { (entry.target) }
+                        td data-label="from" { (entry.from.as_deref().unwrap_or("–")) }
+                    }
+                }
+            }
+        }
+    }
+}

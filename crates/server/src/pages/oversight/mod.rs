@@ -1,0 +1,15 @@
+//! Who may ask, and who has changed what: for those who administer.
+
+mod audit;
+mod tokens;
+
+use axum::Router;
+use axum::routing::get;
+
+use crate::http::App;
+
+pub(super) fn routes() -> Router<App> {
+    Router::new()
+        .route("/tokens", get(tokens::list).post(tokens::create))
+        .route("/audit", get(audit::list))
+}

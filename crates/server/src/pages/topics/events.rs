@@ -1,0 +1,179 @@
+//! One topic with its events: published and skipped by hand if need be.
+
+use axum::extract::Path;
+use axum::response::Response;
+use engine::topics::EventState;
+use maud::{Markup, html};
+use store::{EventQuery, EventView, TopicView};
+
+use crate::http::access::Permission;
+use crate::http::problem::Problem;
+use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::topics::find;
+use crate::pages::badge::badge;
+use crate::pages::form::{self, Action, hidden};
+use crate::pages::frame::Page;
+use crate::pages::listing::{empty, grouped, pager, with};
+use crate::pages::visit::Visit;
+use crate::pages::when;
+
+/// What is shown of a payload; the API has all of it.
+const SHOWN: usize = 2_000;
+
+pub(super) struct Wanted {
+    state: Option<EventState>,
+    paging: Paging,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &["state", "limit", "cursor"];
+
+    fn read(values: &mut Values) -> Wanted {
+        Wanted {
+            state: values.one_of("state", &EventState::ALL, EventState::name),
+            paging: values.paging(),
+        }
+    }
+}
+
+pub(super) async fn list(
+    visit: Visit,
+    Path(id): Path<String>,
+    Query(wanted): Query<Wanted>,
+) -> Result<Response, Problem> {
+    let view = find(&visit.app, &id, None).await?;
+    let query = EventQuery {
+        topic: view.topic.id,
+        state: wanted.state,
+        oldest_first: wanted.state == Some(EventState::Pending),
+        limit: wanted.paging.limit,
+        after: wanted.paging.after,
+    };
+    let page = visit.app.store().events(query).await?;
+    let content = html! {
+        div.head {
+            div.trail { a href="/topics" { "Topics" } }
+            div.title {
+                h1 { (view.topic.name) }
+                @match &view.workflow {
+                    Some(name) => a href={ "/workflows/" (name) } { "of " (name) },
+                    None => span.tag { "shared" },
+                }
+            }
+        }
+        (states(&visit, &view, wanted.state))
+        @if visit.may(Permission::Operate) { (publishing(&visit, &view)) }
+        section.card.flush id="events" {
+            @if page.items.is_empty() {
+                (empty("No events here.", html! {}))
+            } @else {
+                (rows(&visit, &view, &page.items))
+                (pager(&visit, page.total, page.next.as_ref()))
+            }
+        }
+    };
+    Ok(visit.show(Page::new(view.topic.name.clone(), content).live("all")))
+}
+
+fn states(visit: &Visit, view: &TopicView, chosen: Option<EventState>) -> Markup {
+    let address = with(&visit.address, "cursor", None);
+    html! {
+        nav.tabs aria-label="States" {
+            a href=(with(&address, "state", None)) aria-current=[chosen.is_none().then_some("page")] { "All" }
+            @for state in EventState::ALL {
+                @let counts = &view.topic.counts;
+                @let count = match state {
+                    EventState::Pending => counts.pending,
+                    EventState::Reserved => counts.reserved,
+                    EventState::Consumed => counts.consumed,
+                    EventState::Skipped => counts.skipped,
+                };
+                a href=(with(&address, "state", Some(state.name())))
+                    aria-current=[(chosen == Some(state)).then_some("page")] {
+                    (state.name()) " " span.muted { (grouped(count)) }
+                }
+            }
+        }
+    }
+}
+
+fn publishing(visit: &Visit, view: &TopicView) -> Markup {
+    html! {
+        details.card {
+            summary { "Publish an event" }
+            form.form method="post" action={ "/forms/topics/" (view.topic.id) "/events" } {
+                (hidden(visit, &visit.address, Some("Published."), None))
+                div.fields {
+                    (form::text("Message id", "message_id", "", "Unique in the topic: the same one again replaces what is pending."))
+                    (form::text("Title", "title", "", "In a line, for people."))
+                }
+                (form::area("Payload", "payload:json", "{}", 6, "JSON"))
+                div.row { button.main type="submit" { "Publish" } }
+            }
+        }
+    }
+}
+
+fn rows(visit: &Visit, topic: &TopicView, events: &[EventView]) -> Markup {
+    html! {
+        table.cards {
+            thead {
+                tr {
+                    th scope="col" { "Message" }
+                    th scope="col" { "State" }
+                    th scope="col" { "Published" }
+                    th scope="col" { "Run" }
+                    th scope="col" { span.hidden { "Actions" } }
+                }
+            }
+            tbody {
+                @for view in events { (row(visit, topic, view)) }
+            }
+        }
+    }
+}
+
+fn row(visit: &Visit, topic: &TopicView, EventView { event, run }: &EventView) -> Markup {
+    let payload = event.message.payload.get();
+    let shown: String = payload.chars().take(SHOWN).collect();
+    let id = &event.message.message_id;
+    html! {
+        tr id={ "event-" (event.fate.key) } {
+            td {
+                div.name { (event.message.title.as_deref().unwrap_or(id)) }
+                @if event.message.title.is_some() { div.small.muted.mono { (id) } }
+                details {
+                    summary.small { "payload" }
+                    pre tabindex="0" { (shown) @if shown.len() < payload.len() { "…" } }
+                }
+                @if let Some(reason) = &event.fate.reason { div.small { (reason) } }
+            }
+            td data-label="state" {
+                (badge(event.fate.state.name(), class(event.fate.state)))
+                @if event.fate.attempt > 0 { div.small.muted { "given back " (event.fate.attempt) " times" } }
+            }
+            td data-label="published" { (when::at_and_age(visit, event.created_at)) }
+            td data-label="run" {
+                @if let Some(run) = run { a href={ "/runs/" (run) } { "run" } } @else { span.muted { "–" } }
+            }
+            td.actions {
+                @if event.fate.state == EventState::Pending && visit.may(Permission::Operate) {
+                    @let id = percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC);
+                    (Action::new(format!("topics/{}/events/{id}/skip", topic.topic.id), "Skip")
+                        .ask("Nobody will work on this event. Skip it?")
+                        .said("Skipped.")
+                        .show(visit))
+                }
+            }
+        }
+    }
+}
+
+fn class(state: EventState) -> &'static str {
+    match state {
+        EventState::Pending => "is-wait",
+        EventState::Reserved => "is-run",
+        EventState::Consumed => "is-ok",
+        EventState::Skipped => "is-idle",
+    }
+}

@@ -1,0 +1,100 @@
+//! One visit to a page: who looks, at what, when, and how they like to see it.
+
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::header::COOKIE;
+use axum::http::request::Parts;
+use calendar::Zone;
+use jiff::Timestamp;
+
+use crate::http::App;
+use crate::http::access::{Caller, Permission};
+
+/// The zone that times are shown in.
+pub(super) const ZONE_COOKIE: &str = "punctual_zone";
+/// Light or dark.
+pub(super) const THEME_COOKIE: &str = "punctual_theme";
+/// What is said once, on the next page.
+pub(super) const SAID_COOKIE: &str = "punctual_said";
+
+/// One visit to a page.
+pub(crate) struct Visit {
+    /// What is asked.
+    pub(super) app: App,
+    /// Who looks.
+    pub(super) caller: Caller,
+    /// When.
+    pub(super) now: Timestamp,
+    /// The zone that times are shown in, where nothing says another one.
+    pub(super) zone: Zone,
+    /// What they have chosen; what their system says, if nothing.
+    pub(super) theme: Option<Theme>,
+    /// The page's own address, with its query.
+    pub(super) address: String,
+    /// What is to be said about what was just done.
+    pub(super) said: Option<String>,
+}
+
+/// Light or dark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Theme {
+    Light,
+    Dark,
+}
+
+impl Theme {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Theme::Light => "light",
+            Theme::Dark => "dark",
+        }
+    }
+
+    fn read(text: &str) -> Option<Theme> {
+        [Theme::Light, Theme::Dark].into_iter().find(|theme| theme.name() == text)
+    }
+}
+
+impl Visit {
+    /// Whether who looks may do this: what they may not is not offered.
+    pub(super) fn may(&self, permission: Permission) -> bool {
+        self.caller.may(permission)
+    }
+
+    /// What every form sends back.
+    pub(super) fn form_key(&self) -> &str {
+        self.caller.form_key.as_deref().unwrap_or_default()
+    }
+}
+
+impl FromRequestParts<App> for Visit {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Visit, Infallible> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let headers = &parts.headers;
+        let wanted = cookie(headers, ZONE_COOKIE);
+        let zone = wanted.and_then(|name| app.rules().zones().get(&name).ok());
+        let address = parts.uri.path_and_query().map_or("/", |address| address.as_str());
+        Ok(Visit {
+            app: app.clone(),
+            caller,
+            now: app.now(),
+            zone: zone.unwrap_or_else(Zone::utc),
+            theme: cookie(headers, THEME_COOKIE).and_then(|text| Theme::read(&text)),
+            address: address.to_owned(),
+            said: cookie(headers, SAID_COOKIE),
+        })
+    }
+}
+
+/// A cookie's value, with what is written as `%20` read.
+pub(super) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+    let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.split_once('='));
+    let (_, value) = pairs.find(|(key, _)| key.trim() == name)?;
+    let decoded = percent_encoding::percent_decode_str(value.trim()).decode_utf8().ok()?;
+    Some(decoded.into_owned())
+}

@@ -1,0 +1,218 @@
+//! Tokens, sign-ins, and the audit log.
+
+use deadpool_postgres::Client;
+use jiff::Timestamp;
+use tokio_postgres::Row;
+
+use super::core::Core;
+use super::link::{Asked, param};
+use super::reader::{ask, is_storable, many};
+use super::rows::{self, damaged, get};
+use crate::access::{
+    AUDIT_KEPT, AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView,
+    SignedInWith, TokenView, name_taken, place,
+};
+use crate::failure::Failure;
+use crate::stored::{json, milliseconds, ms};
+use crate::view::{self, Cursor, Page};
+
+const TOKEN: &str = "SELECT id, name, roles, created_at, created_by, expires_at, revoked_at
+     FROM tokens WHERE id = $1";
+const TOKEN_BY_HASH: &str = "SELECT id, name, roles, created_at, created_by, expires_at, revoked_at
+     FROM tokens WHERE hash = $1";
+const TOKENS: &str = "SELECT id, name, roles, created_at, created_by, expires_at, revoked_at
+     FROM tokens ORDER BY id";
+
+fn read_token(row: &Row) -> Result<TokenView, Failure> {
+    Ok(TokenView {
+        id: get(row, 0)?,
+        name: get(row, 1)?,
+        roles: rows::json(row, 2)?,
+        created_at: rows::instant(row, 3)?,
+        created_by: get(row, 4)?,
+        expires_at: rows::maybe_instant(row, 5)?,
+        revoked_at: rows::maybe_instant(row, 6)?,
+    })
+}
+
+pub(super) async fn tokens(client: &Client) -> Result<Vec<TokenView>, Failure> {
+    ask(client, TOKENS, &[]).await?.iter().map(read_token).collect()
+}
+
+pub(super) async fn token_by_hash(
+    client: &Client,
+    hash: SecretHash,
+) -> Result<Option<TokenView>, Failure> {
+    ask(client, TOKEN_BY_HASH, &[&hash.as_slice()]).await?.first().map(read_token).transpose()
+}
+
+pub(super) async fn sign_in(
+    client: &Client,
+    hash: SecretHash,
+) -> Result<Option<SignInView>, Failure> {
+    let sql = "SELECT token, node, created_at, expires_at FROM sign_ins WHERE hash = $1";
+    let found = ask(client, sql, &[&hash.as_slice()]).await?;
+    let Some(row) = found.first() else { return Ok(None) };
+    let (with, token) = match get::<Option<i64>>(row, 0)? {
+        Some(id) => {
+            let token = ask(client, TOKEN, &[&id]).await?.first().map(read_token).transpose()?;
+            (SignedInWith::Token(id), token)
+        }
+        None => {
+            let node = get::<&[u8]>(row, 1)?.try_into().map_err(|_| damaged(1, "no hash"))?;
+            (SignedInWith::Node(node), None)
+        }
+    };
+    let (created_at, expires_at) = (rows::instant(row, 2)?, rows::instant(row, 3)?);
+    Ok(Some(SignInView { with, token, created_at, expires_at }))
+}
+
+pub(super) async fn audit(client: &Client, query: AuditQuery) -> Result<Page<AuditView>, Failure> {
+    let of_all = "SELECT key, at, who, from_address, action, target, detail FROM audit
+         WHERE (at, key) < ($1, $2) AND at >= $3
+         ORDER BY at DESC, key DESC LIMIT $4";
+    let of_one = "SELECT key, at, who, from_address, action, target, detail FROM audit
+         WHERE who = $5 AND (at, key) < ($1, $2) AND at >= $3
+         ORDER BY at DESC, key DESC LIMIT $4";
+    let (at, key) = place(query.after.as_ref());
+    let since = query.since.map_or(i64::MIN, ms);
+    let limit = many(query.limit.saturating_add(1));
+    let found = match query.who {
+        None => ask(client, of_all, &[&at, &key, &since, &limit]).await?,
+        Some(who) if is_storable(&who) => {
+            ask(client, of_one, &[&at, &key, &since, &limit, &who]).await?
+        }
+        Some(_) => Vec::new(),
+    };
+    let found = found.iter().map(read_audit).collect::<Result<Vec<AuditView>, _>>()?;
+    let cursor = |view: &AuditView| Cursor::Instant(ms(view.at), view.key);
+    Ok(view::page(found, query.limit, query.after.is_none(), cursor))
+}
+
+fn read_audit(row: &Row) -> Result<AuditView, Failure> {
+    let entry = AuditEntry {
+        who: get(row, 2)?,
+        from: get(row, 3)?,
+        action: get(row, 4)?,
+        target: get(row, 5)?,
+        detail: get(row, 6)?,
+    };
+    Ok(AuditView { key: get(row, 0)?, at: rows::instant(row, 1)?, entry })
+}
+
+/// To be written with the change.
+pub(super) fn ask_audit(audit: Option<&AuditEntry>, now: Timestamp) -> Option<Asked> {
+    let AuditEntry { who, from, action, target, detail } = audit?.clone();
+    let sql = "INSERT INTO audit (at, who, from_address, action, target, detail)
+               VALUES ($1, $2, $3, $4, $5, $6)";
+    // The database cannot hold the character NUL.
+    let detail = detail.map(|detail| detail.replace('\0', "\u{fffd}"));
+    let params =
+        vec![param(ms(now)), param(who), param(from), param(action), param(target), param(detail)];
+    Some(Asked::new(sql, params))
+}
+
+impl Core {
+    pub(super) fn create_token(
+        &mut self,
+        new: &NewToken,
+        now: Timestamp,
+        audit: Option<&AuditEntry>,
+    ) -> Result<TokenView, Failure> {
+        let taken = "SELECT 1 FROM tokens WHERE name = $1";
+        let insert = "INSERT INTO tokens (name, hash, roles, created_at, created_by, expires_at)
+                      VALUES ($1, $2, $3, $4, $5, $6)
+                      RETURNING id, name, roles, created_at, created_by, expires_at, revoked_at";
+        let roles = json(&new.roles)?;
+        self.link.transact(|link| {
+            let found = link.begin(vec![Asked::new(taken, vec![param(new.name.clone())])])?;
+            if !found[0].is_empty() {
+                return Err(name_taken(&new.name));
+            }
+            let params = vec![
+                param(new.name.clone()),
+                param(new.hash.to_vec()),
+                param(roles.clone()),
+                param(ms(now)),
+                param(new.created_by.clone()),
+                param(new.expires_at.map(ms)),
+            ];
+            let mut asked = vec![Asked::new(insert, params)];
+            asked.extend(ask_audit(audit, now));
+            let made = link.commit(asked)?;
+            let made = made.first().and_then(|rows| rows.first());
+            made.map(read_token)
+                .unwrap_or_else(|| Err(Failure::Damaged("a token is gone".to_owned())))
+        })
+    }
+
+    pub(super) fn revoke_token(
+        &mut self,
+        id: i64,
+        now: Timestamp,
+        audit: Option<&AuditEntry>,
+    ) -> Result<Option<TokenView>, Failure> {
+        let revoke = "UPDATE tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL
+                      RETURNING id";
+        let end = "DELETE FROM sign_ins WHERE token = $1";
+        self.link.transact(|link| {
+            let revoked = link.begin(vec![Asked::new(revoke, vec![param(id), param(ms(now))])])?;
+            let mut asked = vec![Asked::new(TOKEN, vec![param(id)])];
+            if !revoked[0].is_empty() {
+                asked.push(Asked::new(end, vec![param(id)]));
+                asked.extend(ask_audit(audit, now));
+            }
+            let found = link.commit(asked)?;
+            found.first().and_then(|rows| rows.first()).map(read_token).transpose()
+        })
+    }
+
+    pub(super) fn begin_sign_in(
+        &mut self,
+        new: &NewSignIn,
+        now: Timestamp,
+        audit: Option<&AuditEntry>,
+    ) -> Result<(), Failure> {
+        let (token, node) = match &new.with {
+            SignedInWith::Token(id) => (Some(*id), None),
+            SignedInWith::Node(hash) => (None, Some(hash.to_vec())),
+        };
+        let sql = "INSERT INTO sign_ins (hash, token, node, created_at, expires_at)
+                   VALUES ($1, $2, $3, $4, $5)";
+        self.link.transact(|link| {
+            let params = vec![
+                param(new.hash.to_vec()),
+                param(token),
+                param(node.clone()),
+                param(ms(now)),
+                param(ms(new.expires_at)),
+            ];
+            link.begin(vec![Asked::new(sql, params)])?;
+            link.commit(ask_audit(audit, now).into_iter().collect())?;
+            Ok(())
+        })
+    }
+
+    pub(super) fn end_sign_in(&mut self, hash: &SecretHash) -> Result<bool, Failure> {
+        let sql = "DELETE FROM sign_ins WHERE hash = $1 RETURNING 1";
+        self.link.transact(|link| {
+            let ended = link.begin(vec![Asked::new(sql, vec![param(hash.to_vec())])])?;
+            link.commit(vec![])?;
+            Ok(!ended[0].is_empty())
+        })
+    }
+}
+
+/// What removes a batch of what is old.
+pub(super) fn ask_expired(now: i64, limit: usize) -> [Asked; 2] {
+    let audit = "DELETE FROM audit WHERE key IN (SELECT key FROM audit WHERE at < $1
+                 ORDER BY at LIMIT $2) RETURNING 1";
+    let before = now.saturating_sub(milliseconds(AUDIT_KEPT));
+    let sign_ins = "DELETE FROM sign_ins WHERE hash IN (SELECT hash FROM sign_ins
+                    WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
+                    FOR UPDATE SKIP LOCKED) RETURNING 1";
+    [
+        Asked::new(audit, vec![param(before), param(many(limit))]),
+        Asked::new(sign_ins, vec![param(now), param(many(limit))]),
+    ]
+}

@@ -1,0 +1,121 @@
+//! How much was decided and how much has ended, minute by minute: counted with each commit, so that nobody has to
+//! count rows.
+
+use std::collections::{BTreeMap, HashSet};
+
+use engine::ledger::Outcome;
+use engine::run::RunStatus;
+use engine::turn::{RunWrite, Writes};
+use jiff::Timestamp;
+
+use crate::failure::Failure;
+use crate::stored::{code, ms};
+
+/// Tallies are kept so many minutes: a week, and a day to hold its first one against.
+pub(crate) const KEPT_MINUTES: i64 = 8 * 24 * 60;
+/// Runs' statuses are numbered from here on, outcomes from 0: there is room for more of them.
+const RUNS: i64 = 16;
+
+/// How often the same happened in one minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// When the minute began.
+    pub minute: Timestamp,
+    /// What happened.
+    pub kind: TallyKind,
+    /// How often.
+    pub count: u64,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TallyKind {
+    /// This was decided about an occurrence. One that waits is counted as queued, and when it comes to be started or
+    /// dropped, as that.
+    Occurrence(Outcome),
+    /// A run has ended like this.
+    Run(RunStatus),
+}
+
+impl TallyKind {
+    fn code(self) -> i64 {
+        match self {
+            TallyKind::Occurrence(outcome) => code(&Outcome::ALL, outcome),
+            TallyKind::Run(status) => RUNS + code(&RunStatus::ALL, status),
+        }
+    }
+
+    fn of(code: i64) -> Option<TallyKind> {
+        let place = |from: i64| usize::try_from(code - from).ok();
+        let outcome = place(0).and_then(|place| Outcome::ALL.get(place));
+        let status = place(RUNS).and_then(|place| RunStatus::ALL.get(place));
+        outcome.copied().map(TallyKind::Occurrence).or(status.copied().map(TallyKind::Run))
+    }
+}
+
+impl Tally {
+    /// As it was stored.
+    pub(crate) fn read(minute: i64, kind: i64, count: i64) -> Result<Tally, Failure> {
+        let minute = minute.checked_mul(60_000).map(Timestamp::from_millisecond);
+        let kind = TallyKind::of(kind);
+        match (minute, kind, u64::try_from(count)) {
+            (Some(Ok(minute)), Some(kind), Ok(count)) => Ok(Tally { minute, kind, count }),
+            _ => Err(Failure::Damaged("a tally of nothing".to_owned())),
+        }
+    }
+}
+
+/// The number of the minute that an instant is in.
+pub(crate) fn minute(at: Timestamp) -> i64 {
+    ms(at).div_euclid(60_000)
+}
+
+/// The minutes that begin from `from` on and before `to`: the first, and the first after them.
+pub(crate) fn minutes(from: Timestamp, to: Timestamp) -> (i64, i64) {
+    let begins = |at: Timestamp| ms(at).div_euclid(60_000) + i64::from(ms(at) % 60_000 != 0);
+    (begins(from), begins(to))
+}
+
+/// What a transaction adds, by minute and kind: in this order on every node.
+pub(crate) fn tallied(writes: &Writes) -> BTreeMap<(i64, i64), i64> {
+    let mut tallies = BTreeMap::new();
+    let mut add = |at: Timestamp, kind: TallyKind, count: u64| {
+        let counted: &mut i64 = tallies.entry((minute(at), kind.code())).or_default();
+        *counted = counted.saturating_add_unsigned(count);
+    };
+    // What was last said of an occurrence counts.
+    let mut said = HashSet::with_capacity(writes.ledger.len());
+    for entry in writes.ledger.iter().rev() {
+        if said.insert((entry.schedule, entry.n)) {
+            add(entry.decided_at, TallyKind::Occurrence(entry.outcome), entry.count);
+        }
+    }
+    for write in &writes.runs {
+        let run = match write {
+            RunWrite::Insert(run) => run,
+            RunWrite::Update { old_status, .. } if old_status.has_ended() => continue,
+            RunWrite::Update { after, .. } => after,
+        };
+        if let Some(at) = run.ended_at.filter(|_| run.status.has_ended()) {
+            add(at, TallyKind::Run(run.status), 1);
+        }
+    }
+    tallies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_its_number() {
+        let outcomes = Outcome::ALL.map(TallyKind::Occurrence);
+        let runs = RunStatus::ALL.map(TallyKind::Run);
+        let mut codes = HashSet::new();
+        for kind in outcomes.into_iter().chain(runs) {
+            assert_eq!(TallyKind::of(kind.code()), Some(kind));
+            assert!(codes.insert(kind.code()));
+        }
+        assert_eq!((TallyKind::of(-1), TallyKind::of(8), TallyKind::of(24)), (None, None, None));
+    }
+}
