@@ -12,9 +12,11 @@ pub enum Stream {
     Stderr,
 }
 
+type Hears = dyn Fn(Stream, &[u8]) + Send + Sync;
+
 /// Hears bytes as they come, cut anywhere, secrets included. It must be quick: the command waits.
 #[derive(Clone)]
-pub struct Ear(Arc<dyn Fn(Stream, &[u8]) + Send + Sync>);
+pub struct Ear(Arc<Hears>);
 
 impl Ear {
     /// What is written is given to this.

@@ -225,7 +225,8 @@ struct Retrial {
 
 /// Tries a run again that has ended, as a new run.
 #[utoipa::path(post, path = "/runs/{id}/retry", tag = "runs", request_body = Option<Retrial>,
-    params(("id" = String, Path, description = "The run")),
+    params(("id" = String, Path, description = "The run"),
+        ("traceparent" = Option<String>, Header, description = "The new run is in this trace")),
     responses((status = 201, body = RunWithSteps),
         (status = 400, body = Problem, description = "It has not ended"),
         (status = 404, body = Problem)))]

@@ -112,7 +112,8 @@ pub(super) async fn resume(
 /// Starts a run by hand. The next occurrence stays as it is.
 #[utoipa::path(post, path = "/schedules/{id}/trigger", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+        ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once"),
+        ("traceparent" = Option<String>, Header, description = "The run is in this trace")),
     request_body = Option<ByHand>,
     responses((status = 200, body = ScheduleObject, description = "With the run as run_id"),
         (status = 400, body = Problem), (status = 401, body = Problem),
