@@ -92,7 +92,8 @@ impl From<ApprovalView> for ApprovalObject {
     responses((status = 200, body = Listed<ApprovalObject>), (status = 400, body = Problem)))]
 async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
     let Wanted { assignee, paging: Paging { limit, after } } = wanted;
-    let page = app.store().approvals(ApprovalQuery { assignee, limit, after }).await?;
+    let assignees = assignee.into_iter().collect();
+    let page = app.store().approvals(ApprovalQuery { assignees, limit, after }).await?;
     let items: Vec<ApprovalObject> = page.items.into_iter().map(Into::into).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }

@@ -20,14 +20,14 @@ pub mod path;
 pub mod problem;
 pub mod query;
 mod queues;
-mod runs;
-mod schedules;
+pub(crate) mod runs;
+pub(crate) mod schedules;
 pub mod shown;
 mod stats;
 mod stream;
 mod tokens;
 pub(crate) mod topics;
-mod workflows;
+pub(crate) mod workflows;
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;

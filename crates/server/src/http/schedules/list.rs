@@ -86,7 +86,7 @@ pub(super) async fn get(
 }
 
 /// A schedule, or the problem that there is none.
-pub(super) async fn view(app: &App, id: ScheduleId) -> Result<ScheduleView, Problem> {
+pub(crate) async fn view(app: &App, id: ScheduleId) -> Result<ScheduleView, Problem> {
     let found = app.store().schedule(id).await?;
     found.ok_or_else(|| Problem::not_found("schedule", &id.to_string()))
 }

@@ -11,10 +11,10 @@ use engine::turn::Command;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use store::{LedgerQuery, LedgerRow};
+use store::{LedgerQuery, LedgerRow, ScheduleView};
 use utoipa::ToSchema;
 
-use super::coming::instant;
+use super::coming::instant_in;
 use super::control::check_payload;
 use super::list::view;
 use super::object;
@@ -145,8 +145,20 @@ pub(super) async fn explain(
     Query(Moment { at }): Query<Moment>,
 ) -> Answered {
     let found = view(&app, id).await?;
+    let sentences = sentences(&app, &found, at).await?;
+    let zone = object::zone(&found.schedule, &app.rules());
+    let at = at.map(|at| shown::time(&zone, at));
+    answer::ok(&Explanation { schedule_id: id.to_string(), at, sentences })
+}
+
+/// What is known of one time, or of where the schedule stands.
+pub(crate) async fn sentences(
+    app: &App,
+    found: &ScheduleView,
+    at: Option<Timestamp>,
+) -> Result<Vec<String>, Problem> {
     let query = LedgerQuery {
-        schedule: id,
+        schedule: found.schedule.id,
         outcome: None,
         from: at,
         to: at,
@@ -154,7 +166,7 @@ pub(super) async fn explain(
         after: None,
     };
     let page = app.store().ledger(query).await?;
-    let overrides = app.store().overrides(id).await?;
+    let overrides = app.store().overrides(found.schedule.id).await?;
     let workflow = app.store().workflow(&found.schedule.workflow.to_string(), None).await?;
     let (rules, now) = (app.rules(), app.now());
     let plan = object::plan(&found.schedule, &rules);
@@ -172,13 +184,10 @@ pub(super) async fn explain(
         rows: &rows,
         now,
     };
-    let sentences = match at {
+    Ok(match at {
         Some(at) => explain::at(&facts, at),
         None => explain::now(&facts),
-    };
-    let zone = object::zone(&found.schedule, &rules);
-    let at = at.map(|at| shown::time(&zone, at));
-    answer::ok(&Explanation { schedule_id: id.to_string(), at, sentences })
+    })
 }
 
 /// The part of a path that says which occurrence.
@@ -204,7 +213,7 @@ pub(super) struct OverrideInput {
     /// It does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     skip: Option<bool>,
-    /// It runs at this time.
+    /// It runs at this time; without an offset, on the clock of the schedule's zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     move_to: Option<String>,
     /// It runs with this payload.
@@ -223,11 +232,11 @@ pub(super) struct OverrideObject {
 }
 
 impl OverrideInput {
-    fn action(&self) -> Result<OverrideAction, Problem> {
+    fn action(&self, zone: &Zone) -> Result<OverrideAction, Problem> {
         check_payload(self.payload.as_deref())?;
         match (self.skip, &self.move_to, &self.payload) {
             (Some(true), None, None) => Ok(OverrideAction::Skip),
-            (None, Some(text), None) => instant("move_to", text).map(OverrideAction::Move),
+            (None, Some(text), None) => instant_in(zone, "move_to", text).map(OverrideAction::Move),
             (None, None, Some(payload)) => Ok(OverrideAction::Payload(payload.clone())),
             _ => {
                 let wrong = Wrong::new("", "one-of", "one thing is to become of it");
@@ -256,10 +265,10 @@ pub(super) async fn override_one(
     body: JsonBody,
 ) -> Answered {
     let input: OverrideInput = body.read()?;
-    let action = Some(input.action()?);
+    let zone = object::zone(&view(&app, id).await?.schedule, &app.rules());
+    let action = Some(input.action(&zone)?);
     let by = caller.name.to_string();
     app.command(&caller, Command::Override { id, nominal, action, by }, None).await?;
-    let zone = object::zone(&view(&app, id).await?.schedule, &app.rules());
     answer::ok(&OverrideObject {
         schedule_id: id.to_string(),
         nominal_at: shown::time(&zone, nominal),
