@@ -12,3 +12,4 @@ mod peer;
 mod processes;
 mod resources;
 mod topics;
+mod traces;

@@ -21,7 +21,12 @@ pub(super) async fn show(visit: Visit, body: RawBody<LARGEST_FORM>) -> Result<Re
     let form = forms::read(&visit, &body.text)?;
     let text = form.body.unwrap_or_default();
     let kind = form.content_type.unwrap_or_else(|| KINDS[0].0.to_owned());
-    let body = RawBody { text: text.clone(), content_type: Some(kind.clone()), idempotency: None };
+    let body = RawBody {
+        text: text.clone(),
+        content_type: Some(kind.clone()),
+        idempotency: None,
+        trace: None,
+    };
     let found = look(&visit.app, &body).await?;
     let status = match &found {
         Found::Good(..) => StatusCode::OK,
