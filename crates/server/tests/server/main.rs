@@ -7,6 +7,7 @@ mod ground;
 mod harness;
 mod lifeline;
 mod nodes;
+mod pages;
 mod peer;
 mod processes;
 mod resources;
