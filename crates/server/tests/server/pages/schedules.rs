@@ -23,15 +23,23 @@ fn shown(reply: Reply) -> String {
     reply.text
 }
 
-/// Sends a form as a browser does.
+/// Sends a form as a browser does: with the cookie and the key that a page has given it.
 async fn submit(node: &Node, path: &str, fields: &[(&str, &str)]) -> Reply {
     let client = reqwest::Client::builder().redirect(Policy::none()).build().unwrap();
-    let request = client.post(node.url(path)).header("accept", "text/html").form(fields);
-    send(match &node.token {
-        Some(token) => request.bearer_auth(token),
-        None => request,
-    })
-    .await
+    let mut request = client.post(node.url(path)).header("accept", "text/html");
+    let mut body = url::form_urlencoded::Serializer::new(String::new());
+    match &node.token {
+        Some(token) => request = request.bearer_auth(token),
+        None => {
+            let form = page(node, "/schedules/new").await;
+            let cookie = form.header("set-cookie").unwrap().split(';').next().unwrap();
+            request = request.header("cookie", cookie);
+            let (_, key) = form.text.split_once("name=\"_key\" value=\"").unwrap();
+            body.append_pair("_key", key.split('"').next().unwrap());
+        }
+    }
+    let body = body.extend_pairs(fields).finish();
+    send(request.header("content-type", "application/x-www-form-urlencoded").body(body)).await
 }
 
 fn daily(name: &str) -> Value {
