@@ -1,5 +1,6 @@
 //! The command line.
 
+pub(crate) mod access;
 pub(crate) mod approval;
 pub(crate) mod node;
 pub(crate) mod remote;
@@ -49,6 +50,10 @@ pub(crate) enum Command {
     Workflow(remote::WorkflowArgs),
     /// Topics and their events: list, publish, skip
     Topic(topic::TopicArgs),
+    /// Who may ask: make, list and revoke tokens
+    Token(access::TokenArgs),
+    /// Who has changed what
+    Audit(access::AuditArgs),
     /// Nodes that share a store
     Node(remote::NodeArgs),
     /// Turns a command into a worker: each attempt of a queue is one run of the command

@@ -70,6 +70,8 @@ fn run(zones: calendar::Zones) -> Result<(), Failure> {
         Command::Approval(args) => client::approvals(args, &mut out),
         Command::Workflow(args) => client::workflows(args, &mut out),
         Command::Topic(args) => client::topics(args, &mut out),
+        Command::Token(args) => client::tokens(args, &mut out),
+        Command::Audit(args) => client::audit(args, &mut out),
         Command::Node(args) => client::nodes(args, &mut out),
         Command::Worker(args) => worker::run(args),
         Command::Explain(args) => client::explain(args, &mut out),

@@ -111,7 +111,11 @@ impl People {
             }
             21 => {
                 let row = known(model).nth(self.random.below(known(model).count()))?;
-                Some(Command::PauseWorkflow { id: WorkflowId(row.id), paused: !row.paused })
+                Some(Command::PauseWorkflow {
+                    id: WorkflowId(row.id),
+                    paused: !row.paused,
+                    reason: None,
+                })
             }
             22 => Some(Command::Recompute(vec![ScheduleId(id)])),
             _ => self.resolve(model),

@@ -176,8 +176,8 @@ pub type StepView = StepRecord;
 /// Which of the things that people are asked.
 #[derive(Clone, Debug, Default)]
 pub struct ApprovalQuery {
-    /// Only what this one may decide.
-    pub assignee: Option<String>,
+    /// Only what one of these may decide; everything, if empty.
+    pub assignees: Vec<String>,
     /// At most so many.
     pub limit: usize,
     /// After this one.

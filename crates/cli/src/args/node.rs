@@ -27,8 +27,8 @@ pub(crate) struct DbArgs {
 Nodes that share a PostgreSQL share the work. Each says every third of its lease that it lives; what a
 node was doing whose lease has run out is taken over by the others. The database's clock decides.
 PUNCTUAL_DB keeps a password out of the list of processes.
-Environment: PUNCTUAL_TOKEN is the token that requests have to carry; without one the node listens on
-loopback addresses only. PUNCTUAL_LOG sets what is logged (debug, or store=debug,info).
+Environment: PUNCTUAL_TOKEN is the node's own token, whose holder may do everything; without it, and
+without tokens that were made, the node listens on loopback addresses only, to anyone. PUNCTUAL_LOG sets what is logged (debug, or store=debug,info).
 PUNCTUAL_SECRET_NAME=value is a secret, as in --secrets. PUNCTUAL_WEBHOOK_SECRET=whsec_… signs what is
 told to webhooks; PUNCTUAL_SMTP=smtps://user:password@host?from=me@example.org takes mail.
 SIGTERM or Ctrl-C stops the node within 30 seconds: what goes on may end, the rest is handed back and

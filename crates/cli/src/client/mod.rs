@@ -1,5 +1,6 @@
 //! Commands that ask a node, over HTTP.
 
+mod access;
 mod apply;
 mod approvals;
 mod explain;
@@ -18,6 +19,7 @@ mod topics;
 mod versions;
 mod workflows;
 
+pub(crate) use access::{audit, tokens};
 pub(crate) use apply::apply;
 pub(crate) use approvals::run as approvals;
 pub(crate) use explain::explain;

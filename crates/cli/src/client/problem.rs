@@ -90,11 +90,13 @@ impl std::fmt::Display for Place {
 
 fn remedy(status: u16, kind: &str, base: &Url) -> Option<String> {
     let text = match status {
-        401 => "PUNCTUAL_TOKEN=… with the token that the node was started with".to_owned(),
+        401 => {
+            "PUNCTUAL_TOKEN=… with a token of `punctual token create`, or the node's own".to_owned()
+        }
         403 if kind.ends_with("not-theirs") => {
             "--by with the name of somebody who is asked".to_owned()
         }
-        403 => "another token, or another setting of the node".to_owned(),
+        403 => "a token with another role, or another setting of the node".to_owned(),
         413 => "less at a time".to_owned(),
         429 => "again in a while".to_owned(),
         503 => format!("{} says what is wrong", base.join("readyz").ok()?),

@@ -35,9 +35,6 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
     let agents = agents(&args.agents)?;
     logging::start(args.log, QUIET)?;
     let token = env::var("PUNCTUAL_TOKEN").ok().filter(|token| !token.is_empty());
-    if token.is_none() && !listen.ip().is_loopback() {
-        return Err(refused_without_token(listen));
-    }
     let runtime = runtime()?;
     let store = runtime.block_on(place.open(zones, lease))?;
     let scripts = scripts()?;
@@ -72,14 +69,20 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
     let without_token = options.token.is_none();
     runtime.block_on(async {
         let mut signals = Signals::new()?;
-        let server = Server::start(options).await.map_err(not_started)?;
+        let server = Server::start(options).await.map_err(|error| match error {
+            StartError::TokenMissing(_) => refused_without_token(listen),
+            other => not_started(other),
+        })?;
         let mut watch = match &args.dir {
             Some(dir) if args.watch => Some(Watch::new(dir, &definitions, scripts)?),
             _ => None,
         };
         publish(server.hub(), definitions).await?;
         if without_token {
-            tracing::info!("no token: only this machine is listened to (PUNCTUAL_TOKEN sets one)");
+            tracing::info!(
+                "the node has no token of its own (PUNCTUAL_TOKEN): unless tokens were made, anyone on \
+                 this machine may do everything"
+            );
         }
         tracing::info!(url = %format!("http://{}", server.address()), db = %place, "ready");
         let signal = loop {
@@ -163,14 +166,15 @@ fn refused_without_token(listen: SocketAddr) -> Failure {
     Failure::Mistake(format!(
         "--listen {listen}: without a token everyone who reaches this address could do everything\n  \
          allowed: loopback addresses, such as 127.0.0.1:{port}\n  \
-         try: PUNCTUAL_TOKEN=… with a long random text, such as `openssl rand -hex 32` prints",
+         try: PUNCTUAL_TOKEN=… with a long random text, such as `openssl rand -hex 32` prints, or first \
+         `punctual token create NAME --role admin` on this machine",
         port = listen.port()
     ))
 }
 
 fn not_started(error: StartError) -> Failure {
     match error {
-        StartError::TokenMissing(_) | StartError::TokenEmpty => Failure::Mistake(error.to_string()),
+        StartError::TokenEmpty => Failure::Mistake(error.to_string()),
         StartError::Listen { .. } => Failure::Environment(format!(
             "{error}\n  try: another --listen address; is a node running there already?"
         )),

@@ -1,6 +1,8 @@
 //! The `punctual` binary, used as a person or a script would.
 
+mod access;
 mod bench;
+mod browser;
 mod calc;
 mod calendars;
 mod crash;

@@ -165,7 +165,7 @@ pub struct Workflow {
     pub status: WorkflowStatus,
     /// Someone or something has paused it: nothing starts but by hand.
     pub paused: bool,
-    /// Why, if it was not somebody.
+    /// Why, if something did or somebody said.
     pub paused_reason: Option<String>,
     /// The run that it waits for to be settled, if it is paused for that.
     pub paused_by: Option<RunKey>,

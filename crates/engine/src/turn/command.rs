@@ -87,6 +87,8 @@ pub enum Command {
         id: WorkflowId,
         /// Whether it is to be paused.
         paused: bool,
+        /// Why, if somebody says.
+        reason: Option<String>,
     },
     /// A run of a workflow by hand.
     StartWorkflow {
@@ -377,7 +379,9 @@ impl<B: Book> Turn<'_, B> {
             }
             Command::PublishWorkflow(id) => self.publish_newest(id),
             Command::ArchiveWorkflow(id) => self.archive_workflow(id),
-            Command::PauseWorkflow { id, paused } => self.pause_workflow(id, paused),
+            Command::PauseWorkflow { id, paused, reason } => {
+                self.pause_workflow(id, paused, reason)
+            }
             Command::StartWorkflow { id, run } => self.start_workflow(id, &run),
             Command::CancelRun { id, reason } => self.cancel_by_hand(&id, reason),
             Command::RetryRun { id, from_start, run } => self.retry_run(&id, from_start, &run),

@@ -315,7 +315,12 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(Answer::Workflow { id, revision, is_new: false }))
     }
 
-    pub(super) fn pause_workflow(&mut self, id: WorkflowId, paused: bool) -> Asked<B::Error> {
+    pub(super) fn pause_workflow(
+        &mut self,
+        id: WorkflowId,
+        paused: bool,
+        reason: Option<String>,
+    ) -> Asked<B::Error> {
         let now = self.moment.now;
         let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
         if slot.workflow.paused == paused {
@@ -331,7 +336,7 @@ impl<B: Book> Turn<'_, B> {
             return Ok(Err(Refused::Conflict(message)));
         }
         slot.workflow.paused = paused;
-        slot.workflow.paused_reason = None;
+        slot.workflow.paused_reason = reason.filter(|_| paused);
         slot.workflow.updated_at = now;
         slot.is_changed = true;
         let (revision, live) = (slot.workflow.newest, slot.workflow.live);

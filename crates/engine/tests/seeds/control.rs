@@ -165,7 +165,7 @@ fn a_schedule_whose_last_retry_is_given_up_by_a_backfill_is_done() {
     let fields = r#"{"name": "s", "cron": "*/10 * * * *", "total_repeats": 1, "max_retries": 3}"#;
     let id = world.schedule(workflow, fields);
     world.advance_to("2026-03-02T09:10:10Z");
-    world.command(Command::PauseWorkflow { id: workflow, paused: true }).unwrap();
+    world.command(Command::PauseWorkflow { id: workflow, paused: true, reason: None }).unwrap();
     assert_eq!(world.get(id).status, Status::Active, "it waits to be tried again");
     let (from, to) = (at("2026-03-02T08:00:00Z"), at("2026-03-02T08:05:00Z"));
     world.command(Command::Backfill { id, from, to, limit: 9, pace: None }).unwrap();

@@ -80,12 +80,12 @@ fn a_paused_workflow_starts_nothing_but_by_hand() {
     let mut world = World::new("2026-03-02T08:59:00Z");
     let workflow = world.workflow("w", None);
     let id = world.schedule(workflow, r#"{"name": "s", "cron": "*/10 * * * *"}"#);
-    world.command(Command::PauseWorkflow { id: workflow, paused: true }).unwrap();
+    world.command(Command::PauseWorkflow { id: workflow, paused: true, reason: None }).unwrap();
     world.advance_to("2026-03-02T09:15:00Z");
     assert_eq!(world.ledger(id), ["09:00 skipped", "09:10 skipped"]);
     let run = world.new_run();
     world.command(Command::StartWorkflow { id: workflow, run }).unwrap();
-    world.command(Command::PauseWorkflow { id: workflow, paused: false }).unwrap();
+    world.command(Command::PauseWorkflow { id: workflow, paused: false, reason: None }).unwrap();
     world.advance_to("2026-03-02T09:25:00Z");
     assert_eq!(world.ledger(id).last().unwrap(), "09:20 started");
 }

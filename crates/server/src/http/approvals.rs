@@ -92,7 +92,8 @@ impl From<ApprovalView> for ApprovalObject {
     responses((status = 200, body = Listed<ApprovalObject>), (status = 400, body = Problem)))]
 async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
     let Wanted { assignee, paging: Paging { limit, after } } = wanted;
-    let page = app.store().approvals(ApprovalQuery { assignee, limit, after }).await?;
+    let assignees = assignee.into_iter().collect();
+    let page = app.store().approvals(ApprovalQuery { assignees, limit, after }).await?;
     let items: Vec<ApprovalObject> = page.items.into_iter().map(Into::into).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
@@ -114,7 +115,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
     }
 }
 
-#[derive(Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Decided {
     /// Who decides; whoever asks, if nothing. Whoever has a token decides as what it is called, or by one of its
@@ -126,7 +127,7 @@ struct Decided {
 
 /// Approves: the step is done, and the run goes on.
 #[utoipa::path(post, path = "/approvals/{run_id}/{step_id}/approve", tag = "approvals",
-    request_body = Decided,
+    request_body = Option<Decided>,
     params(("run_id" = String, Path, description = "The run"),
         ("step_id" = String, Path, description = "The step")),
     responses((status = 200, body = RunWithSteps),
@@ -145,7 +146,7 @@ async fn approve(
 
 /// Rejects: the step has failed.
 #[utoipa::path(post, path = "/approvals/{run_id}/{step_id}/reject", tag = "approvals",
-    request_body = Decided,
+    request_body = Option<Decided>,
     params(("run_id" = String, Path, description = "The run"),
         ("step_id" = String, Path, description = "The step")),
     responses((status = 200, body = RunWithSteps),
@@ -169,7 +170,7 @@ async fn decide(
     approves: bool,
     body: JsonBody,
 ) -> Answered {
-    let Decided { by: given, comment } = body.read()?;
+    let Decided { by: given, comment } = body.read_or_default()?;
     let mut wrong = Vec::new();
     let is_known = caller.standing != Standing::Anyone;
     if given.is_none() && !is_known {

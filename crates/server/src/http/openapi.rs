@@ -87,7 +87,8 @@ fn add_problems(operation: &mut Operation) {
     };
     let always = [
         ("400", "Cannot be read, or not in this status"),
-        ("401", "The token is missing"),
+        ("401", "Nobody is known: the token is missing or wrong"),
+        ("403", "Not for this caller"),
         ("503", "Not available; try again"),
     ];
     for (status, description) in always.iter().chain(with_body) {

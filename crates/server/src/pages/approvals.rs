@@ -1,9 +1,118 @@
-//! Not written yet.
+//! What people are asked, and what they answer.
 
 use axum::Router;
+use axum::response::Response;
+use axum::routing::get;
+use maud::{Markup, html};
+use store::{ApprovalQuery, ApprovalView};
 
+use super::frame::Page;
+use super::listing::{empty, pager, with};
+use super::runs::decision;
+use super::visit::Visit;
 use crate::http::App;
+use crate::http::problem::Problem;
+use crate::http::query::{Paging, Parameters, Query, Values};
+
+/// Questions on a page: each is a form.
+const MOST: usize = 25;
 
 pub(super) fn routes() -> Router<App> {
-    Router::new()
+    Router::new().route("/approvals", get(show))
+}
+
+struct Wanted {
+    mine: bool,
+    assignee: Option<String>,
+    paging: Paging,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &["mine", "assignee", "limit", "cursor"];
+
+    fn read(values: &mut Values) -> Wanted {
+        Wanted {
+            mine: values.flag("mine"),
+            assignee: values.text("assignee"),
+            paging: values.paging(),
+        }
+    }
+}
+
+async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Problem> {
+    let Wanted { mine, assignee, paging } = wanted;
+    let assignees = match &assignee {
+        Some(name) => vec![name.clone()],
+        None if mine => own_names(&visit),
+        None => Vec::new(),
+    };
+    let is_filtered = !assignees.is_empty();
+    let query = ApprovalQuery { assignees, limit: paging.limit.min(MOST), after: paging.after };
+    let page = visit.app.store().approvals(query).await?;
+    let content = html! {
+        div.head { h1 { "Approvals" } }
+        p.lead { "What runs ask people. They wait until somebody decides, or a deadline does." }
+        (filters(&visit, mine, assignee.as_deref()))
+        @if page.items.is_empty() { section.card { (none(is_filtered)) } }
+        @for asked in &page.items { (one(&visit, asked)) }
+        @if !page.items.is_empty() { (pager(&visit, page.total, page.next.as_ref())) }
+    };
+    Ok(visit.show(Page::new("Approvals", content).live("all")))
+}
+
+/// The names by which questions are for whoever looks.
+fn own_names(visit: &Visit) -> Vec<String> {
+    let roles = visit.caller.roles.iter().map(|role| role.name().to_owned());
+    [visit.caller.name.to_string()].into_iter().chain(roles).collect()
+}
+
+fn filters(visit: &Visit, mine: bool, assignee: Option<&str>) -> Markup {
+    let first = with(&visit.address, "cursor", None);
+    let to = |mine: Option<&str>| with(&with(&first, "assignee", None), "mine", mine);
+    let is_known = &*visit.caller.name != "anyone";
+    html! {
+        @if is_known {
+            nav.tabs aria-label="Whose" {
+                a href=(to(None)) aria-current=[(!mine && assignee.is_none()).then_some("page")] { "All" }
+                a href=(to(Some("true"))) aria-current=[mine.then_some("page")] { "For me" }
+            }
+        }
+        form.search method="get" action="/approvals" role="search" {
+            div.field {
+                label for="assignee" { "May be decided by" }
+                input type="search" id="assignee" name="assignee" value=(assignee.unwrap_or_default());
+            }
+            button type="submit" { "Show" }
+        }
+    }
+}
+
+fn none(is_filtered: bool) -> Markup {
+    match is_filtered {
+        true => empty(
+            "Nothing waits for this person.",
+            html! { p { a href="/approvals" { "What waits for others" } } },
+        ),
+        false => empty(
+            "Nobody is asked anything.",
+            html! {
+                p { "When a step of type " code { "human_approval" } " is reached, it is found here." }
+            },
+        ),
+    }
+}
+
+fn one(visit: &Visit, asked: &ApprovalView) -> Markup {
+    html! {
+        section.card id={ "asked-" (asked.run) "-" (asked.step) } {
+            header {
+                h2 { (asked.title) }
+                span.small.muted {
+                    a href={ "/runs/" (asked.run) } { (asked.workflow_name) } ", step "
+                    a href={ "/runs/" (asked.run) "/steps/" (asked.step) } { (asked.step) }
+                }
+            }
+            (decision(visit, asked))
+        }
+    }
 }

@@ -20,7 +20,7 @@ pub(super) struct Asset {
 impl Asset {
     fn new(name: &'static str, kind: &'static str, content: impl Into<Cow<'static, str>>) -> Asset {
         let content = content.into();
-        let hash = Sha256::digest(&*content);
+        let hash = Sha256::digest(content.as_bytes());
         let short: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         Asset { name, kind, content, address: format!("/assets/{short}/{name}") }
     }
@@ -32,8 +32,8 @@ impl Asset {
 }
 
 pub(super) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
-    let all = format!("{}{}", include_str!("assets/app.css"), drawing::STYLE);
-    Asset::new("app.css", "text/css; charset=utf-8", all)
+    let content = format!("{}\n{}", include_str!("assets/app.css"), drawing::STYLE);
+    Asset::new("app.css", "text/css; charset=utf-8", content)
 });
 pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("app.js", "text/javascript; charset=utf-8", include_str!("assets/app.js"))

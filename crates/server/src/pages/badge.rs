@@ -57,11 +57,11 @@ pub(super) fn outcome_class(outcome: Outcome) -> &'static str {
     }
 }
 
-/// A workflow: paused counts more than live.
+/// A workflow: paused counts more than published.
 pub(super) fn workflow(status: WorkflowStatus, is_paused: bool) -> Markup {
     match (status, is_paused) {
         (_, true) => badge("paused", "is-warn"),
-        (status, false) if status.name() == "live" => badge("live", "is-ok"),
+        (WorkflowStatus::Published, false) => badge("published", "is-ok"),
         (status, false) => badge(status.name(), "is-idle"),
     }
 }

@@ -2,6 +2,7 @@
 //! `PUNCTUAL_TEST_STORE=postgres` on a schema of its own in the PostgreSQL at `PUNCTUAL_TEST_POSTGRES`.
 #![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
 
+mod access;
 mod api;
 mod ground;
 mod harness;

@@ -87,13 +87,13 @@ fn pause(random: &mut Random, model: &Model) -> Option<Command> {
     if !paused && random.chance(800) {
         return None;
     }
-    Some(Command::PauseWorkflow { id: WorkflowId(id), paused: !paused })
+    Some(Command::PauseWorkflow { id: WorkflowId(id), paused: !paused, reason: None })
 }
 
 /// The first workflow with handlers that is paused goes on.
 pub(crate) fn resume(model: &Model) -> Option<Command> {
     let (id, _) = workflows(model).into_iter().find(|(_, paused)| *paused)?;
-    Some(Command::PauseWorkflow { id: WorkflowId(id), paused: false })
+    Some(Command::PauseWorkflow { id: WorkflowId(id), paused: false, reason: None })
 }
 
 fn archive(random: &mut Random, model: &Model) -> Option<Command> {

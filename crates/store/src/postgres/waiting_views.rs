@@ -18,7 +18,7 @@ const APPROVALS: &str = "SELECT a.run, a.step, r.schedule, r.uuid, r.n, r.retry,
        r.version, r.state, w.name, a.title, a.description, a.assignees, a.asked_at
      FROM approvals a JOIN open_runs r ON r.key = a.run JOIN workflows w ON w.id = r.workflow
      WHERE (a.run, a.step) > ($1, $2)
-       AND ($4::text IS NULL OR a.assignees = '[]' OR a.assignees::jsonb ? $4)
+       AND (cardinality($4::text[]) = 0 OR a.assignees = '[]' OR a.assignees::jsonb ?| $4)
      ORDER BY a.run, a.step LIMIT $3";
 
 pub(super) async fn approvals(
@@ -29,8 +29,9 @@ pub(super) async fn approvals(
     let step = i32::try_from(step).unwrap_or(i32::MAX);
     let limit = many(query.limit.saturating_add(1));
     // Nobody has a name that the database cannot hold.
-    let assignee = query.assignee.map(|name| if is_storable(&name) { name } else { String::new() });
-    let found = ask(client, APPROVALS, &[&run, &step, &limit, &assignee]).await?;
+    let storable = |name: String| if is_storable(&name) { name } else { String::new() };
+    let assignees: Vec<String> = query.assignees.into_iter().map(storable).collect();
+    let found = ask(client, APPROVALS, &[&run, &step, &limit, &assignees]).await?;
     let mut definitions = HashMap::new();
     let mut items = Vec::with_capacity(found.len());
     for row in &found {

@@ -53,13 +53,14 @@ pub(super) fn approvals(
                  w.name, a.title, a.description, a.assignees, a.asked_at
                FROM approvals a JOIN runs r ON r.key = a.run JOIN workflows w ON w.id = r.workflow
                WHERE (a.run, a.step) > (?1, ?2)
-                 AND (?4 IS NULL OR a.assignees = '[]'
-                   OR EXISTS (SELECT 1 FROM json_each(a.assignees) WHERE value = ?4))
+                 AND (?4 = '[]' OR a.assignees = '[]' OR EXISTS (SELECT 1 FROM json_each(a.assignees)
+                   WHERE value IN (SELECT value FROM json_each(?4))))
                ORDER BY a.run, a.step LIMIT ?3";
     let (run, step) = view::part(query.after.as_ref());
     let mut statement = connection.prepare_cached(sql)?;
     let limit = query.limit.saturating_add(1);
-    let found = statement.query_map(params![run, step, limit, query.assignee], read_asked)?;
+    let assignees = serde_json::Value::from(query.assignees.as_slice()).to_string();
+    let found = statement.query_map(params![run, step, limit, assignees], read_asked)?;
     let found = found.collect::<Result<Vec<Asked>, _>>()?;
     let cursor = |asked: &Asked| Cursor::Step(asked.run, asked.step);
     let page = view::page(found, query.limit, query.after.is_none(), cursor);

@@ -187,6 +187,13 @@ pub(crate) async fn people_are_asked_and_decide(mut world: World) {
     assert_eq!(asked(&world).await, std::slice::from_ref(&view));
     world.join(5).await;
     assert_eq!(asked(&world).await, [view], "after reopening");
+    for (names, expected) in [(&["ada"][..], 1), (&["bob", "ada"], 1), (&["bob"], 0), (&["a\0"], 0)]
+    {
+        let assignees = names.iter().map(|name| (*name).to_owned()).collect();
+        let query = ApprovalQuery { assignees, limit: 100, after: None };
+        let page = world.store().approvals(query).await.unwrap();
+        assert_eq!(page.items.len(), expected, "{names:?}");
+    }
     world.holds_together().await;
     let theirs = refusal(world.decide(5, &run, "ask", "bob", true).await);
     assert_eq!(theirs, "This is for ada to decide, not for bob.");

@@ -168,7 +168,7 @@ fn after_five_retries_or_a_mistake_the_workflow_waits_for_a_person_who_resumes_i
         world.advance_to("2026-03-02T11:00:00Z");
         assert_eq!(count(&log, "c.prepare"), prepares, "nothing starts while it is paused");
         *mended.borrow_mut() = true;
-        world.command(Command::PauseWorkflow { id, paused: false }).unwrap();
+        world.command(Command::PauseWorkflow { id, paused: false, reason: None }).unwrap();
         settle(&mut world);
         assert_eq!(events(&world, id, "t", EventState::Consumed), ["a", "b"]);
     }
@@ -184,7 +184,7 @@ fn an_event_that_fails_ten_times_is_skipped_as_poison() {
     publish(&mut world, id, "t", &["a"]);
     for _ in 0..9 {
         assert_eq!(events(&world, id, "t", EventState::Pending), ["a"]);
-        world.command(Command::PauseWorkflow { id, paused: false }).unwrap();
+        world.command(Command::PauseWorkflow { id, paused: false, reason: None }).unwrap();
         settle(&mut world);
     }
     assert_eq!(events(&world, id, "t", EventState::Skipped), ["a"]);
@@ -222,7 +222,8 @@ fn an_unknown_outcome_suspends_the_run_until_a_person_says() {
         assert_eq!(mutations(&world), [MutationStatus::Unknown]);
         let paused = &world.memory.workflows[&id];
         assert!(paused.paused && paused.paused_by.is_some(), "{:?}", paused.paused_reason);
-        let refused = world.command(Command::PauseWorkflow { id, paused: false }).unwrap_err();
+        let refused =
+            world.command(Command::PauseWorkflow { id, paused: false, reason: None }).unwrap_err();
         assert!(refused.to_string().contains("resolve it"), "{refused}");
         world.advance_to("2026-03-04T09:00:00Z");
         assert_eq!(status(&world), [RunStatus::Suspended], "nothing is guessed");

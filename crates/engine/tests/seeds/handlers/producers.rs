@@ -161,7 +161,7 @@ fn a_scheduled_producer_is_tried_again_after_10_20_40_80_and_160_seconds() {
     assert!(workflow.paused_reason.as_ref().unwrap().starts_with("p failed (run sched-"));
     world.advance_to("2026-03-02T12:30:00Z");
     assert_eq!(runs_of(&world, "p").len(), 7, "nothing starts while it is paused");
-    world.command(Command::PauseWorkflow { id, paused: false }).unwrap();
+    world.command(Command::PauseWorkflow { id, paused: false, reason: None }).unwrap();
     world.advance_to("2026-03-02T12:30:05Z");
     let last = runs_of(&world, "p").pop().unwrap().clone();
     assert_eq!(runs_of(&world, "p").len(), 8, "what was missed, once: {last:?}");

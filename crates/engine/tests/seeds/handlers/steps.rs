@@ -121,7 +121,7 @@ fn an_event_starts_a_run_of_each_trigger_that_it_is_for() {
     // Published again, it says something else and starts nothing.
     publish(&mut world, id, "t", &["a"]);
     assert_eq!(world.memory.runs.len(), 3);
-    let command = Command::PauseWorkflow { id, paused: true };
+    let command = Command::PauseWorkflow { id, paused: true, reason: None };
     world.command(command).unwrap();
     publish(&mut world, id, "t", &["c"]);
     assert_eq!(world.memory.runs.len(), 3);

@@ -258,12 +258,12 @@ fn a_pausable_clock_stands_while_the_workflow_is_paused() {
         let id = publish(&mut world, definition);
         let run = start(&mut world, id, Value::Null);
         world.advance_to("2026-03-02T17:00:00Z");
-        world.command(Command::PauseWorkflow { id, paused: true }).unwrap();
+        world.command(Command::PauseWorkflow { id, paused: true, reason: None }).unwrap();
         let is_held = world.memory.runs[&run].position.watches[0].held_since.is_some();
         assert_eq!(is_held, pausable);
         world.advance_to("2026-03-03T17:00:00Z");
         assert_eq!(status(&world, run), RunStatus::Running, "what has begun goes on");
-        world.command(Command::PauseWorkflow { id, paused: false }).unwrap();
+        world.command(Command::PauseWorkflow { id, paused: false, reason: None }).unwrap();
         assert_eq!(world.memory.runs[&run].position.watches[0].due, at(due), "{pausable}");
     }
 }

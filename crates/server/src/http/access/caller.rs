@@ -76,7 +76,7 @@ impl Caller {
     }
 
     /// Whoever has a stored token.
-    pub(super) fn holder(name: &str, roles: &[Role]) -> Caller {
+    pub(in crate::http) fn holder(name: &str, roles: &[Role]) -> Caller {
         Caller::new(name, roles, Standing::Token)
     }
 

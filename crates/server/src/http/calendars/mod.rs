@@ -63,7 +63,7 @@ impl CalendarObject {
 }
 
 /// The calendar with this id, or of the region.
-fn find(app: &App, id: &str) -> Result<Calendar, Problem> {
+pub(crate) fn find(app: &App, id: &str) -> Result<Calendar, Problem> {
     let rules = app.rules();
     if let Some(calendar) = rules.calendar(id) {
         return Ok(calendar.clone());

@@ -1,21 +1,29 @@
 //! Routes of runs.
 
+mod explain;
 mod object;
 mod steps;
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
+use engine::definition::Definition;
 use engine::run::{Resolution, Run, RunStatus, TriggeredBy};
 use engine::turn::{Answer, Command, NewRun};
 use engine::{RunId, ScheduleId, WorkflowId};
 use jiff::Timestamp;
 use serde::Deserialize;
-use store::{Commanded, Cursor, MutationQuery, MutationView, RunDetail, RunQuery};
+use store::{
+    AlertView, Commanded, Cursor, MutationQuery, MutationView, RunDetail, RunQuery, RunView,
+};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(crate) use explain::told;
 pub(super) use object::{RunObject, RunWithSteps};
+pub(crate) use steps::{PartObject, StepObject};
 
 use super::App;
 use super::access::Caller;
@@ -33,6 +41,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(get))
+        .routes(routes!(explain::explain))
         .routes(routes!(cancel))
         .routes(routes!(retry))
         .routes(routes!(resolve))
@@ -128,10 +137,30 @@ async fn get(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -
 
 /// The run of this id.
 pub(super) async fn shown(app: &App, id: &str) -> Result<RunWithSteps, Problem> {
-    let detail = found(app, id).await?;
+    Ok(RunWithSteps::new(whole(app, id).await?))
+}
+
+/// A run with all that belongs to it.
+pub(crate) struct WholeRun {
+    /// The run.
+    pub(crate) view: RunView,
+    /// What it does.
+    pub(crate) definition: Arc<Definition>,
+    /// Its steps; of a handler's run, the phases.
+    pub(crate) steps: Vec<StepObject>,
+    /// What deadlines have brought about.
+    pub(crate) alerts: Vec<AlertView>,
+    /// What a consumer's run has changed outside, or may have.
+    pub(crate) mutation: Option<MutationView>,
+}
+
+/// The run of this id, with all that belongs to it.
+pub(crate) async fn whole(app: &App, id: &str) -> Result<WholeRun, Problem> {
+    let RunDetail { view, definition, steps } = found(app, id).await?;
     let alerts = app.store().alerts(run_id(id)?).await?;
-    let mutation = mutation_of(app, &detail.view.run).await?;
-    Ok(RunWithSteps::new(detail, alerts, mutation))
+    let mutation = mutation_of(app, &view.run).await?;
+    let steps = steps::shown(&view.run, &definition, steps);
+    Ok(WholeRun { view, definition, steps, alerts, mutation })
 }
 
 /// What a consumer's run has changed outside. Mutations are in the order of their runs.
@@ -145,7 +174,7 @@ async fn mutation_of(app: &App, run: &Run) -> Result<Option<MutationView>, Probl
     Ok(latest.filter(|view| view.mutation.run == run.key))
 }
 
-async fn found(app: &App, id: &str) -> Result<RunDetail, Problem> {
+pub(crate) async fn found(app: &App, id: &str) -> Result<RunDetail, Problem> {
     let detail = app.store().run(run_id(id)?).await?;
     detail.ok_or_else(|| Problem::not_found("run", id))
 }
@@ -253,6 +282,20 @@ struct Resolved {
     step: Option<String>,
     /// Who says so; whoever asks, if nothing. Whoever has a token is named beside it.
     by: Option<String>,
+    /// How they know, kept beside their name.
+    note: Option<String>,
+}
+
+/// Who says something, with what they add to it.
+fn noted(by: String, note: Option<&str>) -> Result<String, Problem> {
+    match note.map(str::trim) {
+        None | Some("") => Ok(by),
+        Some(note) if note.len() > LONGEST_REASON => {
+            let wrong = Wrong::new("note", "limit", "is too long");
+            Err(Problem::invalid([wrong.allow(format!("{LONGEST_REASON} bytes"))]))
+        }
+        Some(note) => Ok(format!("{by}: {note}")),
+    }
 }
 
 /// Says what became of an attempt whose end is unknown.
@@ -268,8 +311,9 @@ async fn resolve(
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
-    let Resolved { resolution, step, by } = body.read()?;
+    let Resolved { resolution, step, by, note } = body.read()?;
     let by = caller.said_by(by.as_deref())?;
+    let by = noted(by, note.as_deref())?;
     let run = run_id(&id)?;
     let command = match step {
         Some(step) => Command::ResolveStep { id: run, step, resolution, by },

@@ -9,10 +9,10 @@ use engine::{RunId, WorkflowId};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use store::{AlertView, MutationView, RunDetail, RunView};
+use store::{AlertView, RunView};
 use utoipa::ToSchema;
 
-use super::steps::{self, StepObject};
+use super::{StepObject, WholeRun};
 use crate::http::App;
 use crate::http::problem::Problem;
 use crate::http::workflows::{AuthorVersion, MutationObject, author_version};
@@ -166,13 +166,8 @@ impl RunObject {
 }
 
 impl RunWithSteps {
-    pub(super) fn new(
-        detail: RunDetail,
-        alerts: Vec<AlertView>,
-        mutation: Option<MutationView>,
-    ) -> RunWithSteps {
-        let RunDetail { view, definition, steps } = detail;
-        let steps = steps::shown(&view.run, &definition, steps);
+    pub(super) fn new(whole: WholeRun) -> RunWithSteps {
+        let WholeRun { view, definition, steps, alerts, mutation } = whole;
         let version = author_version(definition.version);
         let watch = view.run.position.watches.iter().find(|watch| watch.step.is_none());
         RunWithSteps {

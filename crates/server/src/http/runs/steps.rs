@@ -12,51 +12,51 @@ use utoipa::ToSchema;
 
 /// A step of a run.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct StepObject {
-    id: String,
+pub(crate) struct StepObject {
+    pub(crate) id: String,
     /// What it is called, for people.
-    name: Option<String>,
+    pub(crate) name: Option<String>,
     /// `http`, `exec`, `timer`, …
     #[serde(rename = "type")]
-    kind: &'static str,
-    depends_on: Vec<String>,
+    pub(crate) kind: &'static str,
+    pub(crate) depends_on: Vec<String>,
     #[serde(flatten)]
-    part: PartObject,
+    pub(crate) part: PartObject,
     /// When it is to be done, while its deadline counts.
     #[schema(value_type = Option<String>)]
-    deadline: Option<Timestamp>,
+    pub(crate) deadline: Option<Timestamp>,
     /// What became of what undoes it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    compensation: Option<PartObject>,
+    pub(crate) compensation: Option<PartObject>,
     /// What became of what finds out whether it was done.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reconcile: Option<PartObject>,
+    pub(crate) reconcile: Option<PartObject>,
     /// Its items, if it goes over a list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    items: Vec<PartObject>,
+    pub(crate) items: Vec<PartObject>,
 }
 
 /// A step itself, one of its items, or what undoes it.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct PartObject {
+pub(crate) struct PartObject {
     /// The number of an item, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
-    index: Option<u32>,
+    pub(crate) index: Option<u32>,
     /// `pending`, `ready`, `running`, `waiting`, `completed`, `failed`, `skipped`, `cancelled`.
-    status: &'static str,
+    pub(crate) status: &'static str,
     /// Why it stands there, in words.
-    reason: Option<String>,
-    attempts: u32,
+    pub(crate) reason: Option<String>,
+    pub(crate) attempts: u32,
     #[schema(value_type = Option<String>)]
-    started_at: Option<Timestamp>,
+    pub(crate) started_at: Option<Timestamp>,
     #[schema(value_type = Option<String>)]
-    ended_at: Option<Timestamp>,
+    pub(crate) ended_at: Option<Timestamp>,
     /// Whether it was not done in the time it was promised.
-    overdue: bool,
+    pub(crate) overdue: bool,
     #[schema(value_type = Option<Object>)]
-    output: Option<Box<RawValue>>,
+    pub(crate) output: Option<Box<RawValue>>,
     #[schema(value_type = Option<Object>)]
-    error: Option<RunError>,
+    pub(crate) error: Option<RunError>,
 }
 
 /// All steps of a run, in the order of its definition.

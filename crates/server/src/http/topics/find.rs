@@ -88,7 +88,7 @@ pub(in crate::http) async fn declared(
 }
 
 /// All topics of a workflow, and the shared ones that its definition names, in the order of their names.
-pub(in crate::http) async fn of_workflow(
+pub(crate) async fn of_workflow(
     app: &App,
     workflow: WorkflowId,
     definition: &Definition,

@@ -12,8 +12,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use self::find::TopicPath;
+pub(super) use self::find::declared;
 pub(crate) use self::find::find;
-pub(super) use self::find::{declared, of_workflow};
+pub(crate) use self::find::of_workflow;
 pub(super) use self::object::TopicObject;
 pub(super) use self::publish::{check_event, published};
 use super::App;

@@ -9,30 +9,30 @@ use utoipa::ToSchema;
 
 /// A topic.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http) struct TopicObject {
-    id: String,
-    pub(in crate::http) name: String,
+pub(crate) struct TopicObject {
+    pub(crate) id: String,
+    pub(crate) name: String,
     /// Whose it is; nobody's, if it is shared.
-    workflow_id: Option<String>,
+    pub(crate) workflow_id: Option<String>,
     /// The workflow's name.
-    workflow: Option<String>,
+    pub(crate) workflow: Option<String>,
     /// Whether it is everyone's.
-    shared: bool,
+    pub(crate) shared: bool,
     /// Events that nobody works on.
-    pub(in crate::http) pending: u64,
+    pub(crate) pending: u64,
     /// Events that a run works on.
-    reserved: u64,
+    pub(crate) reserved: u64,
     /// Events that are done with, and not expired yet.
-    consumed: u64,
+    pub(crate) consumed: u64,
     /// Events that nobody will work on.
-    skipped: u64,
+    pub(crate) skipped: u64,
     /// When the oldest pending event was published.
     #[schema(value_type = Option<String>)]
-    oldest_pending_at: Option<Timestamp>,
+    pub(crate) oldest_pending_at: Option<Timestamp>,
     /// An event that was given back so often is skipped.
-    max_attempts: u32,
+    pub(crate) max_attempts: u32,
     #[schema(value_type = String)]
-    created_at: Timestamp,
+    pub(crate) created_at: Timestamp,
 }
 
 impl From<TopicView> for TopicObject {

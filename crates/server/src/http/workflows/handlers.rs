@@ -19,54 +19,54 @@ use crate::http::shown;
 
 /// What asks the world, and publishes what it learns.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct ProducerObject {
-    name: String,
+pub(crate) struct ProducerObject {
+    pub(crate) name: String,
     /// When it runs next.
-    next_run_at: Option<String>,
+    pub(crate) next_run_at: Option<String>,
     /// When its last run began.
     #[schema(value_type = Option<String>)]
-    last_run_at: Option<Timestamp>,
+    pub(crate) last_run_at: Option<Timestamp>,
     /// `succeeded`, `failed`, `cancelled` or `timed_out`.
-    last_outcome: Option<&'static str>,
+    pub(crate) last_outcome: Option<&'static str>,
     /// Whether a run of it waits for the workflow to be free.
-    queued: bool,
+    pub(crate) queued: bool,
     /// Its run that has not ended.
-    run_id: Option<String>,
+    pub(crate) run_id: Option<String>,
     /// The schedule that says when it runs.
-    schedule_id: Option<String>,
+    pub(crate) schedule_id: Option<String>,
     /// How many of its runs have failed one after the other.
-    failures: u32,
+    pub(crate) failures: u32,
     /// The topics that it publishes to.
-    publishes: Vec<String>,
+    pub(crate) publishes: Vec<String>,
 }
 
 /// What works on events.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct ConsumerObject {
-    name: String,
+pub(crate) struct ConsumerObject {
+    pub(crate) name: String,
     /// `ready`, `sleeping`, `running`, `suspended` or `paused`.
-    state: &'static str,
+    pub(crate) state: &'static str,
     /// When it looks again, if nothing happens before.
     #[schema(value_type = Option<String>)]
-    wake_at: Option<Timestamp>,
+    pub(crate) wake_at: Option<Timestamp>,
     /// The topics whose events wake it.
-    wake_on: Vec<String>,
+    pub(crate) wake_on: Vec<String>,
     /// Events of these topics that nobody works on.
-    pending: u64,
+    pub(crate) pending: u64,
     /// Its run that has not ended.
-    run_id: Option<String>,
+    pub(crate) run_id: Option<String>,
     /// When its last run began.
     #[schema(value_type = Option<String>)]
-    last_run_at: Option<Timestamp>,
+    pub(crate) last_run_at: Option<Timestamp>,
     /// `succeeded`, `failed`, `cancelled` or `timed_out`.
-    last_outcome: Option<&'static str>,
+    pub(crate) last_outcome: Option<&'static str>,
     /// How many of its runs have failed one after the other.
-    failures: u32,
+    pub(crate) failures: u32,
     /// After a failure nothing of it begins before.
     #[schema(value_type = Option<String>)]
-    retry_at: Option<Timestamp>,
+    pub(crate) retry_at: Option<Timestamp>,
     /// Whether the next run only ends what an earlier one began: its mutation is done.
-    resumes: bool,
+    pub(crate) resumes: bool,
 }
 
 /// What is known of the handlers of a workflow.

@@ -17,9 +17,12 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(crate) use self::handlers::{ConsumerObject, ProducerObject};
 pub(super) use self::mutations::MutationObject;
-use self::object::{Around, WorkflowObject, WorkflowSummary};
+use self::object::{Around, WorkflowSummary};
 pub(super) use self::object::{AuthorVersion, author_version};
+pub(crate) use self::object::{TriggerObject, WorkflowObject};
+pub(crate) use self::save::{Found, look};
 use super::access::Caller;
 use super::answer::{self, Answered, Listed};
 use super::body::JsonBody;
@@ -28,6 +31,9 @@ use super::problem::{Problem, Wrong};
 use super::query::{Paging, Parameters, Query, Values};
 use super::runs::RunWithSteps;
 use super::{App, runs, topics};
+
+/// A reason is a line, not a story.
+const LONGEST_REASON: usize = 1_000;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -44,7 +50,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 /// The workflow with this id or name.
-pub(super) async fn find_workflow(
+pub(crate) async fn find_workflow(
     app: &App,
     id_or_name: &str,
     revision: Option<u32>,
@@ -56,7 +62,8 @@ pub(super) async fn find_workflow(
     })
 }
 
-async fn shown(app: &App, view: WorkflowView) -> Result<WorkflowObject, Problem> {
+/// A workflow with one of its revisions, and all that belongs to it.
+pub(crate) async fn shown(app: &App, view: WorkflowView) -> Result<WorkflowObject, Problem> {
     let id = view.workflow.id;
     let mut around = Around::default();
     // Of a revision that is not live, nothing happens.
@@ -89,6 +96,20 @@ async fn triggered(app: &App, workflow: WorkflowId) -> Result<Vec<Schedule>, Pro
     }
 }
 
+/// Workflows that are asked for.
+struct Wanted {
+    search: Option<String>,
+    paging: Paging,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &["search", "limit", "cursor"];
+
+    fn read(values: &mut Values) -> Wanted {
+        Wanted { search: values.text("search"), paging: values.paging() }
+    }
+}
+
 /// A page of a list without filters.
 struct Listing(Paging);
 
@@ -102,10 +123,12 @@ impl Parameters for Listing {
 
 /// Workflows, by name.
 #[utoipa::path(get, path = "/workflows", tag = "workflows",
-    params(("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
+    params(("search" = Option<String>, Query, description = "With this in the name"),
+        ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<WorkflowSummary>), (status = 400, body = Problem)))]
-async fn list(State(app): State<App>, Query(Listing(paging)): Query<Listing>) -> Answered {
-    let query = WorkflowQuery { search: None, limit: paging.limit, after: paging.after };
+async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
+    let Wanted { search, paging: Paging { limit, after } } = wanted;
+    let query = WorkflowQuery { search, limit, after };
     let page = app.store().workflows(query).await?;
     let items = page.items.iter().map(WorkflowSummary::new).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
@@ -219,8 +242,16 @@ async fn archive(
     commanded(&app, &caller, known.id, Command::ArchiveWorkflow(known.id), body.idempotency).await
 }
 
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Pausing {
+    /// Why, for those who wonder.
+    reason: Option<String>,
+}
+
 /// Nothing starts any more but by hand.
 #[utoipa::path(post, path = "/workflows/{id}/pause", tag = "workflows",
+    request_body = Option<Pausing>,
     params(("id" = String, Path, description = "Id or name")),
     responses((status = 200, body = WorkflowObject), (status = 400, body = Problem),
         (status = 404, body = Problem)))]
@@ -256,14 +287,21 @@ async fn set_paused(
     paused: bool,
     body: JsonBody,
 ) -> Answered {
-    let Nothing {} = body.read_or_default()?;
+    let Pausing { reason } = match paused {
+        true => body.read_or_default()?,
+        false => body.read_or_default().map(|Nothing {}| Pausing::default())?,
+    };
+    if reason.as_ref().is_some_and(|reason| reason.len() > LONGEST_REASON) {
+        let wrong = Wrong::new("reason", "limit", "is too long");
+        return Err(Problem::invalid([wrong.allow(format!("{LONGEST_REASON} bytes"))]));
+    }
     let known = find_workflow(app, id, None).await?.workflow;
     // With a key, the store knows whether this is the same request again.
     if known.paused == paused && body.idempotency.is_none() {
         let (verb, status) = if paused { ("pause", "paused") } else { ("resume", "not paused") };
         return Err(wrong_status(verb, status));
     }
-    let command = Command::PauseWorkflow { id: known.id, paused };
+    let command = Command::PauseWorkflow { id: known.id, paused, reason };
     commanded(app, caller, known.id, command, body.idempotency).await
 }
 

@@ -18,7 +18,7 @@ use crate::http::topics::TopicObject;
 /// A whole number, or a text such as `1.10`, as its author wrote it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-pub(in crate::http) enum AuthorVersion {
+pub(crate) enum AuthorVersion {
     /// `3`.
     Whole(u32),
     /// `1.10`.
@@ -41,59 +41,59 @@ pub(in crate::http) fn author_version(version: Version) -> AuthorVersion {
 
 /// A workflow, without its text.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct WorkflowSummary {
-    id: String,
-    name: String,
-    description: Option<String>,
+pub(crate) struct WorkflowSummary {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) description: Option<String>,
     /// The version that its author gave.
     #[schema(value_type = String)]
-    version: AuthorVersion,
+    pub(crate) version: AuthorVersion,
     /// Which revision this is; the one that is live, or else the newest.
-    revision: u32,
+    pub(crate) revision: u32,
     /// The revision that new runs use.
-    live_revision: Option<u32>,
+    pub(crate) live_revision: Option<u32>,
     /// How many revisions there are.
-    versions: u32,
+    pub(crate) versions: u32,
     /// `draft`, `published` or `archived`.
-    status: &'static str,
+    pub(crate) status: &'static str,
     /// Nothing starts but by hand.
-    paused: bool,
+    pub(crate) paused: bool,
     /// Why nothing starts.
-    paused_reason: Option<String>,
+    pub(crate) paused_reason: Option<String>,
     /// How many runs may be active at a time; without it, one for each schedule.
-    concurrency: Option<u32>,
+    pub(crate) concurrency: Option<u32>,
     /// How many are, where that is limited.
-    active: u32,
+    pub(crate) active: u32,
     /// How many schedules start it.
-    schedules: u64,
+    pub(crate) schedules: u64,
     #[schema(value_type = String)]
-    created_at: Timestamp,
+    pub(crate) created_at: Timestamp,
     #[schema(value_type = String)]
-    updated_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
     /// When this revision was saved.
     #[schema(value_type = String)]
-    saved_at: Timestamp,
+    pub(crate) saved_at: Timestamp,
 }
 
 /// A workflow with one of its revisions.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct WorkflowObject {
+pub(crate) struct WorkflowObject {
     #[serde(flatten)]
-    summary: WorkflowSummary,
-    triggers: Vec<TriggerObject>,
+    pub(crate) summary: WorkflowSummary,
+    pub(crate) triggers: Vec<TriggerObject>,
     /// The text as it was sent.
-    source: String,
+    pub(crate) source: String,
     /// What it means.
     #[schema(value_type = Object)]
-    definition: Value,
+    pub(crate) definition: Value,
     /// What asks the world, in the order of the definition.
-    producers: Vec<ProducerObject>,
+    pub(crate) producers: Vec<ProducerObject>,
     /// What works on events, in the order of the definition.
-    consumers: Vec<ConsumerObject>,
+    pub(crate) consumers: Vec<ConsumerObject>,
     /// Its topics, and the shared ones that it names.
-    topics: Vec<TopicObject>,
+    pub(crate) topics: Vec<TopicObject>,
     /// What resuming will do, while it is paused.
-    on_resume: Option<String>,
+    pub(crate) on_resume: Option<String>,
 }
 
 /// What belongs to a workflow, beside its definition.
@@ -109,24 +109,24 @@ pub(super) struct Around {
 
 /// What starts a workflow.
 #[derive(Debug, Serialize, ToSchema)]
-struct TriggerObject {
-    id: String,
+pub(crate) struct TriggerObject {
+    pub(crate) id: String,
     /// `schedule`, `manual`, `webhook` or `event`.
     #[serde(rename = "type")]
-    kind: &'static str,
+    pub(crate) kind: &'static str,
     /// Whether the definition lets it start anything.
-    enabled: bool,
-    description: Option<String>,
+    pub(crate) enabled: bool,
+    pub(crate) description: Option<String>,
     /// When it starts the workflow, in words.
-    words: Option<String>,
+    pub(crate) words: Option<String>,
     /// The schedule that it declares, if this revision is live.
-    schedule_id: Option<String>,
+    pub(crate) schedule_id: Option<String>,
     /// Where that schedule stands.
-    status: Option<&'static str>,
+    pub(crate) status: Option<&'static str>,
     /// When it happens next.
-    next_run_at: Option<String>,
+    pub(crate) next_run_at: Option<String>,
     /// What the rule says for it.
-    next_nominal_at: Option<String>,
+    pub(crate) next_nominal_at: Option<String>,
 }
 
 impl WorkflowSummary {

@@ -142,16 +142,34 @@ pub(super) async fn validate(
     Query(()): Query<()>,
     body: RawBody,
 ) -> Answered {
-    let checked = match described(&app, &body).await {
-        Ok(source) => checked(&app, &source),
+    let validity = match look(&app, &body).await? {
+        Found::Good(_, warnings) => {
+            Validity { valid: true, problems: remarks("warning", warnings) }
+        }
+        Found::Wrong(flaws) => Validity { valid: false, problems: remarks("error", flaws) },
+    };
+    answer::json(StatusCode::OK, &validity)
+}
+
+/// What a text of a definition is found to be.
+pub(crate) enum Found {
+    /// Good, with what to know before relying on it.
+    Good(Arc<Definition>, Vec<Flaw>),
+    /// All that is wrong with it.
+    Wrong(Vec<Flaw>),
+}
+
+/// Looks at a text. Nothing is stored.
+pub(crate) async fn look(app: &App, body: &RawBody) -> Result<Found, Problem> {
+    let checked = match described(app, body).await {
+        Ok(source) => checked(app, &source),
         Err(Undescribed::Flaws(flaws)) => Err(flaws),
         Err(Undescribed::Problem(problem)) => return Err(problem),
     };
-    let validity = match checked {
-        Ok((_, warnings)) => Validity { valid: true, problems: remarks("warning", warnings) },
-        Err(flaws) => Validity { valid: false, problems: remarks("error", flaws) },
-    };
-    answer::json(StatusCode::OK, &validity)
+    Ok(match checked {
+        Ok((definition, warnings)) => Found::Good(definition, warnings),
+        Err(flaws) => Found::Wrong(flaws),
+    })
 }
 
 /// Why the text of a definition is not known to describe one.

@@ -212,13 +212,32 @@ document.addEventListener("submit", (event) => {
     event.preventDefault();
     return;
   }
+  const action = (event.submitter && event.submitter.getAttribute("formaction")) || form.getAttribute("action");
   const isLook = event.submitter && event.submitter.name.startsWith("_look");
-  const isOurs = form.hasAttribute("data-in-place") || form.getAttribute("action").startsWith("/forms/");
+  const isOurs = form.hasAttribute("data-in-place") || action.startsWith("/forms/");
   if (form.method === "post" && isOurs && !isLook) {
     event.preventDefault();
     send(form, event.submitter);
+  } else if (event.submitter && event.submitter.dataset.into) {
+    event.preventDefault();
+    look(form, action, event.submitter.dataset.into);
   }
 });
+
+// What a page says about a form, shown in a part of this one: what is being written stays as it is.
+async function look(form, action, part) {
+  const body = new URLSearchParams(new FormData(form));
+  try {
+    const answer = await fetch(action, { method: "POST", body, headers: { Accept: "text/html" } });
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const wanted = fresh.getElementById(part) || fresh.querySelector("main .said");
+    const into = document.getElementById(part);
+    if (wanted) into.replaceChildren(...(wanted.id === part ? wanted.childNodes : [wanted]));
+    into.scrollIntoView({ block: "nearest" });
+  } catch {
+    sayWrong(form, { detail: "The node does not answer." });
+  }
+}
 
 // What a form would mean, while it is being written.
 const previews = new Map();

@@ -35,7 +35,7 @@ async fn occurrences_can_be_overridden() {
     assert_eq!(row(0), (json!("skipped"), json!(null)));
     assert_eq!(row(1), (json!("moved"), json!(moved_to)));
     assert_eq!(row(2), (json!("kept"), items[2]["effective_at"].clone()));
-    assert_eq!(rows[0]["reason"], "skipped by api");
+    assert_eq!(rows[0]["reason"], "skipped by anyone");
 
     for (time, body, status) in [
         (nominal(&items, 0), json!({}), 422),

@@ -86,6 +86,6 @@ async fn a_cancelled_command_ends_with_all_it_started() {
         (&run["status"], &run["steps"][0]["status"]),
         (&json!("cancelled"), &json!("cancelled"))
     );
-    assert_eq!(run["error"]["message"], "cancelled by api: enough");
+    assert_eq!(run["error"]["message"], "cancelled by anyone: enough");
     node.post(&format!("/api/v1/runs/{id}/cancel"), Value::Null).await.whole_problem(400);
 }

@@ -108,7 +108,7 @@ impl Model {
                 id.0 == row.workflow && *handler == row.name
             }
             Some(Command::StartWorkflow { id, .. }) => id.0 == row.workflow,
-            Some(Command::PauseWorkflow { id, paused: false }) => {
+            Some(Command::PauseWorkflow { id, paused: false, .. }) => {
                 let waits = before.is_some_and(|old| old.failures > 0 || old.resumes.is_some());
                 id.0 == row.workflow && waits
             }

@@ -1,5 +1,7 @@
 //! The overview: what runs, what is late, what failed, what comes.
 
+mod timeline;
+
 use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
@@ -8,13 +10,15 @@ use engine::schedule::Status;
 use maud::{Markup, html};
 use store::{RunQuery, ScheduleView, Stats};
 
+use self::timeline::Reach;
 use super::frame::Page;
-use super::listing::{empty, grouped};
+use super::listing::{empty, grouped, with};
 use super::runs::lines;
 use super::visit::Visit;
 use super::when;
 use crate::http::App;
 use crate::http::problem::Problem;
+use crate::http::query::{Parameters, Query, Values};
 
 /// Lines of each list.
 const LINES: usize = 8;
@@ -23,7 +27,20 @@ pub(super) fn routes() -> Router<App> {
     Router::new().route("/", get(show))
 }
 
-async fn show(visit: Visit) -> Result<Response, Problem> {
+struct Wanted {
+    reach: Reach,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &["reach"];
+
+    fn read(values: &mut Values) -> Wanted {
+        let reach = values.one_of("reach", &Reach::ALL, Reach::name);
+        Wanted { reach: reach.unwrap_or(Reach::Hour) }
+    }
+}
+
+async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Problem> {
     let store = visit.app.store().clone();
     let stats = store.stats(visit.now).await?;
     let of = |status: Vec<RunStatus>, overdue: bool| RunQuery {
@@ -40,6 +57,18 @@ async fn show(visit: Visit) -> Result<Response, Problem> {
     let content = html! {
         div.head { h1 { "Overview" } }
         (figures(&stats))
+        section.card id="timeline" {
+            header {
+                h2 { "Before and after now" }
+                nav.row aria-label="How far" {
+                    @for reach in Reach::ALL {
+                        a href=(with(&visit.address, "reach", Some(reach.name())))
+                            aria-current=[(reach == wanted.reach).then_some("true")] { (reach.name()) }
+                    }
+                }
+            }
+            (timeline::show(&visit, wanted.reach).await?)
+        }
         div.columns {
             section.card.flush {
                 header { h2 { "Coming" } a href="/schedules?status=active" { "All schedules" } }

@@ -1,0 +1,140 @@
+//! What became of a run and why, in sentences, from what is stored.
+
+use axum::extract::State;
+use engine::definition::handlers::PREPARE;
+use engine::handlers::{Mutation, MutationStatus};
+use engine::run::TriggeredBy;
+use engine::{RunId, ScheduleId};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::{WholeRun, whole};
+use crate::http::App;
+use crate::http::answer::{self, Answered};
+use crate::http::path::PathId;
+use crate::http::problem::Problem;
+use crate::http::query::Query;
+use crate::http::schedules::occurrences;
+
+/// Steps that failed and are told of.
+const TOLD: usize = 20;
+
+/// Why a run ran, and what became of it.
+#[derive(Serialize, ToSchema)]
+pub(super) struct RunExplanation {
+    run_id: String,
+    sentences: Vec<String>,
+}
+
+/// Why a run ran and what became of it, in sentences.
+#[utoipa::path(get, path = "/runs/{id}/explain", tag = "runs",
+    params(("id" = String, Path, description = "The run")),
+    responses((status = 200, body = RunExplanation), (status = 404, body = Problem)))]
+pub(super) async fn explain(
+    State(app): State<App>,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+) -> Answered {
+    let whole = whole(&app, &id).await?;
+    let sentences = told(&app, &whole).await?;
+    answer::ok(&RunExplanation { run_id: whole.view.run.id.to_string(), sentences })
+}
+
+/// What the run itself tells, then what its schedule tells of the occurrence.
+pub(crate) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Problem> {
+    let run = &whole.view.run;
+    let mut told = vec![own_words(whole)];
+    if run.handler.is_some() {
+        told.extend(of_handler(whole));
+    }
+    let what = if run.handler.is_some() { "Phase" } else { "Step" };
+    let failed = whole.steps.iter().filter_map(|step| Some((step, step.part.error.as_ref()?)));
+    told.extend(failed.take(TOLD).map(|(step, error)| {
+        let attempts = step.part.attempts;
+        format!(
+            "{what} {} failed, at attempt {attempts} the last time: {}.",
+            step.id, error.message
+        )
+    }));
+    if let (Some(schedule), Some(nominal)) = (run.schedule, run.nominal) {
+        told.extend(of_schedule(app, schedule, nominal).await?);
+    }
+    Ok(told)
+}
+
+/// A schedule that is gone has nothing to tell any more; the run still has.
+async fn of_schedule(app: &App, id: ScheduleId, at: Timestamp) -> Result<Vec<String>, Problem> {
+    match app.store().schedule(id).await? {
+        Some(found) => occurrences::sentences(app, &found, Some(at)).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+fn own_words(whole: &WholeRun) -> String {
+    let run = &whole.view.run;
+    let workflow = match &run.handler {
+        Some(handler) => format!("{handler} of {}", whole.view.workflow_name),
+        None => whole.view.workflow_name.clone(),
+    };
+    let cause = match (&run.id, run.triggered_by) {
+        (RunId::Occurrence { schedule, n, retry: 0 }, _) => {
+            format!("is occurrence {n} of schedule {schedule}")
+        }
+        (RunId::Occurrence { schedule, n, retry }, _) => {
+            format!("is retry {retry} of occurrence {n} of schedule {schedule}")
+        }
+        (_, TriggeredBy::Manual) => "was started by hand".to_owned(),
+        (_, by) => format!("was started by {}", by.name()),
+    };
+    format!("Run {} of {workflow} {cause}; it is {}.", run.id, run.status.name())
+}
+
+/// Why a consumer looked, how far its run came, and what it has changed outside.
+fn of_handler(whole: &WholeRun) -> Vec<String> {
+    let mut told = Vec::new();
+    let input: Value = serde_json::from_str(whole.view.run.input.get()).unwrap_or_default();
+    let cause = match input["cause"].as_str() {
+        Some("published") => "something was published to one of its topics since it last looked",
+        Some("woken") => "the time that it slept until had come",
+        Some("by_hand") => "somebody asked for it",
+        Some("more") => "there was more than its run before had worked on",
+        Some("retry") => "its run before had failed",
+        Some("deployed") => "it was new, and there were events already",
+        _ => "",
+    };
+    if !cause.is_empty() {
+        told.push(format!("It looked because {cause}."));
+    }
+    let prepared = whole.steps.iter().find(|step| step.id == PREPARE);
+    let output = prepared.and_then(|step| step.part.output.as_ref());
+    let output: Option<Value> = output.and_then(|json| serde_json::from_str(json.get()).ok());
+    if let Some(count) = output.and_then(|output| output["count"].as_u64()) {
+        told.push(match count {
+            0 => "It found nothing to work on, and sleeps.".to_owned(),
+            1 => "It reserved 1 event.".to_owned(),
+            count => format!("It reserved {count} events."),
+        });
+    }
+    told.extend(whole.mutation.as_ref().map(|view| of_mutation(&view.mutation)));
+    told
+}
+
+fn of_mutation(mutation: &Mutation) -> String {
+    let says = match &mutation.said_by {
+        Some(who) => format!(", says {who}"),
+        None => String::new(),
+    };
+    match mutation.status {
+        MutationStatus::InFlight => "Its mutation is under way.".to_owned(),
+        MutationStatus::Applied => {
+            format!("Its mutation has happened{says}: it is not done again.")
+        }
+        MutationStatus::Failed => format!("Its mutation has not happened{says}."),
+        MutationStatus::Skipped => format!("It goes on without its mutation{says}."),
+        MutationStatus::Unknown => {
+            "What became of its mutation is not known: `punctual run resolve` says so.".to_owned()
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The timeline of the overview: what became of occurrences in the last hours, and what comes in the next.
+
+use std::collections::HashMap;
+
+use drawing::timeline::{Bucket, Count, LANES, Lane, Mark, Timeline};
+use engine::ScheduleId;
+use engine::run::RunStatus;
+use engine::schedule::Schedule;
+use jiff::{SignedDuration, Timestamp};
+use maud::{Markup, html};
+use store::{RunQuery, RunView, ScheduleView, Tally, TallyKind, UnusualQuery, UnusualRow};
+
+use crate::http::problem::Problem;
+use crate::pages::badge;
+use crate::pages::visit::Visit;
+use crate::pages::when::{self, walled};
+
+/// Runs and other occurrences that are drawn one by one, the latest of them; bars have all of them.
+const DRAWN: usize = 300;
+/// Schedules whose coming times are drawn.
+const COMING: usize = 40;
+/// Coming times of one schedule.
+const TIMES: usize = 60;
+
+/// How far the timeline reaches, either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    Hour,
+    SixHours,
+    Day,
+}
+
+impl Reach {
+    pub(super) const ALL: [Reach; 3] = [Reach::Hour, Reach::SixHours, Reach::Day];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Reach::Hour => "1h",
+            Reach::SixHours => "6h",
+            Reach::Day => "24h",
+        }
+    }
+
+    fn span(self) -> SignedDuration {
+        SignedDuration::from_hours(match self {
+            Reach::Hour => 1,
+            Reach::SixHours => 6,
+            Reach::Day => 24,
+        })
+    }
+
+    /// How much time a bar stands for: sixty or so of them are read well.
+    fn minutes(self) -> i64 {
+        match self {
+            Reach::Hour => 1,
+            Reach::SixHours => 5,
+            Reach::Day => 20,
+        }
+    }
+}
+
+/// The drawing.
+pub(super) async fn show(visit: &Visit, reach: Reach) -> Result<Markup, Problem> {
+    let store = visit.app.store();
+    let seconds = reach.minutes() * 60;
+    let end = visit.now.checked_add(reach.span()).unwrap_or(visit.now);
+    let start = visit.now.checked_sub(reach.span()).unwrap_or(visit.now);
+    let start = Timestamp::from_second(start.as_second() / seconds * seconds).unwrap_or(start);
+    let tallies = store.tallies(start, end).await?;
+    let query = RunQuery { since: Some(start), limit: DRAWN, ..RunQuery::default() };
+    let runs = store.runs(query).await?.items;
+    let query = UnusualQuery { since: Some(start), outcome: None, limit: DRAWN, after: None };
+    let unusual = store.unusual(query).await?.items;
+    let coming = store.coming(COMING).await?;
+    let mut lanes = Lanes::default();
+    lanes.add_coming(visit, &coming, end);
+    lanes.add_past(visit, runs, unusual).await?;
+    let drawn = walled(visit, |wall| {
+        let timeline = Timeline {
+            title: "Occurrences before and after now".to_owned(),
+            start,
+            end,
+            now: visit.now,
+            buckets: buckets(&tallies, start, visit.now, seconds),
+            lanes: lanes.finished(),
+            wall,
+        };
+        timeline.draw()
+    });
+    Ok(html! { (drawn) })
+}
+
+/// What occurrences and runs came to, in bars of the same width.
+fn buckets(tallies: &[Tally], start: Timestamp, now: Timestamp, seconds: i64) -> Vec<Bucket> {
+    let number = (now.as_second() - start.as_second()) / seconds + 1;
+    let instant = |at: i64| Timestamp::from_second(start.as_second() + at * seconds).unwrap_or(now);
+    let mut buckets: Vec<Bucket> = (0..number)
+        .map(|at| Bucket {
+            start: instant(at),
+            end: instant(at + 1),
+            counts: Vec::new(),
+            href: None,
+        })
+        .collect();
+    for tally in tallies {
+        let Some((state, label)) = meaning(tally.kind) else { continue };
+        let at = (tally.minute.as_second() - start.as_second()) / seconds;
+        let bucket = usize::try_from(at).ok().and_then(|at| buckets.get_mut(at));
+        let Some(bucket) = bucket else { continue };
+        let more = usize::try_from(tally.count).unwrap_or(usize::MAX);
+        match bucket.counts.iter_mut().find(|count| count.label == label) {
+            Some(count) => count.number += more,
+            None => bucket.counts.push(Count {
+                state: state.to_owned(),
+                label: label.to_owned(),
+                number: more,
+            }),
+        }
+    }
+    buckets
+}
+
+/// How runs ended, and what did not run; what started is told by how it ended.
+fn meaning(kind: TallyKind) -> Option<(&'static str, &'static str)> {
+    match kind {
+        TallyKind::Run(status) => match status {
+            RunStatus::Succeeded => Some(("is-ok", "succeeded")),
+            RunStatus::Failed | RunStatus::TimedOut => Some(("is-bad", "failed")),
+            RunStatus::Cancelled => Some(("is-idle", "cancelled")),
+            _ => None,
+        },
+        TallyKind::Occurrence(outcome) => match outcome {
+            engine::ledger::Outcome::Skipped | engine::ledger::Outcome::Coalesced => {
+                Some(("is-wait", "skipped"))
+            }
+            engine::ledger::Outcome::Missed | engine::ledger::Outcome::Dropped => {
+                Some(("is-warn", "missed or dropped"))
+            }
+            _ => None,
+        },
+    }
+}
+
+/// Lanes in the making, in the order in which their schedules are due.
+#[derive(Default)]
+struct Lanes {
+    order: Vec<ScheduleId>,
+    known: HashMap<ScheduleId, Lane>,
+}
+
+impl Lanes {
+    fn lane(&mut self, id: ScheduleId, name: &str) -> &mut Lane {
+        self.known.entry(id).or_insert_with(|| {
+            self.order.push(id);
+            Lane {
+                label: name.to_owned(),
+                href: Some(format!("/schedules/{id}")),
+                marks: Vec::new(),
+            }
+        })
+    }
+
+    fn add_coming(&mut self, visit: &Visit, coming: &[ScheduleView], end: Timestamp) {
+        let rules = visit.app.rules();
+        for ScheduleView { schedule, .. } in coming {
+            let Some(next) = schedule.progress.next.map(|due| due.effective) else { continue };
+            if next > end {
+                continue;
+            }
+            let later = later(schedule, &rules, next).take_while(|at| *at <= end).take(TIMES);
+            let times: Vec<Timestamp> = [next].into_iter().chain(later).collect();
+            let lane = self.lane(schedule.id, &schedule.declared.name);
+            lane.marks.extend(times.into_iter().map(|at| Mark {
+                at,
+                state: "is-idle".to_owned(),
+                label: format!("due at {}", when::text(&visit.zone, at, visit.now)),
+                href: None,
+            }));
+        }
+    }
+
+    async fn add_past(
+        &mut self,
+        visit: &Visit,
+        runs: Vec<RunView>,
+        unusual: Vec<UnusualRow>,
+    ) -> Result<(), Problem> {
+        let mut ids: Vec<ScheduleId> = runs.iter().filter_map(|view| view.run.schedule).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.retain(|id| !self.known.contains_key(id));
+        ids.truncate(LANES);
+        for view in visit.app.store().schedules_by_id(ids).await? {
+            self.lane(view.schedule.id, &view.schedule.declared.name);
+        }
+        for RunView { run, .. } in runs {
+            let lane = run.schedule.and_then(|id| self.known.get_mut(&id));
+            let Some(lane) = lane else { continue };
+            lane.marks.push(Mark {
+                at: run.effective.unwrap_or(run.created_at),
+                state: badge::run_class(run.status).to_owned(),
+                label: run.status.name().replace('_', " "),
+                href: Some(format!("/runs/{}", run.id)),
+            });
+        }
+        for UnusualRow { entry, names } in unusual {
+            let Some((name, _)) = names else { continue };
+            self.lane(entry.schedule, &name).marks.push(Mark {
+                at: entry.effective,
+                state: badge::outcome_class(entry.outcome).to_owned(),
+                label: format!("{}: {}", entry.outcome.name(), entry.reason),
+                href: Some(format!("/schedules/{}", entry.schedule)),
+            });
+        }
+        Ok(())
+    }
+
+    fn finished(mut self) -> Vec<Lane> {
+        let mut lanes: Vec<Lane> =
+            self.order.iter().filter_map(|id| self.known.remove(id)).collect();
+        lanes.iter_mut().for_each(|lane| lane.marks.sort_by_key(|mark| mark.at));
+        lanes
+    }
+}
+
+/// The times of a schedule after its next one, as its rule has them.
+fn later(
+    schedule: &Schedule,
+    rules: &engine::Rules,
+    next: Timestamp,
+) -> impl Iterator<Item = Timestamp> {
+    let key = schedule.id.to_string();
+    let plan = schedule.declared.plan(rules, schedule.progress.anchor, &key).ok();
+    let mut after = next;
+    std::iter::from_fn(move || {
+        let timing = &plan.as_ref()?.timing;
+        let moved = timing.moved_by();
+        let from = after.checked_sub(moved).ok()?;
+        let found = timing.next_after(from)?.effective.checked_add(moved).ok()?;
+        after = found;
+        Some(found)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_hold_what_was_decided_in_their_minutes() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let tally =
+            |second: i64, kind: TallyKind, count: u64| Tally { minute: at(second), kind, count };
+        let ran = TallyKind::Run(RunStatus::Succeeded);
+        let failed = TallyKind::Run(RunStatus::Failed);
+        let started = TallyKind::Occurrence(engine::ledger::Outcome::Started);
+        let tallies =
+            [tally(0, ran, 3), tally(60, ran, 1), tally(240, failed, 2), tally(300, started, 9)];
+        let bars = buckets(&tallies, at(0), at(590), 300);
+        let told: Vec<String> = bars
+            .iter()
+            .map(|bar| {
+                bar.counts.iter().map(|one| format!("{} {} ", one.number, one.label)).collect()
+            })
+            .collect();
+        assert_eq!(told, ["4 succeeded 2 failed ", ""]);
+        assert_eq!((bars[1].start, bars[1].end), (at(300), at(600)));
+    }
+}

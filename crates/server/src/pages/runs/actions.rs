@@ -1,0 +1,165 @@
+//! What people can do about a run: end it, try it again, say what became of it, decide what it asks.
+
+use engine::run::{Doing, RunStatus, WHOLE};
+use maud::{Markup, html};
+use store::ApprovalView;
+
+use crate::http::access::Permission;
+use crate::http::runs::WholeRun;
+use crate::pages::form::{Action, field, hidden};
+use crate::pages::visit::Visit;
+use crate::pages::when;
+
+/// What can be said of an attempt whose end is not known: as the API takes it, the button, what it means.
+const RESOLUTIONS: [(&str, &str, &str); 4] = [
+    ("applied", "It was done", "the run goes on behind it"),
+    ("did_not_happen", "It did not happen", "it is tried again"),
+    ("failed", "It failed", "the run gives up, as after any failure"),
+    ("skip", "Go on without it", "nobody says what became of it"),
+];
+
+/// Buttons beside the title.
+pub(super) fn buttons(visit: &Visit, whole: &WholeRun) -> Markup {
+    let run = &whole.view.run;
+    if !visit.may(Permission::Operate) {
+        return html! {};
+    }
+    let again = |from: &'static str, label: &'static str| {
+        Action::new(format!("runs/{}/retry", run.id), label)
+            .field("from", from)
+            .next("/runs/{id}")
+            .said("It is tried again, as this run.")
+    };
+    html! {
+        div.row {
+            @if !run.status.has_ended() && run.position.ending.is_none() { (cancel(visit, whole)) }
+            @if matches!(run.status, RunStatus::Failed | RunStatus::TimedOut | RunStatus::Cancelled) {
+                @if run.handler.is_none() {
+                    (again("failed", "Retry from where it failed").class("main").show(visit))
+                }
+                (again("start", "Retry from the start").show(visit))
+            }
+        }
+    }
+}
+
+fn cancel(visit: &Visit, whole: &WholeRun) -> Markup {
+    let id = &whole.view.run.id;
+    html! {
+        details.menu id="cancel" {
+            summary.button { "Cancel" }
+            form.form.card method="post" action={ "/forms/runs/" (id) "/cancel" } {
+                (hidden(visit, &visit.address, Some("The run is told to end."), None))
+                (field("Why", "cancel-reason", "Kept with the run. May be left empty.", html! {
+                    input type="text" id="cancel-reason" name="reason" maxlength="500"
+                        aria-describedby="cancel-reason-hint";
+                }))
+                div { button.danger type="submit" { "Cancel the run" } }
+            }
+        }
+    }
+}
+
+/// What a suspended run needs: somebody who knows.
+pub(super) fn resolutions(visit: &Visit, whole: &WholeRun) -> Markup {
+    let run = &whole.view.run;
+    let unknown = run.position.active.iter().filter(|a| matches!(a.doing, Doing::Unknown { .. }));
+    let mut steps: Vec<u32> = unknown.map(|active| active.step).collect();
+    steps.dedup();
+    html! {
+        @for place in steps {
+            @let step = whole.definition.steps.get(place as usize);
+            @if let Some(step) = step {
+                section.card id={ "resolve-" (place) } {
+                    h2 { "What became of " (step.name.as_ref().unwrap_or(&step.id)) "?" }
+                    p {
+                        "An attempt was under way when its node was lost, or nobody answered for it. "
+                        "Trying it again could do it twice: somebody has to look, and to say."
+                    }
+                    @if let Some(error) = &run.error { p.muted { (error.message) } }
+                    @if visit.may(Permission::Operate) { (resolution(visit, whole, place, &step.id)) }
+                }
+            }
+        }
+    }
+}
+
+fn resolution(visit: &Visit, whole: &WholeRun, place: u32, step: &str) -> Markup {
+    let note = format!("note-{place}");
+    html! {
+        form.form method="post" action={ "/forms/runs/" (whole.view.run.id) "/resolve" } {
+            (hidden(visit, &visit.address, Some("The run goes on."), None))
+            input type="hidden" name="step" value=(step);
+            div.fields {
+                (who(visit, &format!("by-{place}")))
+                (field("How you know", &note, "", html! {
+                    input type="text" id=(note) name="note" maxlength="500";
+                }))
+            }
+            ul.plain.lines {
+                @for (value, label, meaning) in RESOLUTIONS {
+                    li.row {
+                        button type="submit" name="resolution" value=(value) { (label) }
+                        span.small.muted { (meaning) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Who says it: known by their token, or asked where there is none.
+pub(super) fn who(visit: &Visit, id: &str) -> Markup {
+    match &*visit.caller.name {
+        "anyone" => field(
+            "Your name",
+            id,
+            "",
+            html! { input type="text" id=(id) name="by" required maxlength="200" autocomplete="name"; },
+        ),
+        name => html! { input type="hidden" name="by" value=(name); },
+    }
+}
+
+/// What people are asked, with what they can answer.
+pub(in crate::pages) fn decision(visit: &Visit, asked: &ApprovalView) -> Markup {
+    let path = format!("/forms/approvals/{}/{}", asked.run, asked.step);
+    let key = format!("{}-{}", asked.run, asked.step);
+    html! {
+        @if let Some(description) = &asked.description { p.keep { (description) } }
+        dl.facts {
+            dt { "Asked" } dd { (when::at_and_age(visit, asked.asked_at)) }
+            @if let Some(deadline) = asked.deadline {
+                dt { "To be decided by" } dd { (when::at_and_age(visit, deadline)) }
+            }
+            dt { "May decide" }
+            dd {
+                @if asked.assignees.is_empty() { "anyone who may approve" }
+                @else { (asked.assignees.join(", ")) }
+            }
+        }
+        @if visit.may(Permission::Approve) {
+            form.form method="post" action={ (path) "/approve" } {
+                (hidden(visit, &visit.address, Some("Decided."), None))
+                div.fields {
+                    (who(visit, &format!("by-{key}")))
+                    (field("Comment", &format!("comment-{key}"), "", html! {
+                        input type="text" id={ "comment-" (key) } name="comment" maxlength="2000";
+                    }))
+                }
+                div.row {
+                    button.main type="submit" { "Approve" }
+                    button.danger type="submit" formaction={ (path) "/reject" } { "Reject" }
+                }
+            }
+        }
+    }
+}
+
+/// Whether the run asks somebody.
+pub(super) fn asks(whole: &WholeRun) -> usize {
+    let active = whole.view.run.position.active.iter();
+    active
+        .filter(|active| active.item == WHOLE && matches!(active.doing, Doing::Asked { .. }))
+        .count()
+}

@@ -1,0 +1,191 @@
+//! A run as drawings: its steps over time, the graph they are in, how near its deadlines are.
+
+use drawing::bar::DeadlineBar;
+use drawing::gantt::{Bar, Deadline, Gantt, Row};
+use engine::definition;
+use engine::run::{StepState, WHOLE, Watch};
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::facts::{action_words, watched};
+use super::steps::{address, called, class};
+use crate::http::runs::{PartObject, StepObject, WholeRun};
+use crate::pages::flow::{self, Look};
+use crate::pages::visit::Visit;
+use crate::pages::when;
+
+/// Items that are drawn below their step.
+const ITEMS: usize = 20;
+/// Rows at most.
+const ROWS: usize = 120;
+/// A graph of more steps has a page of its own.
+pub(super) const BESIDE: usize = 40;
+
+/// When each step began and ended.
+pub(super) fn gantt(visit: &Visit, whole: &WholeRun, from: usize) -> Markup {
+    let run = &whole.view.run;
+    let mut rows = Vec::new();
+    for (place, step) in whole.steps.iter().enumerate().skip(from).take(super::steps::ON_A_PAGE) {
+        rows.extend(rows_of(visit, whole, step, place));
+    }
+    let more = rows.len().saturating_sub(ROWS);
+    rows.truncate(ROWS);
+    let deadlines = run.position.watches.iter().map(|watch| Deadline {
+        at: watch.due,
+        label: format!("{} is due", of_watch(whole, watch)),
+        state: if watch.overdue { "is-bad" } else { "is-warn" }.to_owned(),
+    });
+    let deadlines: Vec<Deadline> = deadlines.take(5).collect();
+    let now = (!run.status.has_ended()).then_some(visit.now);
+    let title = "When its steps began and ended".to_owned();
+    let drawn = when::walled(visit, |wall| Gantt { title, rows, now, deadlines, wall }.draw());
+    html! { (drawn) @if more > 0 { p.small.muted { "And " (more) " more rows: see the steps." } } }
+}
+
+fn rows_of(visit: &Visit, whole: &WholeRun, step: &StepObject, place: usize) -> Vec<Row> {
+    let bars = bar(visit, whole, &step.part, place, WHOLE);
+    let href = Some(format!("#step-{place}"));
+    let mut rows = vec![Row { label: called(step).to_owned(), depth: 0, href, bars }];
+    for item in notable(step) {
+        let number = i32::try_from(item.index.unwrap_or_default()).unwrap_or(0) + 1;
+        rows.push(Row {
+            label: format!("item {}", item.index.unwrap_or_default()),
+            depth: 1,
+            href: Some(address(whole, step)),
+            bars: bar(visit, whole, item, place, number),
+        });
+    }
+    for (what, part) in [("undone", &step.compensation), ("looked", &step.reconcile)] {
+        if let Some(part) = part {
+            let number =
+                if what == "undone" { engine::run::UNDOING } else { engine::run::RECONCILING };
+            let bars = bar(visit, whole, part, place, number);
+            rows.push(Row { label: what.to_owned(), depth: 1, href: None, bars });
+        }
+    }
+    rows
+}
+
+/// Of many items those that failed or go on, then the first ones.
+fn notable(step: &StepObject) -> Vec<&PartObject> {
+    let is_notable = |item: &&PartObject| !matches!(item.status, "completed" | "pending");
+    let mut found: Vec<&PartObject> = step.items.iter().filter(is_notable).take(ITEMS).collect();
+    let rest = step.items.iter().filter(|item| !is_notable(item)).take(ITEMS - found.len());
+    found.extend(rest);
+    found.sort_unstable_by_key(|item| item.index);
+    found
+}
+
+/// The last attempt, and what is waited for since then.
+fn bar(visit: &Visit, whole: &WholeRun, part: &PartObject, place: usize, item: i32) -> Vec<Bar> {
+    let position = &whole.view.run.position;
+    let active = u32::try_from(place).ok().and_then(|place| position.part(place, item));
+    let mut bars = Vec::new();
+    if let Some(start) = part.started_at {
+        bars.push(Bar {
+            start,
+            end: part.ended_at,
+            state: class(part.status).to_owned(),
+            label: format!("attempt {}, {}", part.attempts.max(1), part.status),
+            href: None,
+        });
+    }
+    if let Some(active) = active.filter(|active| active.doing.since().is_none()) {
+        let start = part.ended_at.unwrap_or(active.enabled_at).min(visit.now);
+        bars.push(Bar {
+            start,
+            end: None,
+            state: "is-wait".to_owned(),
+            label: part.reason.clone().unwrap_or_else(|| "waits".to_owned()),
+            href: None,
+        });
+    }
+    bars
+}
+
+/// The graph of its steps, with where each stands; a way to it if it is large.
+pub(super) fn graph(whole: &WholeRun, is_wanted: bool) -> Markup {
+    let count = whole.definition.steps.len();
+    if count < 2 || (count > flow::MOST && is_wanted) {
+        return html! { @if count > 1 { p.muted { (count) " steps are too many for a picture: see the list." } } };
+    }
+    if count > BESIDE && !is_wanted {
+        let address = format!("/runs/{}?view=graph", whole.view.run.id);
+        return html! { p { a href=(address) { "The graph of its " (count) " steps" } } };
+    }
+    let states = &whole.view.run.position.states;
+    flow::graph("What follows what", &whole.definition, |place, _| {
+        let part = &whole.steps[place].part;
+        let state = u32::try_from(place).map_or(StepState::Pending, |place| states.of(place));
+        let class = match state {
+            StepState::Active => class(part.status),
+            state => flow::class(state),
+        };
+        Look {
+            class: Some(class.to_owned()),
+            note: Some(part.status.to_owned()),
+            href: Some(address(whole, &whole.steps[place])),
+        }
+    })
+    .draw()
+}
+
+/// How near each deadline is.
+pub(super) fn deadlines(visit: &Visit, whole: &WholeRun) -> Markup {
+    let run = &whole.view.run;
+    html! {
+        @for (number, watch) in run.position.watches.iter().enumerate().take(10) {
+            div id={ "deadline-" (number) } {
+                p.small { strong { (of_watch(whole, watch)) } " " (watched(visit, watch)) }
+                (deadline_bar(visit, whole, watch))
+            }
+        }
+    }
+}
+
+fn deadline_bar(visit: &Visit, whole: &WholeRun, watch: &Watch) -> Markup {
+    let run = &whole.view.run;
+    let until = run.ended_at.unwrap_or(visit.now);
+    when::walled(visit, |wall| {
+        DeadlineBar {
+            title: format!("The deadline of {}", of_watch(whole, watch)),
+            start: watch.from,
+            due: watch.due,
+            warnings: warnings(whole, watch),
+            until,
+            is_over: run.status.has_ended(),
+            state: if watch.overdue || until > watch.due { "is-bad" } else { "is-run" }.to_owned(),
+            wall,
+        }
+        .draw()
+    })
+}
+
+fn warnings(whole: &WholeRun, watch: &Watch) -> Vec<(Timestamp, String)> {
+    let declared = declared(whole, watch);
+    let words = |place: u32| {
+        let action = declared.and_then(|deadline| deadline.actions.get(place as usize));
+        action.map_or_else(|| "something happens".to_owned(), action_words)
+    };
+    let coming = watch
+        .coming
+        .iter()
+        .filter_map(|(at, place)| Some((Timestamp::from_millisecond(*at).ok()?, words(*place))));
+    let step = watch.step.and_then(|step| whole.definition.steps.get(step as usize));
+    let past = whole.alerts.iter().filter(|alert| alert.step.as_deref() == step.map(|s| &*s.id));
+    coming.chain(past.map(|alert| (alert.at, words(alert.action)))).collect()
+}
+
+fn declared<'a>(whole: &'a WholeRun, watch: &Watch) -> Option<&'a definition::Deadline> {
+    match watch.step {
+        Some(step) => whole.definition.steps.get(step as usize)?.deadline.as_ref(),
+        None => whole.definition.deadline.as_ref(),
+    }
+}
+
+fn of_watch(whole: &WholeRun, watch: &Watch) -> String {
+    match watch.step.and_then(|step| whole.steps.get(step as usize)) {
+        Some(step) => called(step).to_owned(),
+        None => "The run".to_owned(),
+    }
+}

@@ -1,0 +1,170 @@
+//! Where a run comes from, and when it was what.
+
+use engine::RunId;
+use engine::definition::{DeadlineAction, DeadlineEnd, Stretch, When};
+use engine::handlers::MutationStatus;
+use engine::run::Watch;
+use jiff::Timestamp;
+use maud::{Markup, html};
+use store::{AlertView, MutationView, RunView};
+
+use super::{badge, born};
+use crate::http::runs::WholeRun;
+use crate::pages::visit::Visit;
+use crate::pages::when::{at, at_and_age, took, took_until};
+
+/// Later than this is worth a word.
+const PUNCTUAL: jiff::SignedDuration = jiff::SignedDuration::from_millis(1_000);
+
+/// Facts in pairs.
+pub(super) fn facts(visit: &Visit, whole: &WholeRun, children: &[RunView]) -> Markup {
+    let run = &whole.view.run;
+    let line = |label: &str, instant: Option<Timestamp>| {
+        html! {
+            @if let Some(instant) = instant { dt { (label) } dd { (at_and_age(visit, instant)) } }
+        }
+    };
+    html! {
+        dl.facts {
+            dt { "Run" } dd { code { (run.id) } }
+            dt { "Born from" } dd { (born(&whole.view)) }
+            @if let RunId::Occurrence { schedule, .. } = &run.id {
+                dt { "Schedule" } dd { a href={ "/schedules/" (schedule) } { (schedule) } }
+            }
+            @if let Some(nominal) = run.nominal.filter(|_| run.nominal != run.effective) {
+                dt { "By its rule" } dd { (at(visit, nominal)) }
+            }
+            (line("Due", run.effective))
+            (line("Created", Some(run.created_at)))
+            (line("Started", run.started_at))
+            @if let Some(late) = lateness(whole) { dt { "Late by" } dd { (took(late)) } }
+            (line("Ended", run.ended_at))
+            dt { "Took" } dd { (took_until(visit, run.started_at, run.ended_at)) }
+            @if let Some(limit) = run.time_limit().filter(|_| !run.status.has_ended()) {
+                dt { "May take until" } dd { (at_and_age(visit, limit)) }
+            }
+            @if run.overdue { dt { "Deadline" } dd { (badge::badge("overdue", "is-warn")) } }
+            @if let Some(of) = &run.retry_of {
+                dt { "Tries again" } dd { a href={ "/runs/" (of) } { (of) } }
+            }
+            @if !children.is_empty() { dt { "Has started" } dd { (started(whole, children)) } }
+        }
+    }
+}
+
+/// How long after it was due a run began, if that was not at once.
+fn lateness(whole: &WholeRun) -> Option<jiff::SignedDuration> {
+    let run = &whole.view.run;
+    let late = run.started_at?.duration_since(run.effective?);
+    (late > PUNCTUAL).then_some(late)
+}
+
+fn started(whole: &WholeRun, children: &[RunView]) -> Markup {
+    html! {
+        ul.plain {
+            @for child in children {
+                li {
+                    a href={ "/runs/" (child.run.id) } { (child.workflow_name) } " "
+                    (badge::run(child.run.status))
+                }
+            }
+        }
+        a.small href={ "/runs?parent=" (whole.view.run.id) } { "All that it has started" }
+    }
+}
+
+/// What deadlines have brought about.
+pub(super) fn alerts(visit: &Visit, alerts: &[AlertView]) -> Markup {
+    html! {
+        @if !alerts.is_empty() {
+            section.card.flush id="alerts" {
+                header { h2 { "What deadlines have brought about" } }
+                table.cards {
+                    thead {
+                        tr {
+                            th scope="col" { "Of" } th scope="col" { "Deadline" }
+                            th scope="col" { "Happened" } th scope="col" { "What" }
+                        }
+                    }
+                    tbody {
+                        @for (place, alert) in alerts.iter().enumerate().take(100) {
+                            tr id={ "alert-" (place) } {
+                                td data-label="Of" { (alert.step.as_deref().unwrap_or("the run")) }
+                                td data-label="Deadline" { (at(visit, alert.due)) }
+                                td data-label="Happened" { (at_and_age(visit, alert.happened_at)) }
+                                td data-label="What" { (brought_about(alert)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn brought_about(alert: &AlertView) -> Markup {
+    let ended = alert.ended.map(|end| match end {
+        DeadlineEnd::Fail => "it has failed",
+        DeadlineEnd::Cancel => "the run was cancelled",
+        DeadlineEnd::Complete => "it counts as done",
+        DeadlineEnd::Skip => "it was passed over",
+    });
+    html! {
+        @if let Some(ended) = ended { (ended) " " }
+        @for run in &alert.started { a href={ "/runs/" (run) } { "a run was started" } " " }
+        @if let Some(why) = &alert.refused { span.wrong { (why) } }
+        @if ended.is_none() && alert.started.is_empty() && alert.refused.is_none() {
+            span.muted { "noted" }
+        }
+    }
+}
+
+/// What a consumer's run has changed outside, or may have.
+pub(super) fn mutation(visit: &Visit, mutation: Option<&MutationView>) -> Markup {
+    let Some(MutationView { mutation, .. }) = mutation else { return html! {} };
+    let class = match mutation.status {
+        MutationStatus::InFlight => "is-run",
+        MutationStatus::Applied => "is-ok",
+        MutationStatus::Failed => "is-bad",
+        MutationStatus::Unknown => "is-warn",
+        MutationStatus::Skipped => "is-idle",
+    };
+    html! {
+        section.card id="mutation" {
+            header { h2 { "What it changes outside" } (badge::badge(mutation.status.name(), class)) }
+            dl.facts {
+                dt { "Began" } dd { (at_and_age(visit, mutation.started_at)) }
+                dt { "Known since" } dd { (at_and_age(visit, mutation.updated_at)) }
+                @if let Some(by) = &mutation.said_by { dt { "Says" } dd { (by) } }
+                @if let Some(note) = &mutation.note { dt { "Note" } dd { (note) } }
+            }
+        }
+    }
+}
+
+/// When something happens around a deadline, in words.
+pub(super) fn action_words(action: &DeadlineAction) -> String {
+    match action.when {
+        When::Share(percent) => format!("{percent} % of the time is over"),
+        When::Before(stretch) => format!("{} before", stretch_words(stretch)),
+        When::Deadline => "at the deadline".to_owned(),
+        When::After(stretch) => format!("{} after", stretch_words(stretch)),
+    }
+}
+
+fn stretch_words(stretch: Stretch) -> String {
+    match stretch {
+        Stretch::Elapsed(time) => took(time),
+        Stretch::Working(time) => format!("{} of working time", took(time)),
+        Stretch::WorkingDays(days) => format!("{days} working days"),
+    }
+}
+
+/// When a deadline is that counts, in words.
+pub(super) fn watched(visit: &Visit, watch: &Watch) -> Markup {
+    html! {
+        "due " (at_and_age(visit, watch.due))
+        @if watch.held_since.is_some() { span.muted { "; its clock stands" } }
+        @if watch.overdue { " " (badge::badge("overdue", "is-warn")) }
+    }
+}

@@ -1,0 +1,171 @@
+//! One run: where it stands and why, what it asks, and what became of its steps.
+
+use axum::response::Response;
+use engine::RunKey;
+use maud::{Markup, html};
+use store::{ApprovalQuery, ApprovalView, Cursor, RunQuery, RunView};
+
+use super::{actions, drawn, facts, steps};
+use crate::http::path::PathId;
+use crate::http::problem::Problem;
+use crate::http::query::{Parameters, Query, Values};
+use crate::http::runs::{WholeRun, told, whole};
+use crate::pages::badge;
+use crate::pages::frame::Page;
+use crate::pages::value::{self, Room};
+use crate::pages::visit::Visit;
+
+/// Runs it has started that are named.
+const CHILDREN: usize = 10;
+
+/// Which part of a long run is looked at.
+pub(super) struct Part {
+    from: usize,
+    view: Option<View>,
+}
+
+/// A part that has a page of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum View {
+    Graph,
+}
+
+impl Parameters for Part {
+    const KNOWN: &'static [&'static str] = &["from", "view"];
+
+    fn read(values: &mut Values) -> Part {
+        Part {
+            from: values.number("from", 0..=1_000_000).unwrap_or(0) as usize,
+            view: values.one_of("view", &[View::Graph], |View::Graph| "graph"),
+        }
+    }
+}
+
+pub(super) async fn show(
+    visit: Visit,
+    PathId(id): PathId,
+    Query(part): Query<Part>,
+) -> Result<Response, Problem> {
+    let whole = whole(&visit.app, &id).await?;
+    if part.view == Some(View::Graph) {
+        return Ok(graph_alone(&visit, &whole));
+    }
+    let children = children(&visit, &whole).await?;
+    let asked = asked(&visit, &whole).await?;
+    let sentences = told(&visit.app, &whole).await?;
+    let mut room = Room::new();
+    let run = &whole.view.run;
+    let title = format!("{}: {}", whole.view.workflow_name, run.status.name().replace('_', " "));
+    let content = html! {
+        (head(&visit, &whole))
+        @if let Some(error) = run.error.as_ref().filter(|_| !run.position.is_unknown()) {
+            div.said.is-bad id="error" {
+                p { strong { (error.code.replace('_', " ")) } @if let Some(step) = &error.step { " in step " (step) } }
+                (value::cut_text(&error.message, &api(&whole), &mut room))
+            }
+        }
+        (actions::resolutions(&visit, &whole))
+        @for one in &asked {
+            section.card id={ "asked-" (one.step) } { h2 { (one.title) } (actions::decision(&visit, one)) }
+        }
+        div.columns {
+            section.card id="facts" { h2 { "This run" } (facts::facts(&visit, &whole, &children)) }
+            section.card id="words" {
+                h2 { "In words" }
+                @for sentence in &sentences { p { (sentence) } }
+            }
+            section.card id="values" { h2 { "In and out" } (values(&whole, &mut room)) }
+        }
+        (time(&visit, &whole, part.from))
+        (facts::mutation(&visit, whole.mutation.as_ref()))
+        (steps::list(&visit, &whole, part.from, &mut room))
+        (facts::alerts(&visit, &whole.alerts))
+    };
+    Ok(visit.show(Page::new(title, content).live(format!("run:{}", run.id))))
+}
+
+/// The graph, where it is too large to stand beside everything else.
+fn graph_alone(visit: &Visit, whole: &WholeRun) -> Response {
+    let id = &whole.view.run.id;
+    let content = html! {
+        (head(visit, whole))
+        p { a href={ "/runs/" (id) } { "Back to the run" } }
+        section.card id="graph" { h2 { "What follows what" } (drawn::graph(whole, true)) }
+    };
+    let title = format!("Graph of a run of {}", whole.view.workflow_name);
+    visit.show(Page::new(title, content).live(format!("run:{id}")))
+}
+
+/// Its steps over time, and in their order.
+fn time(visit: &Visit, whole: &WholeRun, from: usize) -> Markup {
+    html! {
+        section.card id="time" {
+            h2 { "Over time" }
+            (drawn::deadlines(visit, whole))
+            (drawn::gantt(visit, whole, from))
+        }
+        @if whole.definition.steps.len() > 1 {
+            section.card id="graph" { h2 { "What follows what" } (drawn::graph(whole, false)) }
+        }
+    }
+}
+
+/// The title, with what can be done.
+pub(super) fn head(visit: &Visit, whole: &WholeRun) -> Markup {
+    let view = &whole.view;
+    html! {
+        div.head id="head" {
+            p.trail { a href="/runs" { "Runs" } " / " a href={ "/workflows/" (view.workflow_name) } { (view.workflow_name) } }
+            div.title {
+                h1 {
+                    (view.workflow_name)
+                    @if let Some(handler) = &view.run.handler { " · " (handler) }
+                }
+                (badge::run(view.run.status))
+                span.tag { "version " (whole.definition.version) " · revision " (view.run.version) }
+            }
+            (actions::buttons(visit, whole))
+        }
+    }
+}
+
+fn api(whole: &WholeRun) -> String {
+    format!("/api/v1/runs/{}", whole.view.run.id)
+}
+
+fn values(whole: &WholeRun, room: &mut Room) -> Markup {
+    let run = &whole.view.run;
+    let shown = |what: &str, json: Option<&str>, room: &mut Room| {
+        html! {
+            h3 { (what) }
+            @match json {
+                Some(json) if json != "null" => (value::open(json, &api(whole), room)),
+                _ => p.muted { "nothing" },
+            }
+        }
+    };
+    html! {
+        (shown("Input", Some(run.input.get()), room))
+        (shown("Output", run.output.as_ref().map(|output| output.get()), room))
+    }
+}
+
+async fn children(visit: &Visit, whole: &WholeRun) -> Result<Vec<RunView>, Problem> {
+    let parent = Some(whole.view.run.key);
+    let query = RunQuery { parent, limit: CHILDREN, ..RunQuery::default() };
+    Ok(visit.app.store().runs(query).await?.items)
+}
+
+/// What this run asks people: these are in the order of their runs.
+async fn asked(visit: &Visit, whole: &WholeRun) -> Result<Vec<ApprovalView>, Problem> {
+    let limit = actions::asks(whole);
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let before = RunKey(whole.view.run.key.0.saturating_sub(1));
+    let after = Some(Cursor::Step(before, u32::MAX));
+    let query = ApprovalQuery { limit, after, ..ApprovalQuery::default() };
+    let mut found = visit.app.store().approvals(query).await?.items;
+    found.retain(|asked| asked.run == whole.view.run.id);
+    Ok(found)
+}

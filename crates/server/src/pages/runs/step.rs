@@ -1,0 +1,158 @@
+//! One step of a run, with its items and all that came out.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::steps::{called, class, times, windows};
+use super::{facts, show, steps};
+use crate::http::path::part;
+use crate::http::problem::Problem;
+use crate::http::query::{Parameters, Query, Values};
+use crate::http::runs::{PartObject, StepObject, WholeRun, whole};
+use crate::pages::badge::badge;
+use crate::pages::frame::Page;
+use crate::pages::value::{self, Room};
+use crate::pages::visit::Visit;
+
+/// Which step of which run.
+pub(super) struct Which {
+    run: String,
+    step: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Which {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Which, Problem> {
+        let run = part(parts, state, "id").await?;
+        Ok(Which { run, step: part(parts, state, "step").await? })
+    }
+}
+
+/// Which of many items are looked at.
+pub(super) struct Items {
+    from: usize,
+}
+
+impl Parameters for Items {
+    const KNOWN: &'static [&'static str] = &["from"];
+
+    fn read(values: &mut Values) -> Items {
+        Items { from: values.number("from", 0..=1_000_000).unwrap_or(0) as usize }
+    }
+}
+
+pub(super) async fn show(
+    visit: Visit,
+    which: Which,
+    Query(wanted): Query<Items>,
+) -> Result<Response, Problem> {
+    let whole = whole(&visit.app, &which.run).await?;
+    let known = whole.steps.iter().position(|step| step.id == which.step);
+    let place = known.ok_or_else(|| Problem::not_found("step", &which.step))?;
+    let step = &whole.steps[place];
+    let mut room = Room::new();
+    let api = format!("/api/v1/runs/{}", whole.view.run.id);
+    let content = html! {
+        (show::head(&visit, &whole))
+        p { a href={ "/runs/" (whole.view.run.id) "#step-" (place) } { "Back to the run" } }
+        section.card id="step" {
+            header {
+                h2 { (called(step)) }
+                (badge(step.part.status, class(step.part.status)))
+            }
+            (about(&visit, &whole, step, place))
+            (results("step", &step.part, &api, &mut room))
+        }
+        @for (what, beside) in [("Undone", &step.compensation), ("Looked whether it was done", &step.reconcile)] {
+            @if let Some(part) = beside {
+                section.card id={ "beside-" (what.len()) } {
+                    header { h2 { (what) } (badge(part.status, class(part.status))) }
+                    @if let Some(reason) = &part.reason { p.muted { (reason) } }
+                    (results(what, part, &api, &mut room))
+                }
+            }
+        }
+        @if !step.items.is_empty() { (items(&visit, step, wanted.from, &api, &mut room)) }
+    };
+    let title = format!("{} of {}", called(step), whole.view.workflow_name);
+    Ok(visit.show(Page::new(title, content).live(format!("run:{}", whole.view.run.id))))
+}
+
+fn about(visit: &Visit, whole: &WholeRun, step: &StepObject, place: usize) -> Markup {
+    let part = &step.part;
+    let watches = &whole.view.run.position.watches;
+    let watch = watches.iter().find(|watch| watch.step.is_some_and(|at| at as usize == place));
+    html! {
+        dl.facts {
+            dt { "Step" } dd { code { (step.id) } " " span.tag { (step.kind) } }
+            @if !step.depends_on.is_empty() { dt { "After" } dd { (step.depends_on.join(", ")) } }
+            @if let Some(reason) = &part.reason { dt { "Why" } dd { (reason) } }
+            dt { "Attempts" } dd { (part.attempts) }
+            @if part.started_at.is_some() { dt { "Last attempt" } dd { (times(visit, part)) } }
+            @if let Some(watch) = watch { dt { "Deadline" } dd { (facts::watched(visit, watch)) } }
+        }
+    }
+}
+
+fn results(id: &str, part: &PartObject, api: &str, room: &mut Room) -> Markup {
+    html! {
+        @if let Some(error) = &part.error {
+            h3 { "Error" }
+            p.small.muted { (error.code) }
+            (value::cut_text(&error.message, api, room))
+        }
+        @if let Some(output) = &part.output {
+            h3 id={ (id.replace(' ', "-")) "-output" } { "Output" }
+            (value::open(output.get(), api, room))
+        }
+    }
+}
+
+fn items(visit: &Visit, step: &StepObject, from: usize, api: &str, room: &mut Room) -> Markup {
+    let shown = step.items.iter().skip(from).take(steps::ON_A_PAGE);
+    html! {
+        section.card.flush id="items" {
+            header {
+                h2 { "Items" }
+                @if step.items.len() > steps::ON_A_PAGE { (windows(visit, step.items.len(), from, "from")) }
+            }
+            table.cards {
+                thead {
+                    tr {
+                        th scope="col" { "Item" } th scope="col" { "Status" }
+                        th.number scope="col" { "Attempts" } th scope="col" { "When" }
+                        th scope="col" { "What came out" }
+                    }
+                }
+                tbody {
+                    @for item in shown {
+                        @let index = item.index.unwrap_or_default();
+                        tr id={ "item-" (index) } {
+                            td data-label="Item" { (index) }
+                            td data-label="Status" { (badge(item.status, class(item.status))) }
+                            td.number data-label="Attempts" { (item.attempts) }
+                            td.small data-label="When" { (times(visit, item)) }
+                            td.small data-label="What came out" { (outcome(item, api, room)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn outcome(item: &PartObject, api: &str, room: &mut Room) -> Markup {
+    let id = format!("item-output-{}", item.index.unwrap_or_default());
+    html! {
+        @match (&item.error, &item.output, &item.reason) {
+            (Some(error), ..) => (super::in_a_line(&error.message)),
+            (None, Some(output), _) if output.get().len() <= 80 => code { (output.get()) },
+            (None, Some(output), _) => (value::folded(&id, "Output", output.get(), api, room)),
+            (None, None, Some(reason)) => (super::in_a_line(reason)),
+            (None, None, None) => span.muted { "–" },
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The steps of a run in a list: where each stands, why, and what came out.
+
+use engine::run::RunError;
+use maud::{Markup, html};
+
+use crate::http::runs::{PartObject, StepObject, WholeRun};
+use crate::pages::badge::badge;
+use crate::pages::listing::{grouped, with};
+use crate::pages::value::{self, Room};
+use crate::pages::visit::Visit;
+use crate::pages::when;
+
+/// Steps on a page.
+pub(super) const ON_A_PAGE: usize = 100;
+/// Items that failed and are named beside their step.
+const NAMED: usize = 5;
+
+/// The colour of a step, also in drawings.
+pub(super) fn class(status: &str) -> &'static str {
+    match status {
+        "completed" => "is-ok",
+        "failed" => "is-bad",
+        "running" => "is-run",
+        "waiting" => "is-wait",
+        "ready" => "is-warn",
+        _ => "is-idle",
+    }
+}
+
+/// Where the page of a step is.
+pub(super) fn address(whole: &WholeRun, step: &StepObject) -> String {
+    format!("/runs/{}/steps/{}", whole.view.run.id, step.id)
+}
+
+/// What a step is called.
+pub(super) fn called(step: &StepObject) -> &str {
+    step.name.as_deref().unwrap_or(&step.id)
+}
+
+/// The steps from a place on.
+pub(super) fn list(visit: &Visit, whole: &WholeRun, from: usize, room: &mut Room) -> Markup {
+    let steps = whole.steps.iter().enumerate().skip(from).take(ON_A_PAGE);
+    let what = if whole.view.run.handler.is_some() { "Phases" } else { "Steps" };
+    html! {
+        section.card id="steps" {
+            header {
+                h2 { (what) }
+                @if whole.steps.len() > ON_A_PAGE { (windows(visit, whole.steps.len(), from, "from")) }
+            }
+            ol.plain.lines {
+                @for (place, step) in steps {
+                    li.step id={ "step-" (place) } { (one(visit, whole, step, place, room)) }
+                }
+            }
+        }
+    }
+}
+
+/// Ways to the parts of a long list.
+pub(super) fn windows(visit: &Visit, count: usize, from: usize, name: &str) -> Markup {
+    let label =
+        format!("{} to {} of {}", from + 1, (from + ON_A_PAGE).min(count), grouped(count as u64));
+    let to = |place: usize| with(&visit.address, name, Some(&place.to_string()));
+    html! {
+        span.row.small {
+            span.muted { (label) }
+            @if from > 0 { a href=(to(from.saturating_sub(ON_A_PAGE))) { "Earlier" } }
+            @if from + ON_A_PAGE < count { a href=(to(from + ON_A_PAGE)) { "Later" } }
+        }
+    }
+}
+
+fn one(
+    visit: &Visit,
+    whole: &WholeRun,
+    step: &StepObject,
+    place: usize,
+    room: &mut Room,
+) -> Markup {
+    let part = &step.part;
+    html! {
+        div.row {
+            (badge(part.status, class(part.status)))
+            a.name href=(address(whole, step)) { (called(step)) }
+            span.tag { (step.kind) }
+            @if part.attempts > 1 { span.small.muted { "attempt " (part.attempts) } }
+            @if part.overdue { (badge("overdue", "is-warn")) }
+            span.small.muted.end { (times(visit, part)) }
+        }
+        @if let Some(reason) = &part.reason { p.small.muted { (super::in_a_line(reason)) } }
+        (results(whole, step, place, room))
+        (items(step, &address(whole, step)))
+        (beside("Undone", step.compensation.as_ref()))
+        (beside("Looked whether it was done", step.reconcile.as_ref()))
+    }
+}
+
+/// When it began, and how long it took.
+pub(super) fn times(visit: &Visit, part: &PartObject) -> Markup {
+    html! {
+        @if let Some(started) = part.started_at {
+            (when::at(visit, started)) " · " (when::took_until(visit, part.started_at, part.ended_at))
+        }
+    }
+}
+
+fn results(whole: &WholeRun, step: &StepObject, place: usize, room: &mut Room) -> Markup {
+    let there = address(whole, step);
+    html! {
+        @if let Some(error) = &step.part.error {
+            @if error.message.len() > super::LINE || error.message.contains('\n') {
+                details id={ "error-" (place) } {
+                    summary { "Error" }
+                    (value::cut_text(&error.message, &there, room))
+                }
+            }
+        }
+        @if let Some(output) = &step.part.output {
+            @let json = output.get();
+            @if json.len() <= 80 && json != "null" { p.small { "Output: " code { (json) } } }
+            @else if json != "null" {
+                (value::folded(&format!("output-{place}"), "Output", json, &there, room))
+            }
+        }
+    }
+}
+
+/// How many items are where, and those that failed.
+pub(super) fn items(step: &StepObject, address: &str) -> Markup {
+    if step.items.is_empty() {
+        return html! {};
+    }
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for item in &step.items {
+        match counts.iter_mut().find(|(status, _)| *status == item.status) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((item.status, 1)),
+        }
+    }
+    let failed = step.items.iter().filter(|item| item.error.is_some()).take(NAMED);
+    html! {
+        p.small.row {
+            a href=(address) { (grouped(step.items.len() as u64)) " items" }
+            @for (status, count) in counts {
+                (badge(&format!("{} {status}", grouped(count as u64)), class(status)))
+            }
+        }
+        ul.plain.small {
+            @for item in failed {
+                li {
+                    "Item " (item.index.unwrap_or_default()) ": "
+                    @if let Some(RunError { message, .. }) = &item.error { (super::in_a_line(message)) }
+                }
+            }
+        }
+    }
+}
+
+/// What was done about a step besides itself.
+fn beside(what: &str, part: Option<&PartObject>) -> Markup {
+    html! {
+        @if let Some(part) = part {
+            p.small.row {
+                (what) ": " (badge(part.status, class(part.status)))
+                @if let Some(reason) = &part.reason { span.muted { (super::in_a_line(reason)) } }
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Where a workflow is written: checked before it is saved, saved before it is live.
+
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::source::Which;
+use super::{Tab, head};
+use crate::http::path::PathId;
+use crate::http::problem::Problem;
+use crate::http::query::Query;
+use crate::http::workflows::find_workflow;
+use crate::pages::form::{area, hidden, select};
+use crate::pages::frame::Page;
+use crate::pages::visit::Visit;
+
+/// What a new workflow begins as: it works as it stands.
+const EXAMPLE: &str = r#"name: hello
+description: Greets every weekday morning, and says how long the night was.
+
+triggers:
+  - id: mornings
+    type: schedule
+    cron: "0 9 * * 1-5"
+    timezone: Europe/Berlin
+    payload: { greeting: "Good morning" }
+
+steps:
+  - id: wait
+    type: timer
+    delay: 2s
+  - id: greet
+    type: script
+    depends_on: [wait]
+    source: |
+      return { said: `${input.greeting}, it is ${ctx.now}` };
+
+outputs:
+  said: "{{ steps.greet.output.said }}"
+"#;
+
+/// How a text is written: as the API takes it, and in words.
+pub(super) const KINDS: [(&str, &str); 2] =
+    [("application/yaml", "YAML or JSON"), ("application/javascript", "JavaScript")];
+
+pub(super) async fn new(visit: Visit, Query(()): Query<()>) -> Result<Response, Problem> {
+    let content = html! {
+        div.head { p.trail { a href="/workflows" { "Workflows" } } h1 { "New workflow" } }
+        (form(&visit, EXAMPLE, KINDS[0].0, html! {}))
+    };
+    Ok(visit.show(Page::new("New workflow", content)))
+}
+
+pub(super) async fn edit(
+    visit: Visit,
+    PathId(id): PathId,
+    Query(which): Query<Which>,
+) -> Result<Response, Problem> {
+    let newest = find_workflow(&visit.app, &id, None).await?.workflow.newest;
+    let revision = which.revision.unwrap_or(newest);
+    let view = find_workflow(&visit.app, &id, Some(revision)).await?;
+    let is_script = view.definition.script.is_some();
+    let content = html! {
+        (head(&visit, &view, Tab::Source))
+        @if revision < newest {
+            div.said.is-warn { p { "This is revision " (revision) ", and there is a newer one: " (newest) ". What you save becomes the newest." } }
+        }
+        (form(&visit, &view.source, KINDS[usize::from(is_script)].0, html! {}))
+    };
+    Ok(visit.show(Page::new(format!("Edit {}", view.workflow.name), content)))
+}
+
+/// The text with what can be done with it. `found` is what a check has said.
+pub(super) fn form(visit: &Visit, text: &str, kind: &str, found: Markup) -> Markup {
+    let rows = u32::try_from(text.lines().count() + 4).unwrap_or(40).clamp(16, 40);
+    html! {
+        form.form method="post" action="/forms/workflows" {
+            (hidden(visit, "/workflows/{name}", Some("Revision {revision} is saved."), None))
+            (select("Written in", "_type", kind, &KINDS))
+            (area("Definition", "_body", text, rows, "Its name says which workflow it is: another name makes another workflow."))
+            div.row {
+                button type="submit" formaction="/workflows/check" data-into="found" { "Check" }
+                button type="submit" { "Save as a draft" }
+                button.main type="submit" formaction="/forms/workflows?publish=true" { "Save and publish" }
+            }
+        }
+        section.card id="found" aria-live="polite" aria-label="What the check says" {
+            (found)
+            @if text == EXAMPLE { p.muted { "Check says what is wrong, with its place, before anything is saved." } }
+        }
+    }
+}

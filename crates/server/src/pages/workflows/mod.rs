@@ -1,0 +1,129 @@
+//! Workflows: what is declared, what it does now, and its text.
+
+mod check;
+mod editor;
+mod handlers;
+mod list;
+mod overview;
+mod run;
+mod source;
+mod versions;
+
+use axum::Router;
+use axum::routing::{get, post};
+use engine::turn::{Workflow, WorkflowStatus};
+use maud::{Markup, html};
+use store::WorkflowView;
+
+use super::badge;
+use super::form::{Action, field, hidden};
+use super::visit::Visit;
+use crate::http::App;
+use crate::http::access::Permission;
+
+/// Addresses that are no workflow's.
+const TAKEN: [&str; 2] = ["new", "check"];
+
+pub(super) fn routes() -> Router<App> {
+    Router::new()
+        .route("/workflows", get(list::show))
+        .route("/workflows/new", get(editor::new))
+        .route("/workflows/check", post(check::show))
+        .route("/workflows/{id}", get(overview::show))
+        .route("/workflows/{id}/source", get(source::show))
+        .route("/workflows/{id}/edit", get(editor::edit))
+        .route("/workflows/{id}/versions", get(versions::show))
+        .route("/workflows/{id}/run", get(run::show))
+}
+
+/// Where a workflow is shown.
+fn address(workflow: &Workflow) -> String {
+    match TAKEN.contains(&workflow.name.as_str()) {
+        true => format!("/workflows/{}", workflow.id),
+        false => format!("/workflows/{}", workflow.name),
+    }
+}
+
+/// What is shown of a workflow, each at its own address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tab {
+    Overview,
+    Source,
+    Versions,
+    Run,
+}
+
+const TABS: [(Tab, &str, &str); 4] = [
+    (Tab::Overview, "", "Overview"),
+    (Tab::Source, "/source", "Source"),
+    (Tab::Versions, "/versions", "Versions"),
+    (Tab::Run, "/run", "Run"),
+];
+
+/// The title with what can be done, and the ways to the other parts.
+fn head(visit: &Visit, view: &WorkflowView, tab: Tab) -> Markup {
+    let workflow = &view.workflow;
+    let here = address(workflow);
+    html! {
+        div.head id="head" {
+            p.trail { a href="/workflows" { "Workflows" } }
+            div.title {
+                h1 { (workflow.name) }
+                (badge::workflow(workflow.status, workflow.paused))
+                span.tag { "version " (view.definition.version) " · revision " (view.revision) }
+            }
+            (buttons(visit, workflow))
+        }
+        nav.tabs aria-label="Parts of the workflow" {
+            @for (other, path, label) in TABS {
+                @if other != Tab::Run || visit.may(Permission::Operate) {
+                    a href={ (here) (path) } aria-current=[(other == tab).then_some("page")] { (label) }
+                }
+            }
+        }
+    }
+}
+
+fn buttons(visit: &Visit, workflow: &Workflow) -> Markup {
+    let path = |verb: &str| format!("workflows/{}/{verb}", workflow.id);
+    let is_newer = workflow.live != Some(workflow.newest);
+    html! {
+        div.row {
+            @if visit.may(Permission::Operate) && workflow.status == WorkflowStatus::Published {
+                @if workflow.paused {
+                    (Action::new(path("resume"), "Resume").said("Everything starts again.").show(visit))
+                } @else {
+                    (pause(visit, workflow))
+                }
+                a.button.main href={ (address(workflow)) "/run" } { "Run now" }
+            }
+            @if visit.may(Permission::Design) {
+                @if is_newer {
+                    (Action::new(path("publish"), "Publish").said("It is live.").show(visit))
+                }
+                @if workflow.status != WorkflowStatus::Archived {
+                    (Action::new(path("archive"), "Archive")
+                        .ask("Its schedules go; its history stays. Archive it?")
+                        .said("It is out of use.")
+                        .show(visit))
+                }
+            }
+        }
+    }
+}
+
+fn pause(visit: &Visit, workflow: &Workflow) -> Markup {
+    html! {
+        details.menu id="pause" {
+            summary.button { "Pause" }
+            form.form.card method="post" action={ "/forms/workflows/" (workflow.id) "/pause" } {
+                (hidden(visit, &visit.address, Some("Nothing starts any more but by hand."), None))
+                (field("Why", "pause-reason", "For those who wonder. May be left empty.", html! {
+                    input type="text" id="pause-reason" name="reason" maxlength="500"
+                        aria-describedby="pause-reason-hint";
+                }))
+                div { button type="submit" { "Pause the workflow" } }
+            }
+        }
+    }
+}

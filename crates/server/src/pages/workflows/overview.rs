@@ -1,0 +1,217 @@
+//! A workflow at a glance: its steps, what starts it, what it does now.
+
+use axum::response::Response;
+use maud::{Markup, html};
+use store::{MutationQuery, MutationView, RunQuery, WorkflowView};
+
+use super::{Tab, handlers, head};
+use crate::http::path::PathId;
+use crate::http::problem::Problem;
+use crate::http::query::{Parameters, Query, Values};
+use crate::http::topics::of_workflow;
+use crate::http::workflows::{TriggerObject, WorkflowObject, find_workflow, shown};
+use crate::pages::badge::badge;
+use crate::pages::flow::{self, Look};
+use crate::pages::frame::Page;
+use crate::pages::listing::empty;
+use crate::pages::runs::lines;
+use crate::pages::visit::Visit;
+use crate::pages::{topics, when};
+
+/// Lines of each list.
+const LINES: usize = 10;
+/// Triggers that are shown; what else there is, is among the schedules.
+const TRIGGERS: usize = 50;
+/// A graph of more steps has an address of its own.
+const BESIDE: usize = 60;
+
+pub(super) struct Part {
+    graph: bool,
+}
+
+impl Parameters for Part {
+    const KNOWN: &'static [&'static str] = &["graph"];
+
+    fn read(values: &mut Values) -> Part {
+        Part { graph: values.flag("graph") }
+    }
+}
+
+pub(super) async fn show(
+    visit: Visit,
+    PathId(id): PathId,
+    Query(part): Query<Part>,
+) -> Result<Response, Problem> {
+    let app = &visit.app;
+    let view = find_workflow(app, &id, None).await?;
+    let workflow = view.workflow.id;
+    let recent = RunQuery { workflow: Some(workflow), limit: LINES, ..RunQuery::default() };
+    let recent = app.store().runs(recent).await?.items;
+    let named = of_workflow(app, workflow, &view.definition).await?;
+    let mutations = match view.definition.consumers.is_empty() {
+        true => Vec::new(),
+        false => {
+            let query = MutationQuery { workflow: Some(workflow), limit: LINES, after: None };
+            app.store().mutations(query).await?.items
+        }
+    };
+    let object = shown(app, view.clone()).await?;
+    let content = html! {
+        (head(&visit, &view, Tab::Overview))
+        (standing(&object))
+        @if part.graph { (graph(&view, true)) } @else {
+            @if let Some(text) = &view.definition.description { p.lead.keep { (text) } }
+            (graph(&view, false))
+            div.columns {
+                section.card.flush id="triggers" {
+                    header { h2 { "What starts it" } a href={ "/schedules?workflow=" (view.workflow.name) } { "Its schedules" } }
+                    (triggers(&visit, &view, &object.triggers))
+                }
+                section.card.flush id="recent" {
+                    header { h2 { "Recent runs" } a href={ "/runs?workflow=" (view.workflow.name) } { "All of them" } }
+                    (lines(&visit, &recent, "It has not run yet."))
+                }
+            }
+            (handlers::show(&visit, &view, &object))
+            @if !named.is_empty() {
+                section.card.flush id="topics" { header { h2 { "Topics" } } (topics::rows(&visit, &named)) }
+            }
+            (changed(&visit, &mutations))
+            (facts(&visit, &view))
+        }
+    };
+    let page = Page::new(view.workflow.name.clone(), content);
+    Ok(visit.show(page.live(format!("workflow:{workflow}"))))
+}
+
+/// Why nothing starts, and what would change that; what is saved and not live.
+fn standing(object: &WorkflowObject) -> Markup {
+    let summary = &object.summary;
+    html! {
+        @if let Some(reason) = &summary.paused_reason {
+            div.said.is-warn id="paused" {
+                p { strong { "Nothing starts but by hand: " } (reason) }
+                @if let Some(text) = &object.on_resume { p { "If you resume it: " (text) } }
+            }
+        }
+        @if summary.live_revision.is_some_and(|live| live < summary.versions) {
+            div.said id="draft" {
+                p {
+                    "Revision " (summary.versions) " is saved and not live. "
+                    a href={ "/workflows/" (summary.id) "/versions" } { "What has changed" }
+                }
+            }
+        }
+    }
+}
+
+fn graph(view: &WorkflowView, is_wanted: bool) -> Markup {
+    let count = view.definition.steps.len();
+    if count == 0 {
+        return html! {};
+    }
+    let drawn = html! {
+        @if count > flow::MOST {
+            p.muted { (count) " steps are too many for a picture: see the source." }
+        } @else if count > BESIDE && !is_wanted {
+            p { a href={ "/workflows/" (view.workflow.id) "?graph=true" } { "The graph of its " (count) " steps" } }
+        } @else {
+            (flow::graph("What follows what", &view.definition, |_, _| Look::default()).draw())
+        }
+    };
+    html! { section.card id="graph" { h2 { "Steps" } (drawn) } }
+}
+
+fn triggers(visit: &Visit, view: &WorkflowView, all: &[TriggerObject]) -> Markup {
+    if all.is_empty() {
+        let remedy = html! { p { "You can run it by hand, or " a href="/schedules/new" { "create a schedule" } "." } };
+        return empty("It declares no trigger.", remedy);
+    }
+    let name = &view.workflow.name;
+    html! {
+        table.cards {
+            thead { tr { th scope="col" { "Trigger" } th scope="col" { "When" } th scope="col" { "Next" } } }
+            tbody {
+                @for trigger in all.iter().take(TRIGGERS) {
+                    tr id={ "trigger-" (trigger.id) } {
+                        td {
+                            @match &trigger.schedule_id {
+                                Some(schedule) => a.name href={ "/schedules/" (schedule) } { (trigger.id) },
+                                None => span.name { (trigger.id) },
+                            }
+                            " " span.tag { (trigger.kind) }
+                            @if !trigger.enabled { " " (badge("off", "is-idle")) }
+                            @if let Some(status) = trigger.status.filter(|status| *status != "active") {
+                                " " (badge(status, "is-warn"))
+                            }
+                        }
+                        td.small data-label="When" {
+                            @if let Some(words) = &trigger.words { (words) }
+                            @if trigger.kind == "webhook" { code { "POST /api/v1/hooks/" (name) "/" (trigger.id) } }
+                            @if let Some(text) = &trigger.description { div.muted { (text) } }
+                        }
+                        td.small data-label="Next" { (next(visit, trigger.next_run_at.as_deref())) }
+                    }
+                }
+            }
+        }
+        @if all.len() > TRIGGERS { p.pad.small.muted { "And " (all.len() - TRIGGERS) " more." } }
+    }
+}
+
+/// When something happens next.
+pub(super) fn next(visit: &Visit, at: Option<&str>) -> Markup {
+    match at.and_then(|at| at.parse().ok()) {
+        Some(at) => when::at_and_age(visit, at),
+        None => html! { span.muted { "–" } },
+    }
+}
+
+/// What its consumers have changed outside.
+fn changed(visit: &Visit, mutations: &[MutationView]) -> Markup {
+    html! {
+        @if !mutations.is_empty() {
+            section.card.flush id="mutations" {
+                header { h2 { "What its consumers have changed outside" } }
+                table.cards {
+                    thead { tr { th scope="col" { "Run" } th scope="col" { "Status" } th scope="col" { "When" } } }
+                    tbody {
+                        @for MutationView { mutation, run } in mutations {
+                            tr id={ "mutation-" (run) } {
+                                td { a.name href={ "/runs/" (run) } { (mutation.handler) } }
+                                td data-label="Status" {
+                                    (mutation.status.name().replace('_', " "))
+                                    @if let Some(by) = &mutation.said_by { span.small.muted { ", says " (by) } }
+                                }
+                                td.small data-label="When" { (when::at_and_age(visit, mutation.updated_at)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn facts(visit: &Visit, view: &WorkflowView) -> Markup {
+    let workflow = &view.workflow;
+    html! {
+        section.card id="facts" {
+            h2 { "About it" }
+            dl.facts {
+                dt { "Id" } dd { code { (workflow.id) } }
+                dt { "Created" } dd { (when::at_and_age(visit, workflow.created_at)) }
+                dt { "Changed" } dd { (when::at_and_age(visit, workflow.updated_at)) }
+                @if let Some(most) = workflow.concurrency {
+                    dt { "Runs at a time" } dd { (workflow.active) " of " (most) }
+                }
+                @if let Some(zone) = &view.definition.timezone { dt { "Zone" } dd { (zone) } }
+                @if let Some(calendar) = &view.definition.calendar {
+                    dt { "Calendar" } dd { a href={ "/calendars/" (calendar) } { (calendar) } }
+                }
+                @if let Some(time) = view.definition.timeout { dt { "A run may take" } dd { (when::took(time)) } }
+                @if let Some(time) = workflow.retention { dt { "Ended runs are kept for" } dd { (when::took(time)) } }
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Starting a workflow by hand.
+
+use axum::response::Response;
+use engine::definition::{Definition, TriggerKind};
+use maud::{Markup, html};
+use serde_json::Value;
+use store::{RunQuery, WorkflowView};
+
+use super::{Tab, address, head};
+use crate::http::path::PathId;
+use crate::http::problem::Problem;
+use crate::http::query::Query;
+use crate::http::workflows::find_workflow;
+use crate::pages::form::{area, hidden};
+use crate::pages::frame::Page;
+use crate::pages::listing::empty;
+use crate::pages::visit::Visit;
+
+/// A longer payload is not put into the field.
+const LONGEST: usize = 16 * 1024;
+
+pub(super) async fn show(
+    visit: Visit,
+    PathId(id): PathId,
+    Query(()): Query<()>,
+) -> Result<Response, Problem> {
+    let view = find_workflow(&visit.app, &id, None).await?;
+    let payload = match declared(&view.definition) {
+        Some(payload) => Some(("What its trigger gives it.", payload)),
+        None => last(&visit, &view).await?.map(|payload| ("What its last run was given.", payload)),
+    };
+    let content = html! {
+        (head(&visit, &view, Tab::Run))
+        section.card id="run" {
+            h2 { "Run it now" }
+            @if view.workflow.live.is_none() {
+                (empty("Nothing of it is live.", html! { p { "Publish it first." } }))
+            } @else {
+                (form(&visit, &view, payload))
+            }
+        }
+    };
+    Ok(visit.show(Page::new(format!("Run {}", view.workflow.name), content)))
+}
+
+fn form(visit: &Visit, view: &WorkflowView, payload: Option<(&str, String)>) -> Markup {
+    // Handlers alone: they run as soon as the workflow is free, and there is no run to show yet.
+    let next = match view.definition.steps.is_empty() {
+        true => address(&view.workflow),
+        false => "/runs/{id}".to_owned(),
+    };
+    let (hint, payload) = payload.unwrap_or(("Any JSON; nothing, if left empty.", String::new()));
+    html! {
+        form.form method="post" action={ "/forms/workflows/" (view.workflow.id) "/runs" } {
+            (hidden(visit, &next, Some("It was started by hand."), None))
+            @if view.workflow.paused {
+                p.muted { "The workflow is paused: what is started by hand starts all the same." }
+            }
+            (area("What it works on", "payload:json", &payload, 10, hint))
+            div { button.main type="submit" { "Run now" } }
+        }
+    }
+}
+
+/// The payload of the first trigger that has one.
+fn declared(definition: &Definition) -> Option<String> {
+    let payload = definition.triggers.iter().find_map(|trigger| match &trigger.kind {
+        TriggerKind::Schedule { declaration } => declaration.get("payload"),
+        _ => None,
+    });
+    written(payload?)
+}
+
+async fn last(visit: &Visit, view: &WorkflowView) -> Result<Option<String>, Problem> {
+    let query = RunQuery { workflow: Some(view.workflow.id), limit: 1, ..RunQuery::default() };
+    let found = visit.app.store().runs(query).await?.items.pop();
+    let input = found.filter(|view| view.run.handler.is_none()).map(|view| view.run.input);
+    let input = input.filter(|input| input.get().len() <= LONGEST);
+    let value: Option<Value> = input.and_then(|input| serde_json::from_str(input.get()).ok());
+    Ok(value.as_ref().and_then(written))
+}
+
+fn written(value: &Value) -> Option<String> {
+    let text = serde_json::to_string_pretty(value).ok()?;
+    (!value.is_null() && text.len() <= LONGEST).then_some(text)
+}

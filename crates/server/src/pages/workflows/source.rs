@@ -1,0 +1,72 @@
+//! The text of a workflow, line by line.
+
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::{Tab, address, head};
+use crate::http::access::Permission;
+use crate::http::path::PathId;
+use crate::http::problem::Problem;
+use crate::http::query::{Parameters, Query, Values};
+use crate::http::workflows::find_workflow;
+use crate::pages::frame::Page;
+use crate::pages::value::bytes;
+use crate::pages::visit::Visit;
+use crate::pages::when;
+
+/// So much of a text is shown; all of it is in the editor.
+const LONGEST: usize = 64 * 1024;
+
+pub(super) struct Which {
+    pub(super) revision: Option<u32>,
+}
+
+impl Parameters for Which {
+    const KNOWN: &'static [&'static str] = &["revision"];
+
+    fn read(values: &mut Values) -> Which {
+        let revision = values.number("revision", 1..=u64::from(u32::MAX));
+        Which { revision: revision.and_then(|number| u32::try_from(number).ok()) }
+    }
+}
+
+pub(super) async fn show(
+    visit: Visit,
+    PathId(id): PathId,
+    Query(which): Query<Which>,
+) -> Result<Response, Problem> {
+    let view = find_workflow(&visit.app, &id, which.revision).await?;
+    let revision = view.revision;
+    let here = address(&view.workflow);
+    let content = html! {
+        (head(&visit, &view, Tab::Source))
+        section.card id="source" {
+            header {
+                h2 { "Revision " (revision) }
+                span.small.muted { "saved " (when::at_and_age(&visit, view.saved_at)) }
+                @if visit.may(Permission::Design) {
+                    a.button href={ (here) "/edit?revision=" (revision) } { "Edit" }
+                }
+            }
+            (lines(&view.source, &format!("/api/v1/workflows/{}?revision={revision}", view.workflow.id)))
+        }
+    };
+    Ok(visit.show(Page::new(format!("Source of {}", view.workflow.name), content)))
+}
+
+/// A text with numbers beside its lines, cut if it is long.
+fn lines(text: &str, whole: &str) -> Markup {
+    let mut length = 0;
+    let shown = text.lines().take_while(|line| {
+        length += line.len() + 1;
+        length <= LONGEST
+    });
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Source" {
+            ol.source { @for (number, line) in shown.enumerate() { li id={ "L" (number + 1) } { code { (line) } } } }
+        }
+        @if text.len() > LONGEST {
+            p.small.muted { "The first " (bytes(LONGEST)) " of " (bytes(text.len())) ". " a href=(whole) { "All of it" } }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The revisions of a workflow, and what has changed between two of them.
+
+use axum::response::Response;
+use maud::{Markup, html};
+use similar::{ChangeTag, TextDiff};
+use store::WorkflowView;
+
+use super::{Tab, address, head};
+use crate::http::path::PathId;
+use crate::http::problem::Problem;
+use crate::http::query::{Parameters, Query, Values};
+use crate::http::workflows::find_workflow;
+use crate::pages::badge::badge;
+use crate::pages::frame::Page;
+use crate::pages::visit::Visit;
+use crate::pages::when;
+
+/// Revisions on a page: each is read with its text.
+const MOST: u32 = 20;
+/// Lines around a change.
+const AROUND: usize = 3;
+/// Lines of a comparison that are shown.
+const LINES: usize = 1_000;
+
+pub(super) struct Wanted {
+    from: Option<u32>,
+    to: Option<u32>,
+    before: Option<u32>,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &["from", "to", "before"];
+
+    fn read(values: &mut Values) -> Wanted {
+        let mut number = |name: &str| {
+            let number = values.number(name, 1..=u64::from(u32::MAX));
+            number.and_then(|number| u32::try_from(number).ok())
+        };
+        Wanted { from: number("from"), to: number("to"), before: number("before") }
+    }
+}
+
+pub(super) async fn show(
+    visit: Visit,
+    PathId(id): PathId,
+    Query(wanted): Query<Wanted>,
+) -> Result<Response, Problem> {
+    let view = find_workflow(&visit.app, &id, None).await?;
+    let newest = view.workflow.newest;
+    let last = wanted.before.map_or(newest, |before| before.saturating_sub(1).min(newest));
+    let first = last.saturating_sub(MOST - 1).max(1);
+    let mut revisions = Vec::new();
+    for revision in (first..=last).rev() {
+        revisions.push(find_workflow(&visit.app, &id, Some(revision)).await?);
+    }
+    let to = wanted.to.unwrap_or(newest);
+    let live = view.workflow.live.filter(|live| *live < to);
+    let from = wanted.from.or(live).unwrap_or(to.saturating_sub(1).max(1));
+    let before = find_workflow(&visit.app, &id, Some(from)).await?;
+    let after = find_workflow(&visit.app, &id, Some(to)).await?;
+    let content = html! {
+        (head(&visit, &view, Tab::Versions))
+        section.card.flush id="versions" {
+            header { h2 { "Revisions" } span.small.muted { (newest) " in all" } }
+            (table(&visit, &view, &revisions))
+            @if first > 1 {
+                nav.pages aria-label="Pages" { a.button href={ (address(&view.workflow)) "/versions?before=" (first) } { "Earlier ones" } }
+            }
+        }
+        section.card id="diff" {
+            header { h2 { "What has changed" } (choice(&view, from, to)) }
+            @if from == to { p.muted { "There is nothing to compare it with yet." } }
+            @else { (difference(&before, &after)) }
+        }
+    };
+    Ok(visit.show(Page::new(format!("Versions of {}", view.workflow.name), content)))
+}
+
+fn table(visit: &Visit, view: &WorkflowView, revisions: &[WorkflowView]) -> Markup {
+    let here = address(&view.workflow);
+    html! {
+        table.cards {
+            thead {
+                tr {
+                    th scope="col" { "Revision" } th scope="col" { "Version" }
+                    th scope="col" { "Saved" } th scope="col" { span.hidden { "Ways on" } }
+                }
+            }
+            tbody {
+                @for one in revisions {
+                    tr id={ "revision-" (one.revision) } {
+                        td {
+                            a.name href={ (here) "/source?revision=" (one.revision) } { "Revision " (one.revision) }
+                            @if view.workflow.live == Some(one.revision) { " " (badge("live", "is-ok")) }
+                        }
+                        td data-label="Version" { (one.definition.version) }
+                        td data-label="Saved" { (when::at_and_age(visit, one.saved_at)) }
+                        td.actions {
+                            @if one.revision > 1 {
+                                a href={ (here) "/versions?from=" (one.revision - 1) "&to=" (one.revision) "#diff" } {
+                                    "Compare with " (one.revision - 1)
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn choice(view: &WorkflowView, from: u32, to: u32) -> Markup {
+    let newest = view.workflow.newest;
+    let number = |id: &str, label: &str, value: u32| {
+        html! {
+            label.small for=(id) { (label) }
+            input.short type="number" id=(id) name=(id) min="1" max=(newest) value=(value);
+        }
+    };
+    html! {
+        form.row method="get" action={ (address(&view.workflow)) "/versions" } {
+            (number("from", "From", from)) (number("to", "to", to))
+            button type="submit" { "Compare" }
+        }
+    }
+}
+
+fn difference(before: &WorkflowView, after: &WorkflowView) -> Markup {
+    let diff = TextDiff::from_lines(&before.source, &after.source);
+    let mut unified = diff.unified_diff();
+    unified.context_radius(AROUND);
+    let mut left = LINES;
+    html! {
+        @if before.source == after.source { p.muted { "Both say the same." } }
+        div.scroll tabindex="0" role="region" aria-label="What has changed, line by line" {
+            @for hunk in unified.iter_hunks() {
+                p.small.muted.mono { (hunk.header()) }
+                ul.diff {
+                    @for change in hunk.iter_changes() {
+                        @if left > 0 { (line(change.tag(), change.value())) }
+                        @let _ = left = left.saturating_sub(1);
+                    }
+                }
+            }
+        }
+        @if left == 0 { p.small.muted { "The first " (LINES) " lines. " code { "punctual workflow diff" } " shows all of them." } }
+    }
+}
+
+fn line(tag: ChangeTag, text: &str) -> Markup {
+    let (class, sign, words) = match tag {
+        ChangeTag::Delete => ("gone", "−", "removed: "),
+        ChangeTag::Insert => ("new", "+", "added: "),
+        ChangeTag::Equal => ("same", " ", ""),
+    };
+    html! {
+        li class=(class) {
+            span aria-hidden="true" { (sign) " " } span.hidden { (words) }
+            code { (text.trim_end_matches(['\n', '\r'])) }
+        }
+    }
+}
