@@ -35,6 +35,7 @@ pub(super) fn cards(visit: &Visit, looked: &Looked, runs: &[RunView]) -> Markup 
             section.card {
                 h2 { "How late they began" }
                 (draw("How late they began, after they were due", late))
+                p.small.muted { "Past times that were run after all count from when they were due." }
             }
         }
     }

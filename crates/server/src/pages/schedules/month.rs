@@ -99,9 +99,9 @@ pub(super) async fn year(
         (one::head(&visit, &looked))
         (one::tabs(&looked, "year"))
         section.card #days {
+            h2.hidden { (year) }
             nav.row aria-label="Years" {
                 @if YEARS.contains(&(year - 1)) { a.button rel="prev" href=(address(year - 1)) { (year - 1) } }
-                h2 { (year) }
                 @if YEARS.contains(&(year + 1)) { a.button rel="next" href=(address(year + 1)) { (year + 1) } }
             }
             (drawing::days::year(year, &days))
@@ -121,14 +121,14 @@ pub(super) fn around(address: &str, first: Date) -> Markup {
     let way = |date: Date, rel: &str| {
         html! {
             a.button rel=(rel) href={ (address) "?month=" (date.strftime("%Y-%m")) } {
-                (date.strftime("%B"))
+                (date.strftime("%B %Y"))
             }
         }
     };
     html! {
+        h2.hidden { (first.strftime("%B %Y")) }
         nav.row aria-label="Months" {
             @if let Some(date) = beside(-1) { (way(date, "prev")) }
-            h2 { (first.strftime("%B %Y")) }
             @if let Some(date) = beside(1) { (way(date, "next")) }
         }
     }

@@ -67,3 +67,55 @@ async fn a_batch_is_bounded() {
     assert_eq!(created["items"].as_array().unwrap().len(), 10_000);
     assert_eq!(node.get("/api/v1/schedules").await.expect(200)["total"], 10_000);
 }
+
+const CONTROL: &str = "/api/v1/schedules/batch-control";
+
+#[tokio::test]
+async fn many_are_controlled_each_on_its_own() {
+    let node = Node::start().await;
+    node.workflow(NOOP).await;
+    node.post(BATCH, json!([daily("a"), daily("b")])).await.expect(201);
+    let done =
+        node.post(CONTROL, json!({"schedule_ids": ["1"], "action": "pause"})).await.expect(200);
+    assert_eq!(done, json!({"done": 1, "refused": [], "summary": "Paused: 1."}));
+    // One is paused already, one is unknown, one cannot be an id: the others are done.
+    let ids = json!(["1", 2, "99", "x"]);
+    let done =
+        node.post(CONTROL, json!({"schedule_ids": ids, "action": "pause"})).await.expect(200);
+    assert_eq!(done["done"], 1);
+    let refused = done["refused"].as_array().unwrap();
+    let ids: Vec<&str> = refused.iter().map(|one| one["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["1", "99", "x"]);
+    assert_eq!(refused[0]["detail"], "Cannot pause schedule with status 'paused'.");
+    assert_eq!(refused[1]["detail"], "There is no schedule 99.");
+    assert!(done["summary"].as_str().unwrap().starts_with("Paused: 1. Refused: 3. 1: Cannot"));
+    for (action, status) in [("resume", "active"), ("trigger", "active")] {
+        let body = json!({"schedule_ids": ["1", "2"], "action": action});
+        assert_eq!(node.post(CONTROL, body).await.expect(200)["done"], 2, "{action}");
+        assert_eq!(node.get("/api/v1/schedules/2").await.expect(200)["status"], status);
+    }
+    node.until("/api/v1/schedules/1", |object| object["active"] == 0).await;
+    let body = json!({"schedule_ids": ["1"], "action": "revive"});
+    assert_eq!(node.post(CONTROL, body).await.expect(200)["refused"][0]["id"], "1");
+    for wrong in [
+        json!({"schedule_ids": ["1"], "action": "nonsense"}),
+        json!({"schedule_ids": ["1"]}),
+        json!({"schedule_ids": vec!["1"; 1_001], "action": "pause"}),
+    ] {
+        node.post(CONTROL, wrong).await.problem(422);
+    }
+    assert_eq!(node.get("/api/v1/schedules/1").await.expect(200)["status"], "active");
+}
+
+#[tokio::test]
+async fn many_are_started_once_with_one_key() {
+    let node = Node::start().await;
+    node.workflow(NOOP).await;
+    node.post(BATCH, json!([daily("a"), daily("b")])).await.expect(201);
+    for _ in 0..2 {
+        let request = node.request(Method::POST, CONTROL).header("Idempotency-Key", "k");
+        let body = json!({"schedule_ids": ["1", "2"], "action": "trigger"});
+        assert_eq!(send(request.json(&body)).await.expect(200)["done"], 2);
+    }
+    assert_eq!(node.get("/api/v1/runs").await.expect(200)["total"], 2);
+}

@@ -15,6 +15,7 @@ async fn every_documented_route_answers() {
     let mut names = HashSet::new();
     let paths = document["paths"].as_object().unwrap();
     let schedules = "GET POST /schedules, POST /schedules/batch, POST /schedules/batch-delete, \
+        POST /schedules/batch-control, \
         GET PATCH DELETE /schedules/{id}, POST /schedules/{id}/pause, \
         POST /schedules/{id}/resume, POST /schedules/{id}/enable, POST /schedules/{id}/disable, \
         POST /schedules/{id}/revive, POST /schedules/{id}/trigger, GET /schedules/{id}/next, \

@@ -84,7 +84,8 @@ pub(super) async fn edit(
         return Ok(visit.show(Page::new(looked.name(), elsewhere(&looked))));
     }
     let typed = Typed::of(&looked.schedule().declared);
-    show(&visit, StatusCode::OK, Some(&looked), &typed, &Told::Nothing, None).await
+    let told = preview::of_declared(&visit, &looked);
+    show(&visit, StatusCode::OK, Some(&looked), &typed, &told, None).await
 }
 
 /// Changes the schedule, or shows the form again with what is wrong.

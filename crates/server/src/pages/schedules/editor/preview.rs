@@ -2,6 +2,7 @@
 
 use calendar::{Timing, Zone};
 use engine::schedule::{Declared, read_written};
+use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::super::one::Looked;
@@ -40,7 +41,7 @@ pub(super) fn of_new(visit: &Visit, text: &str) -> Told {
         Ok(Err(mistakes)) => return Told::Wrong(mistakes.into_iter().map(Wrong::from).collect()),
         Err(wrong) => return Told::Wrong(wrong),
     };
-    meant(visit, &declared)
+    meant(visit, &declared, visit.now)
 }
 
 /// Of one that there is.
@@ -49,12 +50,17 @@ pub(super) fn of_change(visit: &Visit, looked: &Looked, text: &str) -> Told {
         Ok(values) => values.to_string(),
         Err(wrong) => return Told::Wrong(wrong),
     };
-    match would_change(&visit.app, &looked.view, &values, &looked.overrides) {
-        Ok((declared, change)) => match meant(visit, &declared) {
-            Told::Meant { timing, .. } => Told::Meant { timing, change: Some(change) },
-            told => told,
-        },
-        Err(problem) => Told::Wrong(wrongs(&problem)),
+    let (declared, change) =
+        match would_change(&visit.app, &looked.view, &values, &looked.overrides) {
+            Ok(changed) => changed,
+            Err(problem) => return Told::Wrong(wrongs(&problem)),
+        };
+    let schedule = looked.schedule();
+    let is_moved = declared.timing != schedule.declared.timing;
+    let anchor = if is_moved { visit.now } else { schedule.progress.anchor };
+    match meant(visit, &declared, anchor) {
+        Told::Meant { timing, .. } => Told::Meant { timing, change: Some(change) },
+        told => told,
     }
 }
 
@@ -65,7 +71,13 @@ fn wrongs(problem: &Problem) -> Vec<Wrong> {
     }
 }
 
-fn meant(visit: &Visit, declared: &Declared) -> Told {
+/// Of what a schedule declares at present.
+pub(super) fn of_declared(visit: &Visit, looked: &Looked) -> Told {
+    meant(visit, &looked.schedule().declared, looked.schedule().progress.anchor)
+}
+
+/// `anchor` is where intervals begin.
+fn meant(visit: &Visit, declared: &Declared, anchor: Timestamp) -> Told {
     let rules = visit.app.rules();
     let is_named = !declared.name.trim().is_empty();
     let has_rule = serde_json::to_value(&declared.timing).is_ok_and(|timing| {
@@ -76,7 +88,7 @@ fn meant(visit: &Visit, declared: &Declared) -> Told {
     if !has_rule {
         return Told::Nothing;
     }
-    if let Err(mistakes) = declared.check(&rules, visit.now) {
+    if let Err(mistakes) = declared.check(&rules, anchor) {
         // A name comes last when one tries out a rule.
         let told = mistakes.into_iter().filter(|mistake| is_named || mistake.path != "name");
         let wrong: Vec<Wrong> = told.map(Wrong::from).collect();
@@ -84,7 +96,7 @@ fn meant(visit: &Visit, declared: &Declared) -> Told {
             return Told::Wrong(wrong);
         }
     }
-    match declared.plan(&rules, visit.now, &declared.name) {
+    match declared.plan(&rules, anchor, &declared.name) {
         Ok(plan) => Told::Meant { timing: Box::new(plan.timing), change: None },
         Err(mistakes) => Told::Wrong(mistakes.into_iter().map(Wrong::from).collect()),
     }

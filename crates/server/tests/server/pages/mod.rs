@@ -1,0 +1,3 @@
+//! Pages, as a browser without a script sees them.
+
+mod schedules;
