@@ -102,14 +102,14 @@ async fn consumed(server: &Server, runs: u64) -> Result<f64, Failure> {
         let name = format!("worked-{number}");
         let source = format!("name: {name}\ntopics: [t]\n{}", CONSUMER.trim());
         let id = save(server, &source).await?;
-        command(server, Command::PauseWorkflow { id, paused: true }).await?;
+        command(server, Command::PauseWorkflow { id, paused: true, reason: None }).await?;
         let topic = topic(server, &name).await?;
         publish(server, topic, 0..each).await?;
         topics.push((id, topic));
     }
     let watch = Stopwatch::start();
     for (id, _) in &topics {
-        command(server, Command::PauseWorkflow { id: *id, paused: false }).await?;
+        command(server, Command::PauseWorkflow { id: *id, paused: false, reason: None }).await?;
     }
     loop {
         let query =

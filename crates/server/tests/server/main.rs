@@ -8,6 +8,7 @@ mod ground;
 mod harness;
 mod lifeline;
 mod nodes;
+mod pages;
 mod peer;
 mod processes;
 mod resources;

@@ -11,7 +11,7 @@ use crate::pages::visit::Visit;
 use crate::pages::when;
 
 /// Steps on a page.
-pub(super) const ON_A_PAGE: usize = 100;
+pub(super) const ON_A_PAGE: usize = 60;
 /// Items that failed and are named beside their step.
 const NAMED: usize = 5;
 
@@ -117,7 +117,7 @@ fn results(whole: &WholeRun, step: &StepObject, place: usize, room: &mut Room) -
         }
         @if let Some(output) = &step.part.output {
             @let json = output.get();
-            @if json.len() <= 80 && json != "null" { p.small { "Output: " code { (json) } } }
+            @if json.len() <= 80 && json != "null" && !json.contains("\\n") { p.small { "Output: " code { (json) } } }
             @else if json != "null" {
                 (value::folded(&format!("output-{place}"), "Output", json, &there, room))
             }

@@ -1,0 +1,6 @@
+//! Pages, as a browser without a script sees them.
+
+mod approvals;
+mod browser;
+mod runs;
+mod workflows;
