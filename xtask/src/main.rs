@@ -8,7 +8,7 @@ mod chaos;
 mod crash;
 mod fuzz;
 mod guard;
-mod postgres;
+mod programs;
 mod simulate;
 mod steps;
 mod tidy;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use testbed::Cluster;
 
 use crate::guard::Guard;
-use crate::{bench, chaos, fuzz, postgres, tidy};
+use crate::{bench, chaos, fuzz, programs, tidy};
 
 /// What a step comes to: nothing, or the reason why it failed.
 pub(crate) type Outcome = Result<(), String>;
@@ -21,7 +21,7 @@ const STEPS: [Step; 10] = [
     ("format", format),
     ("clippy", clippy),
     ("tidy", tidy::run),
-    ("PostgreSQL", postgres::install),
+    ("PostgreSQL and a browser", programs::install),
     ("tests", tests),
     ("chaos", chaos::short),
     ("failover", chaos::failover),

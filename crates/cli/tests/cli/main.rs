@@ -2,6 +2,7 @@
 
 mod access;
 mod bench;
+mod browser;
 mod calc;
 mod calendars;
 mod crash;

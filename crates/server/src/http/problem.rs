@@ -36,7 +36,8 @@ pub struct Problem {
     errors: Vec<Wrong>,
     /// The run in the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    run_id: Option<String>,
+    #[schema(value_type = Option<String>)]
+    run_id: Option<Box<str>>,
 }
 
 /// One mistake in what was sent.
@@ -380,5 +381,6 @@ fn wrong_status(detail: String) -> Problem {
 }
 
 fn busy(detail: String, run_id: Option<String>) -> Problem {
+    let run_id = run_id.map(Into::into);
     Problem { run_id, ..Problem::new(StatusCode::CONFLICT, "busy", "Busy", detail) }
 }

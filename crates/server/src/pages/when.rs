@@ -78,6 +78,13 @@ fn offset(zone: &Zone, instant: Timestamp) -> String {
     format!("{} (UTC{sign}{:02}:{:02})", zone.name(), minutes / 60, minutes % 60)
 }
 
+/// A drawing whose instants are shown in this zone.
+pub(super) fn drawn(zone: &Zone, draw: impl FnOnce(Wall<'_>) -> Markup) -> Markup {
+    let offset = |at| Offset::from_seconds(zone.offset_at(at)).unwrap_or(Offset::UTC);
+    let words = |at| full(zone, at);
+    draw(Wall { offset: &offset, words: &words })
+}
+
 /// How long something took, in two units at most.
 pub(super) fn took(duration: SignedDuration) -> String {
     let milliseconds = duration.as_millis().max(0);

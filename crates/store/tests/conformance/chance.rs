@@ -252,4 +252,5 @@ pub(crate) async fn whatever_happens_holds_together(mut world: World) {
     for seed in seeds() {
         world = play(world, seed).await;
     }
+    crate::figures::every_end_is_tallied(&world).await;
 }

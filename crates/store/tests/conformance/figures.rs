@@ -72,6 +72,18 @@ async fn tallied(world: &World) -> u64 {
     found.iter().filter(did_not).map(|tally| tally.count).sum()
 }
 
+/// All runs have ended, each is counted once, and none was removed.
+pub(crate) async fn every_end_is_tallied(world: &World) {
+    let query = RunQuery { limit: 10_000, ..RunQuery::default() };
+    let runs = world.store().runs(query).await.unwrap().items;
+    let found = world.store().tallies(minute(0), minute(10_000)).await.unwrap();
+    for status in RunStatus::ALL {
+        let ended = runs.iter().filter(|view| view.run.status == status).count() as u64;
+        let counted = found.iter().filter(|tally| tally.kind == TallyKind::Run(status));
+        assert_eq!(counted.map(|tally| tally.count).sum::<u64>(), ended, "{}", status.name());
+    }
+}
+
 pub(crate) async fn tallies_go_after_eight_days(world: World) {
     let workflow = world.workflow("w").await;
     world.schedule(workflow, r#"{"name": "s", "cron": "*/5 * * * *"}"#).await;

@@ -72,7 +72,9 @@ impl Browser {
     /// What the script returns.
     pub(crate) async fn script(&self, text: &str) -> Value {
         let asked = json!({ "script": text, "args": [] });
-        self.ask("/execute/sync", asked).await.unwrap_or_else(|error| panic!("{text:.200}: {error}"))
+        self.ask("/execute/sync", asked)
+            .await
+            .unwrap_or_else(|error| panic!("{text:.200}: {error}"))
     }
 
     /// What the script gives to its last argument.

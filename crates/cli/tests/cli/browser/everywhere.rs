@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use serde_json::Value;
 
 use super::driver::{Browser, DESK, Kind};
-use super::{TOKEN, told, wait, world};
+use super::{TOKEN, long_name, told, wait, world};
 use crate::node::Node;
 
 const AXE: &str = include_str!("axe/axe.min.js");
@@ -37,11 +37,32 @@ async fn pages(node: &Node) -> Vec<String> {
     let asking = run(&|run| run["status"] == "waiting");
     let topics: Value = get(node, "/api/v1/topics").await;
     let mut pages: Vec<String> = [
-        "/", "/schedules", "/schedules/new", "/schedules/1", "/schedules/1/edit", "/schedules/1/month",
-        "/workflows", "/workflows/new", "/workflows/orders", "/workflows/orders/source",
-        "/workflows/orders/versions", "/workflows/orders/run", "/workflows/digest", "/runs",
-        "/runs?status=failed", "/approvals", "/topics", "/calendars", "/calendars/DE-BY", "/nodes",
-        "/tokens", "/audit", "/settings", "/docs", "/docs/post_api_v1_schedules", "/runs/nothing",
+        "/",
+        "/schedules",
+        "/schedules/new",
+        "/schedules/1",
+        "/schedules/1/edit",
+        "/schedules/1/month",
+        "/workflows",
+        "/workflows/new",
+        "/workflows/orders",
+        "/workflows/orders/source",
+        "/workflows/orders/versions",
+        "/workflows/orders/run",
+        "/workflows/digest",
+        "/runs",
+        "/runs?status=failed",
+        "/approvals",
+        "/topics",
+        "/calendars",
+        "/calendars/DE-BY",
+        "/nodes",
+        "/tokens",
+        "/audit",
+        "/settings",
+        "/docs",
+        "/docs/post_api_v1_schedules",
+        "/runs/nothing",
     ]
     .map(str::to_owned)
     .to_vec();
@@ -59,18 +80,13 @@ async fn get(node: &Node, path: &str) -> Value {
 /// A world in which something has failed and something waits for a person.
 fn lived_in() -> (crate::node::Home, Node) {
     let (home, node) = world();
-    told(&node, &["run", &format!("{}", long_name(&home))]);
+    told(&node, &["run", &long_name(&home)]);
     crate::node::until("a run has failed", || {
         let failed = told(&node, &["run", "list", "--status", "failed", "--json"]);
         let failed: Value = serde_json::from_str(&failed).unwrap();
         !failed["items"].as_array().unwrap().is_empty()
     });
     (home, node)
-}
-
-fn long_name(home: &crate::node::Home) -> String {
-    let text = std::fs::read_to_string(home.definitions().join("long.yaml")).unwrap();
-    text.lines().next().unwrap().trim_start_matches("name: ").to_owned()
 }
 
 async fn signed_in(kind: Kind, node: &Node) -> Browser {

@@ -38,3 +38,9 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all();
     runtime.build().expect("a runtime").block_on(future)
 }
+
+/// The name that goes on and on.
+fn long_name(home: &Home) -> String {
+    let text = std::fs::read_to_string(home.definitions().join("long.yaml")).expect("it is there");
+    text.lines().next().expect("a line").trim_start_matches("name: ").to_owned()
+}

@@ -7,7 +7,7 @@ use engine::turn::{Command, Refused};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::coming::instant;
+use super::coming::instant_in;
 use super::list::view;
 use super::object::{self, ScheduleObject};
 use crate::http::access::Caller;
@@ -22,9 +22,9 @@ use crate::http::{App, shown};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Range {
-    /// The first instant.
+    /// The first instant; without an offset, on the clock of the schedule's zone.
     from: String,
-    /// The last instant.
+    /// The last instant, written alike.
     to: String,
     /// At most so many: 1 to 1000; 100.
     limit: Option<u32>,
@@ -71,7 +71,11 @@ pub(super) async fn backfill(
     body: JsonBody,
 ) -> Answered {
     let range: Range = body.read()?;
-    let (from, to) = (instant("from", &range.from)?, instant("to", &range.to)?);
+    let schedule = view(&app, id).await?.schedule;
+    let rules = app.rules();
+    let zone = object::zone(&schedule, &rules);
+    let from = instant_in(&zone, "from", &range.from)?;
+    let to = instant_in(&zone, "to", &range.to)?;
     if to < from {
         return Err(Problem::invalid([Wrong::new("to", "range", "lies before from")]));
     }
@@ -82,17 +86,14 @@ pub(super) async fn backfill(
     }
     let pace = range.pace.as_deref().map(parse_duration).transpose();
     let pace = pace.map_err(|problem| vec![calendar::Mistake::new("pace", problem)])?;
-    let schedule = view(&app, id).await?.schedule;
-    let rules = app.rules();
     let Some(plan) = object::plan(&schedule, &rules) else {
         return Err(Problem::conflict("The rule cannot be read any more."));
     };
     let found = backfilled(&plan, from, to.min(app.now()), limit)
         .map_err(|refusal| Problem::from(Refused::Schedule(refusal)))?;
-    let zone = plan.timing.zone();
     let shown = |due: &Due| PastTime {
-        nominal_at: shown::time(zone, due.nominal),
-        effective_at: shown::time(zone, due.effective),
+        nominal_at: shown::time(&zone, due.nominal),
+        effective_at: shown::time(&zone, due.effective),
     };
     let items: Vec<PastTime> = found.iter().map(shown).collect();
     let mut answered = Backfilled { dry_run: true, count: items.len(), items, schedule: None };

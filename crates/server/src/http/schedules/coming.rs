@@ -1,7 +1,7 @@
 //! What comes: previews of rules and schedules.
 
 use axum::extract::State;
-use calendar::{Fate, Timing};
+use calendar::{Dst, Fate, Mistake, Timing, Zone, parse_instant};
 use engine::schedule::{Override, OverrideAction, Schedule, Status, read_written};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ pub(super) struct Preview {
 
 /// One time to come.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Coming {
+pub(crate) struct Coming {
     /// What the rule says.
     nominal_at: String,
     /// When it happens; nothing if it does not.
@@ -94,7 +94,7 @@ pub(super) async fn next(
     })
 }
 
-/// What becomes of a schedule's next times; nothing comes of one that is done or dead.
+/// What becomes of a schedule's next times, as it is shown.
 pub(super) fn coming(
     schedule: &Schedule,
     timing: &Timing,
@@ -102,6 +102,18 @@ pub(super) fn coming(
     now: Timestamp,
     count: usize,
 ) -> Vec<Coming> {
+    let rows = coming_rows(schedule, timing, overrides, now, count);
+    rows.into_iter().map(|row| row.shown(timing)).collect()
+}
+
+/// What becomes of a schedule's next times; nothing comes of one that is done or dead.
+pub(crate) fn coming_rows(
+    schedule: &Schedule,
+    timing: &Timing,
+    overrides: &[Override],
+    now: Timestamp,
+    count: usize,
+) -> Vec<Row> {
     if matches!(schedule.status, Status::Done | Status::Dead) {
         return Vec::new();
     }
@@ -126,15 +138,19 @@ pub(super) fn coming(
     }
     rows.sort_by_key(|row| row.effective.unwrap_or(row.nominal));
     rows.truncate(rows.len().min(count.max(1) * 5));
-    rows.into_iter().map(|row| row.shown(timing)).collect()
+    rows
 }
 
 /// A row before it is shown.
-struct Row {
-    nominal: Timestamp,
-    effective: Option<Timestamp>,
-    fate: &'static str,
-    reason: Option<String>,
+pub(crate) struct Row {
+    /// What the rule says.
+    pub(crate) nominal: Timestamp,
+    /// When it happens; nothing if it does not.
+    pub(crate) effective: Option<Timestamp>,
+    /// `kept`, `moved` or `skipped`.
+    pub(crate) fate: &'static str,
+    /// Why it is not kept.
+    pub(crate) reason: Option<String>,
 }
 
 impl Row {
@@ -169,7 +185,7 @@ impl Row {
 }
 
 /// The rule's times that happen after `now`, and those between them that do not.
-fn rows(timing: &Timing, now: Timestamp, count: usize) -> Vec<Row> {
+pub(crate) fn rows(timing: &Timing, now: Timestamp, count: usize) -> Vec<Row> {
     // One that was rolled forward over `now` is still to come.
     let first = timing.next_after(now).map_or(now, |due| due.nominal);
     let millisecond = SignedDuration::from_millis(1);
@@ -239,9 +255,15 @@ fn take<T: for<'a> Deserialize<'a>>(
 }
 
 /// A time in a body.
-pub(super) fn instant(path: &str, text: &str) -> Result<Timestamp, Problem> {
+fn instant(path: &str, text: &str) -> Result<Timestamp, Problem> {
     text.parse().map_err(|_| {
         let wrong = Wrong::new(path, "time", "not a time with an offset");
         Problem::invalid([wrong.allow("RFC 3339, such as 2026-03-08T09:00:00+01:00")])
     })
+}
+
+/// A time in a body; without an offset, on the clock of the zone.
+pub(crate) fn instant_in(zone: &Zone, path: &str, text: &str) -> Result<Timestamp, Problem> {
+    parse_instant(text, zone, Dst::FIXED)
+        .map_err(|problem| Problem::invalid([Mistake::new(path, problem)]))
 }

@@ -55,9 +55,27 @@ struct Deletion {
 /// An id as text or number.
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged, expecting = "expected the id of a schedule")]
-enum IdText {
+pub(super) enum IdText {
     Text(String),
     Number(i64),
+}
+
+impl IdText {
+    /// As it was written.
+    pub(super) fn text(&self) -> String {
+        match self {
+            IdText::Text(text) => text.clone(),
+            IdText::Number(number) => number.to_string(),
+        }
+    }
+
+    /// The id, if it can be one.
+    pub(super) fn schedule(&self) -> Option<ScheduleId> {
+        match self {
+            IdText::Text(text) => text.parse().ok(),
+            IdText::Number(number) => Some(ScheduleId(*number)),
+        }
+    }
 }
 
 /// A route that does one thing with a schedule and shows it.
@@ -197,11 +215,7 @@ pub(super) async fn batch_delete(
         let wrong = Wrong::new("schedule_ids", "limit", message);
         return Err(Problem::invalid([wrong.allow(format!("up to {LARGEST}"))]));
     }
-    let known = |id: IdText| match id {
-        IdText::Text(text) => text.parse().ok(),
-        IdText::Number(number) => Some(ScheduleId(number)),
-    };
-    let ids = schedule_ids.into_iter().filter_map(known).collect();
+    let ids = schedule_ids.iter().filter_map(IdText::schedule).collect();
     let commanded = app.command(&caller, Command::DeleteSchedules(ids), body.idempotency).await?;
     Ok(answer::replayed(answer::no_content(), commanded.replayed))
 }

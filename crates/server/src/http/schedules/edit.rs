@@ -42,10 +42,10 @@ impl Parameters for Way {
 
 /// What an edit would change.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Difference {
+pub(crate) struct Difference {
     dry_run: bool,
     /// Fields whose value changes.
-    changes: BTreeMap<String, Change>,
+    pub(crate) changes: BTreeMap<String, Change>,
     /// The next times before.
     before: Vec<Coming>,
     /// The next times after.
@@ -54,11 +54,13 @@ pub(super) struct Difference {
 
 /// A field's value before and after.
 #[derive(Serialize, ToSchema)]
-struct Change {
+pub(crate) struct Change {
+    /// Nothing if it was not there.
     #[schema(value_type = Option<Object>)]
-    before: Option<Box<RawValue>>,
+    pub(crate) before: Option<Box<RawValue>>,
+    /// Nothing if it goes.
     #[schema(value_type = Option<Object>)]
-    after: Option<Box<RawValue>>,
+    pub(crate) after: Option<Box<RawValue>>,
 }
 
 /// Changes fields of a schedule and computes its next time again.
@@ -80,13 +82,26 @@ pub(super) async fn edit(
 ) -> Answered {
     let text = body.required()?.to_owned();
     let found = view(&app, id).await?;
-    let declared = after_patch(&found, &text)?;
     if way.dry_run {
         let overrides = app.store().overrides(id).await?;
-        return answer::ok(&difference(&app, found, declared, &overrides)?);
+        let (_, difference) = would_change(&app, &found, &text, &overrides)?;
+        return answer::ok(&difference);
     }
+    after_patch(&found, &text)?;
     app.command(&caller, Command::EditSchedule { id, patch: text }, None).await?;
     answer::ok(&object(&app, id).await?)
+}
+
+/// The declaration after an edit, and what the edit would change.
+pub(crate) fn would_change(
+    app: &App,
+    found: &ScheduleView,
+    text: &str,
+    overrides: &[Override],
+) -> Result<(Box<Declared>, Difference), Problem> {
+    let declared = after_patch(found, text)?;
+    let difference = difference(app, found.clone(), declared.clone(), overrides)?;
+    Ok((declared, difference))
 }
 
 /// The declaration with these changes. What a schedule belongs to does not change.

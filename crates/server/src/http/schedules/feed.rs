@@ -4,11 +4,12 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse as _;
 use calendar::{IcsEvent, IcsTime, write_ics};
-use engine::Rules;
 use engine::schedule::{Status, Upcoming};
+use engine::{Rules, ScheduleId};
 use jiff::Timestamp;
 use store::{ScheduleQuery, ScheduleView};
 
+use super::list::view;
 use super::object;
 use crate::http::App;
 use crate::http::answer::Answered;
@@ -22,26 +23,37 @@ const OCCURRENCES: usize = 10;
 
 pub(super) struct Wanted {
     workflow: Option<String>,
+    schedule: Option<ScheduleId>,
 }
 
 impl Parameters for Wanted {
-    const KNOWN: &'static [&'static str] = &["workflow_id"];
+    const KNOWN: &'static [&'static str] = &["workflow_id", "schedule_id"];
 
     fn read(values: &mut Values) -> Wanted {
-        Wanted { workflow: values.text("workflow_id") }
+        let schedule: Option<String> = values.text("schedule_id");
+        let id = schedule.as_deref().map(str::parse);
+        if let Some(Err(())) = id {
+            values.refuse("schedule_id", "value", "is not the id of a schedule", None);
+        }
+        Wanted { workflow: values.text("workflow_id"), schedule: id.and_then(Result::ok) }
     }
 }
 
 /// The coming occurrences of up to 1,000 schedules, as iCalendar.
 #[utoipa::path(get, path = "/schedules.ics", tag = "schedules",
-    params(("workflow_id" = Option<String>, Query, description = "Id or name of a workflow")),
+    params(("workflow_id" = Option<String>, Query, description = "Id or name of a workflow"),
+        ("schedule_id" = Option<String>, Query, description = "Of this schedule alone")),
     responses((status = 200, content_type = "text/calendar", body = String),
         (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 404, body = Problem)))]
 pub(super) async fn feed(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
-    let (name, views) = match &wanted.workflow {
-        None => ("Punctual".to_owned(), app.store().coming(SCHEDULES).await?),
-        Some(named) => {
+    let (name, views) = match (&wanted.workflow, wanted.schedule) {
+        (_, Some(id)) => {
+            let view = view(&app, id).await?;
+            (view.schedule.declared.name.clone(), vec![view])
+        }
+        (None, None) => ("Punctual".to_owned(), app.store().coming(SCHEDULES).await?),
+        (Some(named), None) => {
             let found = app.store().workflow(named, None).await?;
             let workflow = found.ok_or_else(|| Problem::not_found("workflow", named))?.workflow;
             let query = ScheduleQuery {

@@ -1,13 +1,14 @@
 //! Routes of schedules.
 
 mod backfill;
-mod coming;
+pub(crate) mod coming;
 mod control;
 mod create;
-mod edit;
+pub(crate) mod edit;
 mod feed;
 pub(crate) mod list;
-mod object;
+mod many;
+pub(crate) mod object;
 pub(crate) mod occurrences;
 
 use utoipa_axum::router::OpenApiRouter;
@@ -20,6 +21,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list::list, create::create))
         .routes(routes!(create::batch))
         .routes(routes!(control::batch_delete))
+        .routes(routes!(many::batch_control))
         .routes(routes!(feed::feed))
         .routes(routes!(coming::preview))
         .routes(routes!(list::get, edit::edit, control::delete))

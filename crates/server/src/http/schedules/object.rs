@@ -65,7 +65,8 @@ pub(crate) struct ScheduleObject {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Remark {
     code: &'static str,
-    message: String,
+    /// In words.
+    pub(crate) message: String,
 }
 
 impl From<Warning> for Remark {
@@ -75,18 +76,18 @@ impl From<Warning> for Remark {
 }
 
 /// What a timing should make one know.
-pub(super) fn remarks(timing: &Timing, now: Timestamp) -> Vec<Remark> {
+pub(crate) fn remarks(timing: &Timing, now: Timestamp) -> Vec<Remark> {
     timing.warnings(now).into_iter().map(Remark::from).collect()
 }
 
 /// The plan of a stored schedule; nothing if it cannot be read any more.
-pub(super) fn plan(schedule: &Schedule, rules: &Rules) -> Option<Plan> {
+pub(crate) fn plan(schedule: &Schedule, rules: &Rules) -> Option<Plan> {
     let key = schedule.id.to_string();
     schedule.declared.plan(rules, schedule.progress.anchor, &key).ok()
 }
 
 /// The zone that a schedule's times are shown in.
-pub(super) fn zone(schedule: &Schedule, rules: &Rules) -> Zone {
+pub(crate) fn zone(schedule: &Schedule, rules: &Rules) -> Zone {
     let named = schedule.declared.timing.timezone.as_deref();
     named.and_then(|name| rules.zones().get(name).ok()).unwrap_or_else(Zone::utc)
 }

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use store::{LedgerQuery, LedgerRow, ScheduleView};
 use utoipa::ToSchema;
 
-use super::coming::instant;
+use super::coming::instant_in;
 use super::control::check_payload;
 use super::list::view;
 use super::object;
@@ -213,7 +213,7 @@ pub(super) struct OverrideInput {
     /// It does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     skip: Option<bool>,
-    /// It runs at this time.
+    /// It runs at this time; without an offset, on the clock of the schedule's zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     move_to: Option<String>,
     /// It runs with this payload.
@@ -232,11 +232,11 @@ pub(super) struct OverrideObject {
 }
 
 impl OverrideInput {
-    fn action(&self) -> Result<OverrideAction, Problem> {
+    fn action(&self, zone: &Zone) -> Result<OverrideAction, Problem> {
         check_payload(self.payload.as_deref())?;
         match (self.skip, &self.move_to, &self.payload) {
             (Some(true), None, None) => Ok(OverrideAction::Skip),
-            (None, Some(text), None) => instant("move_to", text).map(OverrideAction::Move),
+            (None, Some(text), None) => instant_in(zone, "move_to", text).map(OverrideAction::Move),
             (None, None, Some(payload)) => Ok(OverrideAction::Payload(payload.clone())),
             _ => {
                 let wrong = Wrong::new("", "one-of", "one thing is to become of it");
@@ -265,10 +265,10 @@ pub(super) async fn override_one(
     body: JsonBody,
 ) -> Answered {
     let input: OverrideInput = body.read()?;
-    let action = Some(input.action()?);
+    let zone = object::zone(&view(&app, id).await?.schedule, &app.rules());
+    let action = Some(input.action(&zone)?);
     let by = caller.name.to_string();
     app.command(&caller, Command::Override { id, nominal, action, by }, None).await?;
-    let zone = object::zone(&view(&app, id).await?.schedule, &app.rules());
     answer::ok(&OverrideObject {
         schedule_id: id.to_string(),
         nominal_at: shown::time(&zone, nominal),

@@ -151,16 +151,20 @@ function sayWrong(form, problem) {
   for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
   const left = [];
   for (const wrong of problem.errors || []) {
-    const name = wrong.path.split(/[.[]/)[0];
-    const field = [...form.elements].find((element) => element.name && element.name.split(":")[0] === name);
+    const path = wrong.path.replace(/\[\d+\]/g, "");
+    const named = (name) => [...form.elements].find((element) =>
+      element.name && !element.disabled && element.type !== "hidden" && element.name.split(":")[0] === name);
+    const field = named(path) || named(path.split(".")[0]);
     const text = wrong.message + (wrong.allowed ? "; allowed: " + wrong.allowed : "")
       + (wrong.remedy ? "; try: " + wrong.remedy : "") + (wrong.line ? " (line " + wrong.line + ")" : "");
-    if (field && field.type !== "hidden") {
+    if (field) {
       field.setAttribute("aria-invalid", "true");
       const said = document.createElement("p");
       said.className = "wrong";
       said.textContent = text;
       (field.closest(".field") || field.parentNode).append(said);
+      const folded = field.closest("details:not([open])");
+      if (folded) folded.open = true;
     } else {
       left.push((wrong.path ? wrong.path + ": " : "") + text);
     }
@@ -209,7 +213,9 @@ document.addEventListener("submit", (event) => {
     return;
   }
   const action = (event.submitter && event.submitter.getAttribute("formaction")) || form.getAttribute("action");
-  if (form.method === "post" && action.startsWith("/forms/")) {
+  const isLook = event.submitter && event.submitter.name.startsWith("_look");
+  const isOurs = form.hasAttribute("data-in-place") || action.startsWith("/forms/");
+  if (form.method === "post" && isOurs && !isLook) {
     event.preventDefault();
     send(form, event.submitter);
   } else if (event.submitter && event.submitter.dataset.into) {
@@ -268,6 +274,7 @@ function showChosen() {
     const chosen = document.querySelector(`[name="${name}"]:checked, select[name="${name}"]`);
     const shown = chosen !== null && values.split("|").includes(chosen.value);
     part.hidden = !shown;
+    if (part.nodeName === "FIELDSET") part.disabled = !shown;
     for (const field of part.querySelectorAll("input, select, textarea")) field.disabled = !shown;
   }
 }

@@ -24,8 +24,9 @@ pub(in crate::pages) struct Form {
 }
 
 /// Reads a form. A name may say what its value is, as in `timeout_seconds:number`: `number`, `flag` (a box),
-/// `json`, `list` (each value of that name), `lines`; `a.b` is `b` in `a`. Fields that are left empty are not sent,
-/// but for those that say `text`, and `null` sends null for them.
+/// `json`, `list` (each value of that name), `lines`, `parts` (with commas between them); `a.b` is `b` in `a`.
+/// Fields that are left empty are not sent, but for those that say `text`; `null`, or `number-or-null` and the like,
+/// sends null for them.
 pub(super) fn read(pairs: impl Iterator<Item = (String, String)>) -> Result<Form, Vec<Wrong>> {
     let mut form = Form::default();
     let mut wrong = Vec::new();
@@ -52,16 +53,19 @@ pub(super) fn read(pairs: impl Iterator<Item = (String, String)>) -> Result<Form
     if wrong.is_empty() { Ok(form) } else { Err(wrong) }
 }
 
+/// What a kind ends with if nothing is to be sent as null.
+const OR_NULL: &str = "-or-null";
+
 fn converted(kind: &str, value: &str) -> Result<Option<Value>, String> {
     let value = value.replace("\r\n", "\n");
     if value.trim().is_empty() {
         return Ok(match kind {
             "text" => Some(Value::String(String::new())),
-            "null" => Some(Value::Null),
+            kind if kind == "null" || kind.ends_with(OR_NULL) => Some(Value::Null),
             _ => None,
         });
     }
-    match kind {
+    match kind.strip_suffix(OR_NULL).unwrap_or(kind) {
         // What is no number is for the API to refuse, which knows what is allowed.
         "number" => Ok(Some(value.trim().parse::<i64>().map_or(Value::String(value), Value::from))),
         "flag" => Ok(Some(Value::Bool(value == "true"))),
@@ -71,6 +75,10 @@ fn converted(kind: &str, value: &str) -> Result<Option<Value>, String> {
         "lines" => {
             let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
             Ok(Some(lines.map(Value::from).collect()))
+        }
+        "parts" => {
+            let parts = value.split(',').map(str::trim).filter(|part| !part.is_empty());
+            Ok(Some(parts.map(Value::from).collect()))
         }
         _ => Ok(Some(Value::String(value))),
     }
@@ -146,6 +154,11 @@ mod tests {
             (&[("n:number", "5"), ("m:number", "x")], json!({"n": 5, "m": "x"})),
             (&[("payload:json", r#"{"a": [1]}"#)], json!({"payload": {"a": [1]}})),
             (&[("ids:list", "1"), ("ids:list", "2")], json!({"ids": ["1", "2"]})),
+            (&[("n:number-or-null", "5")], json!({"n": 5})),
+            (&[("n:number-or-null", ""), ("p:json-or-null", " ")], json!({"n": null, "p": null})),
+            (&[("at:parts", "09:00, 2nd TUE,")], json!({"at": ["09:00", "2nd TUE"]})),
+            (&[("r:json", "{}"), ("r.a", "x"), ("r.b", "")], json!({"r": {"a": "x"}})),
+            (&[("f:flag", "false"), ("f:flag", "true")], json!({"f": true})),
             (&[("lines:lines", "a\r\n\r\n b ")], json!({"lines": ["a", "b"]})),
             (&[("a.b:flag", "true"), ("a.c", "x")], json!({"a": {"b": true, "c": "x"}})),
             (&[("_rule", "cron"), ("_key", "k")], json!({})),

@@ -16,7 +16,7 @@ use self::fields::Form;
 use super::visit::{SAID_COOKIE, Visit};
 use crate::http::answer::{self, Answered};
 use crate::http::body::RawBody;
-use crate::http::problem::Problem;
+use crate::http::problem::{Problem, Wrong};
 
 /// What forms say stays for one page, or at most so many seconds.
 const SAID_SECONDS: u32 = 60;
@@ -39,10 +39,21 @@ pub(super) async fn send(
     let address = address.path_and_query().map_or("", |address| address.as_str());
     let path = address.strip_prefix("/forms/").unwrap_or_default();
     let answer = call(&visit, method, path, &form).await?;
-    let next = fields::destination(form.next.as_deref().unwrap_or("/"), &answer);
-    let said = form.said.as_deref().map(|said| fields::filled(said, &answer));
     let is_script = headers.get(ACCEPT).is_some_and(|accept| accept == "application/json");
-    Ok(go(&next, said.as_deref(), is_script)?)
+    answered(&form, &answer, is_script)
+}
+
+/// On to where the form says, with what the API has answered.
+pub(super) fn answered(form: &Form, answer: &Value, is_script: bool) -> Answered {
+    let next = fields::destination(form.next.as_deref().unwrap_or("/"), answer);
+    let said = form.said.as_deref().map(|said| fields::filled(said, answer));
+    go(&next, said.as_deref(), is_script)
+}
+
+/// The JSON that a form's fields mean, whoever made it.
+pub(super) fn fields_of(text: &str) -> Result<Value, Vec<Wrong>> {
+    let form = fields::read(form_urlencoded::parse(text.as_bytes()).into_owned())?;
+    Ok(Value::Object(form.values))
 }
 
 /// The form, if one of our own pages made it.
@@ -56,7 +67,13 @@ pub(super) fn read(visit: &Visit, text: &str) -> Result<Form, Problem> {
     Ok(form)
 }
 
-async fn call(visit: &Visit, method: Method, path: &str, form: &Form) -> Result<Value, Problem> {
+/// What the API answers to a form.
+pub(super) async fn call(
+    visit: &Visit,
+    method: Method,
+    path: &str,
+    form: &Form,
+) -> Result<Value, Problem> {
     let target = format!("/api/v1/{path}");
     let (kind, body) = match (&form.body, &form.content_type) {
         (Some(body), kind) => (kind.as_deref().unwrap_or("application/yaml"), Some(body.clone())),

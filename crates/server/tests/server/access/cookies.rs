@@ -168,7 +168,6 @@ async fn forms_of_an_open_node_have_a_key_too() {
     assert_eq!(page.status, 200);
     let cookie = set_cookie(&page, "punctual_anyone");
     let key = form_key(cookie.split_once('=').unwrap().1);
-    assert!(page.text.contains(&key));
     let start = |key: &str| form(&node, "/forms/workflows/nothing/runs", &[("_key", key)]);
     for refused in [start(&key), start("x").header("cookie", &cookie), start("")] {
         assert_eq!(send(refused).await.status, 403);

@@ -1,22 +1,29 @@
-//! PostgreSQL for the tests, if it is not there yet.
+//! What the tests need besides Rust, if it is not there yet: PostgreSQL, and a browser with its driver.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::steps::{Outcome, run};
 
-const PACKAGE: &str = "postgresql";
-
-/// Installs it where that needs nobody's password; else says what to do.
+/// Installs what is missing where that needs nobody's password; else says what to do.
 pub(crate) fn install(_: &Path) -> Outcome {
-    if testbed::is_installed() {
-        println!("it is installed");
+    let missing: Vec<&str> = [
+        ("postgresql", testbed::is_installed()),
+        ("chromium", starts("chromium")),
+        ("chromium-driver", starts("chromedriver")),
+    ]
+    .into_iter()
+    .filter_map(|(package, is_there)| (!is_there).then_some(package))
+    .collect();
+    if missing.is_empty() {
+        println!("all of it is installed");
         return Ok(());
     }
+    let packages = missing.join(" ");
     let Some(as_root) = as_root() else {
         return Err(format!(
-            "it is not installed, and this user may not do so: `apt-get install {PACKAGE}`, or put \
-             its programs on the PATH"
+            "{packages} not installed, and this user may not do so: `apt-get install {packages}`, \
+             or put the programs on the PATH"
         ));
     };
     let apt = |arguments: &[&str]| {
@@ -26,7 +33,13 @@ pub(crate) fn install(_: &Path) -> Outcome {
         run(command.env("DEBIAN_FRONTEND", "noninteractive"))
     };
     apt(&["update"])?;
-    apt(&["install", "--yes", "--no-install-recommends", PACKAGE])
+    apt(&[&["install", "--yes", "--no-install-recommends"], &*missing].concat())
+}
+
+fn starts(program: &str) -> bool {
+    let mut asked = Command::new(program);
+    asked.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    asked.status().is_ok_and(|status| status.success())
 }
 
 /// What to write in front of a command, if somebody may be root without being asked for a password.

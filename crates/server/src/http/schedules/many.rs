@@ -1,0 +1,143 @@
+//! The same done with many schedules, one after the other: what is refused stops nothing else.
+
+use axum::extract::State;
+use engine::ScheduleId;
+use engine::turn::{Command, NewRun, Verb};
+use futures_util::{StreamExt as _, stream};
+use serde::{Deserialize, Serialize};
+use store::Idempotency;
+use utoipa::ToSchema;
+
+use super::control::IdText;
+use crate::http::App;
+use crate::http::access::Caller;
+use crate::http::answer::{self, Answered};
+use crate::http::body::JsonBody;
+use crate::http::problem::{Problem, Wrong};
+use crate::http::query::Query;
+
+/// Schedules at once at most: each is a command of its own.
+const LARGEST: usize = 1_000;
+/// Commands that wait for their commit at a time: those that wait together are committed together.
+const TOGETHER: usize = 64;
+/// Reasons that are told in the sentence; all of them are in the list.
+const TOLD: usize = 3;
+
+/// What is to be done, and with which schedules.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Control {
+    /// Ids.
+    schedule_ids: Vec<IdText>,
+    action: Action,
+}
+
+/// What is done with each.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    Pause,
+    Resume,
+    Revive,
+    Trigger,
+}
+
+/// What came of it.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Controlled {
+    /// With how many it was done.
+    done: usize,
+    /// With which it was not, and why.
+    refused: Vec<RefusedOne>,
+    /// The same in a sentence.
+    summary: String,
+}
+
+/// A schedule with which it was not done.
+#[derive(Serialize, ToSchema)]
+struct RefusedOne {
+    id: String,
+    /// Why.
+    detail: String,
+}
+
+/// Pauses, resumes, revives or triggers up to 1,000 schedules, each on its own.
+#[utoipa::path(post, path = "/schedules/batch-control", tag = "schedules",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+    request_body = Control,
+    responses((status = 200, body = Controlled), (status = 400, body = Problem),
+        (status = 401, body = Problem), (status = 422, body = Problem),
+        (status = 503, body = Problem)))]
+pub(super) async fn batch_control(
+    State(app): State<App>,
+    caller: Caller,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
+    let Control { schedule_ids, action } = body.read()?;
+    if schedule_ids.len() > LARGEST {
+        let message = format!("{} schedules at once", schedule_ids.len());
+        let wrong = Wrong::new("schedule_ids", "limit", message);
+        return Err(Problem::invalid([wrong.allow(format!("up to {LARGEST}"))]));
+    }
+    let (app, caller, key) = (&app, &caller, body.idempotency.as_ref());
+    let one = |id: IdText| async move {
+        let text = id.text();
+        let done = control(app, caller, id.schedule(), &text, action, key).await;
+        done.err().map(|problem| RefusedOne { id: text, detail: problem.detail().to_owned() })
+    };
+    let asked = schedule_ids.len();
+    let refused: Vec<RefusedOne> = stream::iter(schedule_ids)
+        .map(one)
+        .buffered(TOGETHER)
+        .filter_map(std::future::ready)
+        .collect()
+        .await;
+    let done = asked - refused.len();
+    let summary = summary(action, done, &refused);
+    answer::ok(&Controlled { done, refused, summary })
+}
+
+async fn control(
+    app: &App,
+    caller: &Caller,
+    id: Option<ScheduleId>,
+    text: &str,
+    action: Action,
+    key: Option<&Idempotency>,
+) -> Result<(), Problem> {
+    let id = id.ok_or_else(|| Problem::not_found("schedule", text))?;
+    let command = match action {
+        Action::Pause => Command::ControlSchedule { id, verb: Verb::Pause },
+        Action::Resume => Command::ControlSchedule { id, verb: Verb::Resume { catch_up: false } },
+        Action::Revive => Command::ControlSchedule { id, verb: Verb::Revive },
+        Action::Trigger => {
+            let run = NewRun { id: app.new_run_id(), payload: None, by: caller.name.to_string() };
+            Command::StartSchedule { id, run }
+        }
+    };
+    // Each is remembered alone: what was done is not done again, what was refused is asked again.
+    let key = key.map(|key| Idempotency { key: format!("{}/{id}", key.key), ..key.clone() });
+    app.command(caller, command, key).await?;
+    Ok(())
+}
+
+fn summary(action: Action, done: usize, refused: &[RefusedOne]) -> String {
+    let word = match action {
+        Action::Pause => "Paused",
+        Action::Resume => "Resumed",
+        Action::Revive => "Revived",
+        Action::Trigger => "Started",
+    };
+    let mut summary = format!("{word}: {done}.");
+    if !refused.is_empty() {
+        summary.push_str(&format!(" Refused: {}.", refused.len()));
+    }
+    for RefusedOne { id, detail } in refused.iter().take(TOLD) {
+        summary.push_str(&format!(" {id}: {detail}"));
+    }
+    if refused.len() > TOLD {
+        summary.push_str(" And more.");
+    }
+    summary
+}

@@ -1,0 +1,108 @@
+//! A month of all schedules: what comes of those that are due first.
+
+use std::collections::BTreeMap;
+
+use axum::response::Response;
+use drawing::days::DayMark;
+use engine::schedule::Override;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use maud::html;
+use store::ScheduleView;
+
+use super::month::{Month, around, day};
+use crate::http::problem::Problem;
+use crate::http::query::Query;
+use crate::http::schedules::coming::{coming_rows, instant_in};
+use crate::http::schedules::object;
+use crate::pages::frame::Page;
+use crate::pages::listing::empty;
+use crate::pages::visit::Visit;
+
+/// Schedules that are looked at: those that are due first.
+const SCHEDULES: usize = 200;
+/// Times of each that are worked out.
+const TIMES: usize = 62;
+/// Schedules of which it is looked up what was changed by hand.
+const LOOKED_UP: usize = 20;
+
+pub(super) async fn show(visit: Visit, Query(month): Query<Month>) -> Result<Response, Problem> {
+    let first = month.first(&visit.zone, visit.now);
+    let views = visit.app.store().coming(SCHEDULES).await?;
+    let marks = marks(&visit, &views, first).await?;
+    let today = visit.zone.wall(visit.now).date();
+    let dates = std::iter::successors(Some(first), |date| date.tomorrow().ok());
+    let days: Vec<_> = dates
+        .take_while(|date| *date <= first.last_of_month())
+        .map(|date| day(date, None, today, marks.get(&date).cloned().unwrap_or_default()))
+        .collect();
+    let content = html! {
+        div.head {
+            nav.trail aria-label="Trail" { a href="/schedules" { "Schedules" } }
+            h1 { "What comes" }
+        }
+        section.card #days {
+            (around("/schedules/month", first))
+            @if views.is_empty() {
+                (empty("Nothing is due.", html! { p { a href="/schedules/new" { "New schedule" } } }))
+            } @else {
+                (drawing::days::month(first, &days))
+            }
+            p.small.muted {
+                "Days are those of " (visit.zone.name()) ". Shown is what comes of the "
+                (SCHEDULES) " schedules that are due first, up to " (TIMES) " times of each."
+            }
+        }
+    };
+    let title = format!("What comes, {}", first.strftime("%B %Y"));
+    Ok(visit.show(Page::new(title, content)))
+}
+
+async fn marks(
+    visit: &Visit,
+    views: &[ScheduleView],
+    first: Date,
+) -> Result<BTreeMap<Date, Vec<DayMark>>, Problem> {
+    let start = |date: Date| instant_in(&visit.zone, "month", &format!("{date}T00:00:00"));
+    let from = start(first)?.max(visit.now);
+    let until = start(first.last_of_month().tomorrow().unwrap_or(first))?;
+    let mut looked_up = 0;
+    let mut marks: BTreeMap<Date, Vec<DayMark>> = BTreeMap::new();
+    for view in views {
+        let mut overrides = Vec::new();
+        if view.schedule.progress.has_overrides && looked_up < LOOKED_UP {
+            looked_up += 1;
+            overrides = visit.app.store().overrides(view.schedule.id).await?;
+        }
+        for (date, count) in of(visit, view, &overrides, from, until) {
+            marks.entry(date).or_default().push(mark(view, count));
+        }
+    }
+    Ok(marks)
+}
+
+/// How many times of a schedule come on which day.
+fn of(
+    visit: &Visit,
+    view: &ScheduleView,
+    overrides: &[Override],
+    from: Timestamp,
+    until: Timestamp,
+) -> BTreeMap<Date, usize> {
+    let mut counts = BTreeMap::new();
+    let Some(plan) = object::plan(&view.schedule, &visit.app.rules()) else { return counts };
+    let rows = coming_rows(&view.schedule, &plan.timing, overrides, from, TIMES);
+    for at in rows.iter().filter_map(|row| row.effective).filter(|at| *at < until) {
+        *counts.entry(visit.zone.wall(at).date()).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn mark(view: &ScheduleView, count: usize) -> DayMark {
+    let name: String = view.schedule.declared.name.chars().take(60).collect();
+    DayMark {
+        label: if count == 1 { name } else { format!("{count} × {name}") },
+        state: "is-run".to_owned(),
+        href: Some(format!("/schedules/{}", view.schedule.id)),
+    }
+}

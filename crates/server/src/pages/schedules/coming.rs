@@ -1,0 +1,185 @@
+//! The times to come of a schedule, and what can be said about one of them.
+
+use engine::schedule::{Override, OverrideAction, Status};
+use maud::{Markup, html};
+
+use super::one::Looked;
+use crate::http::access::Permission;
+use crate::http::schedules::coming::{Row, coming_rows};
+use crate::http::schedules::object;
+use crate::pages::badge::badge;
+use crate::pages::form::{self, Action};
+use crate::pages::listing::empty;
+use crate::pages::visit::Visit;
+use crate::pages::when;
+
+/// Times that are shown.
+const COUNT: usize = 10;
+/// Days off in between are shown as well: rows at most.
+const MOST_ROWS: usize = 30;
+/// Later times that were changed by hand, at most.
+const MOST_LATER: usize = 20;
+
+pub(super) fn card(visit: &Visit, looked: &Looked) -> Markup {
+    let schedule = looked.schedule();
+    let rows = match &looked.plan {
+        Some(plan) => coming_rows(schedule, &plan.timing, &looked.overrides, visit.now, COUNT),
+        None => Vec::new(),
+    };
+    html! {
+        section.card.flush #coming {
+            header { h2 { "Coming" } span.small.muted { (looked.zone.name()) } }
+            @if schedule.status == Status::Paused && !rows.is_empty() {
+                p.pad.small.muted { "It is paused: these are the times of its rule, and nothing starts." }
+            }
+            @if rows.is_empty() {
+                (empty("Nothing comes.", html! {}))
+            } @else {
+                (table(visit, looked, &rows))
+            }
+            (later(visit, looked, &rows))
+            (warnings(visit, looked))
+        }
+    }
+}
+
+fn table(visit: &Visit, looked: &Looked, rows: &[Row]) -> Markup {
+    html! {
+        table.cards {
+            caption.hidden { "Times to come" }
+            thead.hidden {
+                tr { th scope="col" { "Due" } th scope="col" { "What becomes of it" } th scope="col" { "Change" } }
+            }
+            tbody {
+                @for row in rows.iter().take(MOST_ROWS) { (line(visit, looked, row)) }
+            }
+        }
+    }
+}
+
+fn line(visit: &Visit, looked: &Looked, row: &Row) -> Markup {
+    let over = looked.overrides.iter().find(|over| over.nominal == row.nominal);
+    html! {
+        tr id={ "due-" (row.nominal.as_millisecond()) } {
+            td {
+                (when::in_zone(visit, &looked.zone, row.nominal))
+                div.small.muted { (when::age(visit, row.effective.unwrap_or(row.nominal))) }
+            }
+            td { (fate(visit, looked, row, over)) }
+            td.actions {
+                @if visit.may(Permission::Operate) { (change(visit, looked, row, over)) }
+            }
+        }
+    }
+}
+
+/// What becomes of a time, and why.
+pub(super) fn fate(visit: &Visit, looked: &Looked, row: &Row, over: Option<&Override>) -> Markup {
+    let class = match row.fate {
+        "kept" => "is-ok",
+        "moved" => "is-run",
+        _ => "is-idle",
+    };
+    html! {
+        (badge(row.fate, class))
+        @if let Some(at) = row.effective.filter(|at| *at != row.nominal) {
+            " to " (when::in_zone(visit, &looked.zone, at))
+        }
+        @if let Some(reason) = &row.reason { div.small.muted { (reason) } }
+        @if let Some(OverrideAction::Payload(payload)) = over.map(|over| &over.action) {
+            details { summary.small { "Its payload" } pre tabindex="0" { (super::one::cut(payload.get())) } }
+        }
+    }
+}
+
+fn path(looked: &Looked, nominal: jiff::Timestamp) -> String {
+    format!("schedules/{}/occurrences/{nominal}", looked.schedule().id)
+}
+
+/// What can be said about one occurrence.
+fn change(visit: &Visit, looked: &Looked, row: &Row, over: Option<&Override>) -> Markup {
+    let path = path(looked, row.nominal);
+    if over.is_some() {
+        return undo(visit, looked, row.nominal);
+    }
+    if row.fate == "skipped" {
+        return html! {};
+    }
+    let wall = looked.zone.wall(row.effective.unwrap_or(row.nominal));
+    let key = row.nominal.as_millisecond();
+    html! {
+        details.inline id={ "change-" (key) } {
+            summary { "Change" span.hidden { " " (row.nominal) } }
+            div.form {
+                (Action::new(path.clone(), "Skip it").method("PUT").field("skip:flag", "true")
+                    .said("It will be skipped.").show(visit))
+                form.form method="post" action={ "/forms/" (path) } {
+                    (form::hidden(visit, &visit.address, Some("It was moved."), Some("PUT")))
+                    (form::field("Move to", &format!("move-{key}"), looked.zone.name(), html! {
+                        input type="datetime-local" step="1" required id={ "move-" (key) } name="move_to"
+                            value=(wall.strftime("%Y-%m-%dT%H:%M:%S"));
+                    }))
+                    div.row { button type="submit" { "Move it" } }
+                }
+                form.form method="post" action={ "/forms/" (path) } {
+                    (form::hidden(visit, &visit.address, Some("It has its own payload now."), Some("PUT")))
+                    (form::field("Payload", &format!("payload-{key}"), "JSON, for this time alone", html! {
+                        textarea id={ "payload-" (key) } name="payload:json" rows="3" required {}
+                    }))
+                    div.row { button type="submit" { "Use this payload" } }
+                }
+            }
+        }
+    }
+}
+
+fn undo(visit: &Visit, looked: &Looked, nominal: jiff::Timestamp) -> Markup {
+    Action::new(path(looked, nominal), "Undo")
+        .method("DELETE")
+        .said("It is an ordinary one again.")
+        .show(visit)
+}
+
+/// What was said about times after those that are shown.
+fn later(visit: &Visit, looked: &Looked, rows: &[Row]) -> Markup {
+    let last = rows.iter().map(|row| row.nominal).max().unwrap_or(visit.now);
+    let later: Vec<&Override> =
+        looked.overrides.iter().filter(|over| over.nominal > last).collect();
+    if later.is_empty() {
+        return html! {};
+    }
+    html! {
+        details.pad #later {
+            summary { (later.len()) " later ones were changed by hand" }
+            ul.plain.lines {
+                @for over in later.iter().take(MOST_LATER) {
+                    li.row id={ "later-" (over.nominal.as_millisecond()) } {
+                        (when::in_zone(visit, &looked.zone, over.nominal)) " "
+                        @match &over.action {
+                            OverrideAction::Skip => "is skipped",
+                            OverrideAction::Move(to) => {
+                                "is moved to " (when::in_zone(visit, &looked.zone, *to))
+                            }
+                            OverrideAction::Payload(_) => "has its own payload",
+                        }
+                        " by " (over.by)
+                        @if visit.may(Permission::Operate) { (undo(visit, looked, over.nominal)) }
+                    }
+                }
+            }
+            @if later.len() > MOST_LATER { p.small.muted { "The first " (MOST_LATER) " are shown." } }
+        }
+    }
+}
+
+fn warnings(visit: &Visit, looked: &Looked) -> Markup {
+    let warnings = match &looked.plan {
+        Some(plan) => object::remarks(&plan.timing, visit.now),
+        None => Vec::new(),
+    };
+    html! {
+        @if !warnings.is_empty() {
+            div.pad { @for warning in &warnings { p.small.muted { "Note: " (warning.message) "." } } }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The form that schedules are written in. What is typed is shown as words and times at once; with the script
+//! while one types, without it at the press of a button.
+
+mod options;
+mod preview;
+mod rule;
+mod sheet;
+mod typed;
+
+use axum::extract::RawQuery;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::Response;
+use maud::{Markup, html};
+
+use self::preview::Told;
+use self::sheet::{Field, Sheet};
+use self::typed::Typed;
+use super::list::{choices, names};
+use super::one::Looked;
+use crate::http::body::RawBody;
+use crate::http::path::SchedulePath;
+use crate::http::problem::{Problem, Wrong};
+use crate::pages::frame::Page;
+use crate::pages::visit::Visit;
+use crate::pages::{form, forms, trouble};
+
+/// The name of the button that only shows.
+const LOOK: &str = "_look";
+
+/// A form for a new schedule, with what the address says already in it.
+pub(super) async fn new(visit: Visit, RawQuery(query): RawQuery) -> Result<Response, Problem> {
+    let query = query.unwrap_or_default();
+    let told = (!query.is_empty()).then(|| preview::of_new(&visit, &query));
+    let typed = Typed::parse(&query).or("timezone", visit.zone.name());
+    let told = told.unwrap_or(Told::Nothing);
+    show(&visit, StatusCode::OK, None, &typed, &told, None).await
+}
+
+/// What stands in the form, in words and times: a part of the page.
+pub(super) async fn preview(visit: Visit, RawQuery(query): RawQuery) -> Response {
+    let told = preview::of_new(&visit, &query.unwrap_or_default());
+    visit.show(Page::new("Preview", told.show(&visit)))
+}
+
+/// The same for a schedule that there is: with what would change.
+pub(super) async fn preview_change(
+    visit: Visit,
+    SchedulePath(id): SchedulePath,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let looked = Looked::at(&visit, id).await?;
+    let told = preview::of_change(&visit, &looked, &query.unwrap_or_default());
+    Ok(visit.show(Page::new("Preview", told.show(&visit))))
+}
+
+/// Creates the schedule, or shows the form again with what is wrong.
+pub(super) async fn create(
+    visit: Visit,
+    headers: HeaderMap,
+    body: RawBody,
+) -> Result<Response, Problem> {
+    let typed = Typed::parse(&body.text);
+    if only_looks(&typed) {
+        let told = preview::of_new(&visit, &body.text);
+        return show(&visit, StatusCode::OK, None, &typed, &told, None).await;
+    }
+    match send(&visit, Method::POST, "schedules", &headers, &body).await {
+        Err(problem) if !asks_for_json(&headers) => {
+            let told = preview::of_new(&visit, &body.text);
+            show(&visit, problem.status(), None, &typed, &told, Some(&problem)).await
+        }
+        answered => answered,
+    }
+}
+
+/// A form with what a schedule declares.
+pub(super) async fn edit(
+    visit: Visit,
+    SchedulePath(id): SchedulePath,
+) -> Result<Response, Problem> {
+    let looked = Looked::at(&visit, id).await?;
+    if looked.schedule().trigger.is_some() {
+        return Ok(visit.show(Page::new(looked.name(), elsewhere(&looked))));
+    }
+    let typed = Typed::of(&looked.schedule().declared);
+    show(&visit, StatusCode::OK, Some(&looked), &typed, &Told::Nothing, None).await
+}
+
+/// Changes the schedule, or shows the form again with what is wrong.
+pub(super) async fn change(
+    visit: Visit,
+    SchedulePath(id): SchedulePath,
+    headers: HeaderMap,
+    body: RawBody,
+) -> Result<Response, Problem> {
+    let looked = Looked::at(&visit, id).await?;
+    let typed = Typed::parse(&body.text);
+    if only_looks(&typed) {
+        let told = preview::of_change(&visit, &looked, &body.text);
+        return show(&visit, StatusCode::OK, Some(&looked), &typed, &told, None).await;
+    }
+    match send(&visit, Method::PATCH, &format!("schedules/{id}"), &headers, &body).await {
+        Err(problem) if !asks_for_json(&headers) => {
+            let told = preview::of_change(&visit, &looked, &body.text);
+            show(&visit, problem.status(), Some(&looked), &typed, &told, Some(&problem)).await
+        }
+        answered => answered,
+    }
+}
+
+/// Whether nothing is to be done yet: a look, or another kind of rule whose fields were not shown.
+fn only_looks(typed: &Typed) -> bool {
+    !typed.get(LOOK).is_empty() || typed.is_another_kind()
+}
+
+fn asks_for_json(headers: &HeaderMap) -> bool {
+    headers.get(ACCEPT).is_some_and(|accept| accept == "application/json")
+}
+
+async fn send(
+    visit: &Visit,
+    method: Method,
+    path: &str,
+    headers: &HeaderMap,
+    body: &RawBody,
+) -> Result<Response, Problem> {
+    let form = forms::read(visit, &body.text)?;
+    let answer = forms::call(visit, method, path, &form).await?;
+    forms::answered(&form, &answer, asks_for_json(headers))
+}
+
+/// Where a schedule is changed that a definition declares.
+fn elsewhere(looked: &Looked) -> Markup {
+    let schedule = looked.schedule();
+    html! {
+        div.head { h1 { (looked.name()) } }
+        div.said {
+            p {
+                "This schedule is declared by trigger " code { (schedule.trigger.as_deref().unwrap_or_default()) }
+                " of workflow " strong { (looked.view.workflow_name) } ". "
+                "It is changed there, with a new version of the workflow."
+            }
+            p {
+                a href={ "/workflows/" (schedule.workflow) } { "To the workflow" } " · "
+                a href=(looked.address()) { "Back to the schedule" }
+            }
+        }
+    }
+}
+
+async fn show(
+    visit: &Visit,
+    status: StatusCode,
+    looked: Option<&Looked>,
+    typed: &Typed,
+    told: &Told,
+    problem: Option<&Problem>,
+) -> Result<Response, Problem> {
+    let wrong = problem.map(Problem::errors).unwrap_or_default();
+    let sheet = Sheet { typed, wrong };
+    let title = match looked {
+        Some(looked) => format!("Edit {}", looked.name()),
+        None => "New schedule".to_owned(),
+    };
+    let content = html! {
+        div.head {
+            nav.trail aria-label="Trail" {
+                a href="/schedules" { "Schedules" }
+                @if let Some(looked) = looked { " / " a href=(looked.address()) { (looked.name()) } }
+            }
+            h1 { (title) }
+        }
+        @if let Some(problem) = problem { (trouble::told(problem)) }
+        div.editor {
+            (whole(visit, looked, &sheet).await?)
+            (told.show(visit))
+        }
+        (lists(visit).await?)
+    };
+    Ok(visit.show_with(status, Page::new(title, content)))
+}
+
+async fn whole(
+    visit: &Visit,
+    looked: Option<&Looked>,
+    sheet: &Sheet<'_>,
+) -> Result<Markup, Problem> {
+    let (action, preview, next, said, label) = match looked {
+        None => (
+            "/schedules/new".to_owned(),
+            "/schedules/preview".to_owned(),
+            "/schedules/{id}".to_owned(),
+            "The schedule was created.",
+            "Create",
+        ),
+        Some(looked) => {
+            let own = looked.address();
+            (
+                format!("{own}/edit"),
+                format!("{own}/edit/preview"),
+                own,
+                "The schedule was changed.",
+                "Save",
+            )
+        }
+    };
+    Ok(html! {
+        form.form.card #editor method="post" action=(action) data-in-place="" data-preview=(preview)
+            data-preview-into="preview" {
+            (form::hidden(visit, &next, Some(said), None))
+            div.fields {
+                (sheet.line(&Field::new("Name", "name:text").placeholder("Nightly report")))
+                @match looked {
+                    None => (sheet.line(&Field::new("Workflow", "workflow_id").placeholder("which it starts").list("workflows"))),
+                    Some(looked) => div.field {
+                        label { "Workflow" }
+                        a href={ "/workflows/" (looked.schedule().workflow) } { (looked.view.workflow_name) }
+                    },
+                }
+            }
+            (sheet.kind())
+            (sheet.rule())
+            (sheet.place())
+            (sheet.area(&Field::new("Payload", "payload:json-or-null").placeholder("{}")
+                .hint("JSON that each run gets as its input"), 3))
+            (more(sheet, "Bounds, spread, clock changes", &BOUNDS, sheet.finer()))
+            (more(sheet, "Overlap and catching up", &POLICIES, sheet.policies()))
+            (more(sheet, "Retries and time limit", &FAILURES, sheet.failures()))
+            (more(sheet, "Description, owner, history", &ABOUT, sheet.about()))
+            div.row {
+                button.main type="submit" { (label) }
+                button type="submit" name=(LOOK) value="true" { "Preview" }
+            }
+        }
+    })
+}
+
+const BOUNDS: [&str; 5] = ["start", "end", "spread", "total_repeats", "dst"];
+const POLICIES: [&str; 3] = ["overlap", "queue_limit", "catch_up"];
+const FAILURES: [&str; 4] = ["max_retries", "retry", "timeout_seconds", "pause_on_failure"];
+const ABOUT: [&str; 3] = ["description", "owner", "retention"];
+
+/// Fields that few need: open if something in them is wrong.
+fn more(sheet: &Sheet<'_>, title: &str, paths: &[&str], fields: Markup) -> Markup {
+    let is_about = |wrong: &Wrong| paths.iter().any(|path| sheet::is_about(wrong, path));
+    html! {
+        details open[sheet.wrong.iter().any(is_about)] { summary { (title) } (fields) }
+    }
+}
+
+/// What fields offer to choose from.
+async fn lists(visit: &Visit) -> Result<Markup, Problem> {
+    let rules = visit.app.rules();
+    let calendars = visit.app.store().calendars().await?;
+    Ok(html! {
+        (choices("workflows", &names(visit).await?))
+        (choices("zones", &rules.zones().names()))
+        datalist id="calendars" {
+            @for calendar in calendars.iter().take(100) { option value=(calendar.id) {} }
+            (options::regions())
+        }
+    })
+}

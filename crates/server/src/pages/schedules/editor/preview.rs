@@ -1,0 +1,192 @@
+//! What stands in the form, in words and times; or what is wrong with it.
+
+use calendar::{Timing, Zone};
+use engine::schedule::{Declared, read_written};
+use maud::{Markup, html};
+
+use super::super::one::Looked;
+use super::sheet::said;
+use crate::http::problem::{Problem, Wrong};
+use crate::http::schedules::coming::{Row, rows};
+use crate::http::schedules::edit::{Difference, would_change};
+use crate::http::schedules::object::remarks;
+use crate::pages::badge::badge;
+use crate::pages::forms;
+use crate::pages::visit::Visit;
+use crate::pages::when;
+
+/// Times that are shown.
+const COUNT: usize = 10;
+/// With those that are skipped in between.
+const MOST_ROWS: usize = 40;
+/// Of a value that changes, so much is shown.
+const SHOWN: usize = 80;
+
+/// What there is to tell of what was typed.
+pub(super) enum Told {
+    /// Nothing was typed that could mean something.
+    Nothing,
+    /// Something is wrong.
+    Wrong(Vec<Wrong>),
+    /// What it means, and what it would change.
+    Meant { timing: Box<Timing>, change: Option<Difference> },
+}
+
+/// Of a schedule that there is not yet.
+pub(super) fn of_new(visit: &Visit, text: &str) -> Told {
+    let read = forms::fields_of(text).map(|values| values.to_string());
+    let declared = match read.map(|text| read_written(&text)) {
+        Ok(Ok(written)) => written.declared,
+        Ok(Err(mistakes)) => return Told::Wrong(mistakes.into_iter().map(Wrong::from).collect()),
+        Err(wrong) => return Told::Wrong(wrong),
+    };
+    meant(visit, &declared)
+}
+
+/// Of one that there is.
+pub(super) fn of_change(visit: &Visit, looked: &Looked, text: &str) -> Told {
+    let values = match forms::fields_of(text) {
+        Ok(values) => values.to_string(),
+        Err(wrong) => return Told::Wrong(wrong),
+    };
+    match would_change(&visit.app, &looked.view, &values, &looked.overrides) {
+        Ok((declared, change)) => match meant(visit, &declared) {
+            Told::Meant { timing, .. } => Told::Meant { timing, change: Some(change) },
+            told => told,
+        },
+        Err(problem) => Told::Wrong(wrongs(&problem)),
+    }
+}
+
+fn wrongs(problem: &Problem) -> Vec<Wrong> {
+    match problem.errors() {
+        [] => vec![Wrong::new("", "invalid", problem.detail())],
+        errors => errors.to_vec(),
+    }
+}
+
+fn meant(visit: &Visit, declared: &Declared) -> Told {
+    let rules = visit.app.rules();
+    let is_named = !declared.name.trim().is_empty();
+    let has_rule = serde_json::to_value(&declared.timing).is_ok_and(|timing| {
+        const OPTIONS: [&str; 7] =
+            ["timezone", "calendar", "roll", "fit", "start", "end", "spread"];
+        timing.as_object().is_some_and(|keys| keys.keys().any(|key| !OPTIONS.contains(&&**key)))
+    });
+    if !has_rule {
+        return Told::Nothing;
+    }
+    if let Err(mistakes) = declared.check(&rules, visit.now) {
+        // A name comes last when one tries out a rule.
+        let told = mistakes.into_iter().filter(|mistake| is_named || mistake.path != "name");
+        let wrong: Vec<Wrong> = told.map(Wrong::from).collect();
+        if !wrong.is_empty() {
+            return Told::Wrong(wrong);
+        }
+    }
+    match declared.plan(&rules, visit.now, &declared.name) {
+        Ok(plan) => Told::Meant { timing: Box::new(plan.timing), change: None },
+        Err(mistakes) => Told::Wrong(mistakes.into_iter().map(Wrong::from).collect()),
+    }
+}
+
+impl Told {
+    /// The part of the page that shows it.
+    pub(super) fn show(&self, visit: &Visit) -> Markup {
+        html! {
+            section.card.flush #preview aria-live="polite" {
+                header { h2 { "Preview" } }
+                div.pad {
+                    @match self {
+                        Told::Nothing => p.muted { "Say when it is due, and the next times appear here." },
+                        Told::Wrong(wrong) => (wrong_list(wrong)),
+                        Told::Meant { timing, change } => {
+                            p.words { (timing.words()) }
+                            @for warning in remarks(timing, visit.now) {
+                                p.said.is-warn { (warning.message) "." }
+                            }
+                            @if let Some(change) = change { (changes(change)) }
+                        },
+                    }
+                }
+                @if let Told::Meant { timing, .. } = self { (times(visit, timing)) }
+            }
+        }
+    }
+}
+
+fn wrong_list(wrong: &[Wrong]) -> Markup {
+    html! {
+        div.said.is-bad {
+            p { strong { "This cannot be read yet" } }
+            ul {
+                @for wrong in wrong.iter().take(10) {
+                    li { @if !wrong.path.is_empty() { code { (wrong.path) } ": " } (said(wrong)) }
+                }
+            }
+        }
+    }
+}
+
+fn times(visit: &Visit, timing: &Timing) -> Markup {
+    let rows = rows(timing, visit.now, COUNT);
+    html! {
+        @if rows.is_empty() {
+            p.pad.muted { "No time comes of it." }
+        } @else {
+            table {
+                caption { "The next times, " (timing.zone().name()) }
+                thead.hidden { tr { th scope="col" { "Due" } th scope="col" { "What becomes of it" } } }
+                tbody {
+                    @for row in rows.iter().take(MOST_ROWS) { (line(visit, timing.zone(), row)) }
+                }
+            }
+        }
+    }
+}
+
+fn line(visit: &Visit, zone: &Zone, row: &Row) -> Markup {
+    let class = match row.fate {
+        "kept" => "is-ok",
+        "moved" => "is-run",
+        _ => "is-idle",
+    };
+    html! {
+        tr {
+            td {
+                (when::in_zone(visit, zone, row.nominal))
+                div.small.muted { (when::age(visit, row.effective.unwrap_or(row.nominal))) }
+            }
+            td {
+                (badge(row.fate, class))
+                @if let Some(at) = row.effective.filter(|at| *at != row.nominal) {
+                    " to " (when::in_zone(visit, zone, at))
+                }
+                @if let Some(reason) = &row.reason { div.small.muted { (reason) } }
+            }
+        }
+    }
+}
+
+fn changes(change: &Difference) -> Markup {
+    let value = |value: Option<&serde_json::value::RawValue>| match value.map(|value| value.get()) {
+        None | Some("null") => "nothing".to_owned(),
+        Some(text) if text.chars().count() > SHOWN => {
+            format!("{}…", text.chars().take(SHOWN).collect::<String>())
+        }
+        Some(text) => text.to_owned(),
+    };
+    html! {
+        @if change.changes.is_empty() {
+            p.muted { "Nothing would change." }
+        } @else {
+            h3 { "What would change" }
+            dl.facts {
+                @for (key, change) in &change.changes {
+                    dt { (key.replace('_', " ")) }
+                    dd { (value(change.before.as_deref())) " → " strong { (value(change.after.as_deref())) } }
+                }
+            }
+        }
+    }
+}

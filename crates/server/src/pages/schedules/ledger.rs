@@ -1,0 +1,117 @@
+//! What became of a schedule's occurrences.
+
+use engine::ledger::{Entry, Outcome};
+use maud::{Markup, html};
+use store::{LedgerQuery, LedgerRow};
+
+use super::one::{Looked, Wanted, cut};
+use crate::http::problem::Problem;
+use crate::pages::listing::{empty, pager};
+use crate::pages::visit::Visit;
+use crate::pages::{badge, when};
+
+/// Rows on a page.
+const ROWS: usize = 25;
+
+pub(super) async fn card(
+    visit: &Visit,
+    looked: &Looked,
+    wanted: &Wanted,
+) -> Result<Markup, Problem> {
+    let query = LedgerQuery {
+        schedule: looked.schedule().id,
+        outcome: wanted.outcome,
+        from: None,
+        to: None,
+        limit: ROWS,
+        after: wanted.paging.after.clone(),
+    };
+    let page = visit.app.store().ledger(query).await?;
+    Ok(html! {
+        section.card.flush #ledger {
+            header { h2 { "What became of it" } (filter(looked, wanted.outcome)) }
+            @if page.items.is_empty() {
+                (none(wanted))
+            } @else {
+                (table(visit, looked, &page.items))
+                (pager(visit, page.total, page.next.as_ref()))
+            }
+        }
+    })
+}
+
+fn none(wanted: &Wanted) -> Markup {
+    match wanted.outcome {
+        Some(outcome) => {
+            empty("Nothing of the kind.", html! { p { "No occurrence was " (outcome.name()) "." } })
+        }
+        None => empty("Nothing was due yet.", html! {}),
+    }
+}
+
+fn filter(looked: &Looked, chosen: Option<Outcome>) -> Markup {
+    let all: Vec<(&str, &str)> = std::iter::once(("", "All outcomes"))
+        .chain(Outcome::ALL.map(|outcome| (outcome.name(), outcome.name())))
+        .collect();
+    html! {
+        form.row method="get" action={ (looked.address()) "#ledger" } {
+            label.hidden for="outcome" { "Outcome" }
+            select.narrow id="outcome" name="outcome" {
+                @for (value, label) in &all {
+                    option value=(value) selected[*value == chosen.map_or("", Outcome::name)] { (label) }
+                }
+            }
+            button type="submit" { "Show" }
+        }
+    }
+}
+
+fn table(visit: &Visit, looked: &Looked, rows: &[LedgerRow]) -> Markup {
+    html! {
+        table.cards {
+            caption.hidden { "Occurrences, latest first" }
+            thead {
+                tr {
+                    th scope="col" { "Due" }
+                    th scope="col" { "Outcome" }
+                    th scope="col" { "Why" }
+                    th scope="col" { "Run" }
+                    th scope="col" { "Decided" }
+                }
+            }
+            tbody {
+                @for LedgerRow { entry, run } in rows {
+                    tr id={ "n-" (entry.n) } {
+                        td { (due(visit, looked, entry)) }
+                        td data-label="Outcome" { (badge::outcome(entry.outcome)) }
+                        td data-label="Why" { (cut(&entry.reason)) }
+                        td data-label="Run" {
+                            @match run {
+                                Some((id, status)) => {
+                                    (badge::run(*status)) " "
+                                    a.small href={ "/runs/" (id) } { (id) }
+                                }
+                                None => span.muted { "–" },
+                            }
+                        }
+                        td data-label="Decided" { (when::age(visit, entry.decided_at)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// When it was due: what the rule says, and when that was in the end.
+fn due(visit: &Visit, looked: &Looked, entry: &Entry) -> Markup {
+    html! {
+        (when::in_zone(visit, &looked.zone, entry.nominal))
+        @if entry.count > 1 {
+            div.small.muted {
+                "to " (when::in_zone(visit, &looked.zone, entry.last_nominal)) ", " (entry.count) " in a row"
+            }
+        } @else if entry.effective != entry.nominal {
+            div.small.muted { "at " (when::in_zone(visit, &looked.zone, entry.effective)) }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The list: searched, filtered, and changed many at once.
+
+use axum::response::Response;
+use engine::schedule::Status;
+use engine::{Rules, WorkflowId};
+use maud::{Markup, html};
+use store::{Page as Part, ScheduleQuery, ScheduleView, Total, WorkflowQuery};
+
+use super::controls;
+use crate::http::access::Permission;
+use crate::http::problem::Problem;
+use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::schedules::object;
+use crate::pages::form::{self, Action};
+use crate::pages::frame::Page;
+use crate::pages::listing::{empty, pager};
+use crate::pages::visit::Visit;
+use crate::pages::{badge, when};
+
+/// Schedules on a page at most.
+const LARGEST: usize = 100;
+/// Workflows that are offered to choose from.
+const OFFERED: usize = 50;
+/// The form that boxes in the table belong to.
+const CHOSEN: &str = "chosen";
+/// The name of those boxes.
+const BOXES: &str = "schedule_ids:list";
+
+/// Which schedules.
+pub(super) struct Wanted {
+    status: Option<Status>,
+    workflow: Option<String>,
+    search: Option<String>,
+    paging: Paging,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] = &["status", "workflow_id", "q", "limit", "cursor"];
+
+    fn read(values: &mut Values) -> Wanted {
+        Wanted {
+            status: values.one_of("status", &Status::ALL, Status::name),
+            workflow: values.text("workflow_id"),
+            search: values.text("q"),
+            paging: values.paging(),
+        }
+    }
+}
+
+impl Wanted {
+    fn is_filtered(&self) -> bool {
+        self.status.is_some() || self.workflow.is_some() || self.search.is_some()
+    }
+}
+
+pub(super) async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Problem> {
+    let found = find(&visit, &wanted).await?;
+    let workflows = names(&visit).await?;
+    let rules = visit.app.rules();
+    let content = html! {
+        div.head {
+            h1 { "Schedules" }
+            div.row {
+                a.button href="/schedules/month" { "Month" }
+                @if visit.may(Permission::Design) {
+                    a.button.main href="/schedules/new" { "New schedule" }
+                }
+            }
+        }
+        (filters(&wanted, &workflows))
+        section.card.flush #schedules {
+            @if found.items.is_empty() {
+                (nothing(&visit, &wanted))
+            } @else {
+                (bulk(&visit))
+                (table(&visit, &found.items, &rules))
+                (pager(&visit, found.total, found.next.as_ref()))
+            }
+        }
+    };
+    Ok(visit.show(Page::new("Schedules", content).live("all")))
+}
+
+async fn find(visit: &Visit, wanted: &Wanted) -> Result<Part<ScheduleView>, Problem> {
+    let store = visit.app.store();
+    let mut workflow: Option<WorkflowId> = None;
+    if let Some(named) = &wanted.workflow {
+        match store.workflow(named, None).await? {
+            Some(view) => workflow = Some(view.workflow.id),
+            None => return Ok(Part { items: Vec::new(), total: Total::Exact(0), next: None }),
+        }
+    }
+    let query = ScheduleQuery {
+        status: wanted.status,
+        workflow,
+        search: wanted.search.clone(),
+        limit: wanted.paging.limit.min(LARGEST),
+        after: wanted.paging.after.clone(),
+        offset: 0,
+    };
+    Ok(store.schedules(query).await?)
+}
+
+/// Names of workflows, to choose from.
+pub(super) async fn names(visit: &Visit) -> Result<Vec<String>, Problem> {
+    let query = WorkflowQuery { limit: OFFERED, ..WorkflowQuery::default() };
+    let views = visit.app.store().workflows(query).await?.items;
+    Ok(views.into_iter().map(|view| view.workflow.name).collect())
+}
+
+/// Names to choose from, under the id that a field names as its list.
+pub(super) fn choices(id: &str, names: &[String]) -> Markup {
+    html! { datalist id=(id) { @for name in names { option value=(name) {} } } }
+}
+
+fn filters(wanted: &Wanted, workflows: &[String]) -> Markup {
+    let status = wanted.status.map_or("", Status::name);
+    let all = [
+        ("", "Any state"),
+        ("active", "Active"),
+        ("paused", "Paused"),
+        ("done", "Done"),
+        ("dead", "Dead"),
+    ];
+    html! {
+        form.search method="get" action="/schedules" role="search" {
+            (grow(form::field("Search", "q", "", html! {
+                input type="search" id="q" name="q" value=[wanted.search.as_deref()]
+                    placeholder="Beginnings of words in the name" maxlength="200";
+            })))
+            (form::select("State", "status", status, &all))
+            (form::field("Workflow", "workflow", "", html! {
+                input id="workflow" name="workflow_id" list="workflows" value=[wanted.workflow.as_deref()]
+                    placeholder="Any";
+            }))
+            (choices("workflows", workflows))
+            button type="submit" { "Show" }
+            @if wanted.is_filtered() { a.button href="/schedules" { "All" } }
+        }
+    }
+}
+
+/// A field that takes what room there is.
+fn grow(field: Markup) -> Markup {
+    html! { div.field.grow { (field) } }
+}
+
+fn nothing(visit: &Visit, wanted: &Wanted) -> Markup {
+    if wanted.is_filtered() || wanted.paging.after.is_some() {
+        return empty(
+            "No schedule is like that.",
+            html! { p { a href="/schedules" { "Show all" } } },
+        );
+    }
+    empty(
+        "There are no schedules yet.",
+        html! {
+            p { "A schedule starts a workflow whenever it is due." }
+            @if visit.may(Permission::Design) {
+                p { a.button.main href="/schedules/new" { "New schedule" } }
+            }
+        },
+    )
+}
+
+/// What can be done with all that are chosen.
+fn bulk(visit: &Visit) -> Markup {
+    let control = |action: &str, label: &str| {
+        html! {
+            button type="submit" formaction="/forms/schedules/batch-control" name="action" value=(action) {
+                (label)
+            }
+        }
+    };
+    let (may_operate, may_design) = (visit.may(Permission::Operate), visit.may(Permission::Design));
+    if !may_operate && !may_design {
+        return html! {};
+    }
+    html! {
+        form.row.pad.bulk id=(CHOSEN) method="post" action="/forms/schedules/batch-control" {
+            (form::hidden(visit, &visit.address, Some("{summary}"), None))
+            div.check {
+                input type="checkbox" id="choose-all" data-all=(BOXES);
+                label for="choose-all" { "All on this page" }
+            }
+            span.muted.small { "With those chosen:" }
+            @if may_operate {
+                (control("pause", "Pause"))
+                (control("resume", "Resume"))
+                (control("revive", "Revive"))
+                (control("trigger", "Run now"))
+            }
+            @if may_design {
+                button.danger type="submit" formaction="/forms/schedules/batch-delete" name="_said"
+                    value="The chosen schedules were deleted."
+                    data-ask="Delete the chosen schedules? Their history stays until it is too old." {
+                    "Delete"
+                }
+            }
+        }
+    }
+}
+
+fn table(visit: &Visit, items: &[ScheduleView], rules: &Rules) -> Markup {
+    let may_choose = visit.may(Permission::Operate) || visit.may(Permission::Design);
+    html! {
+        table.cards {
+            caption.hidden { "Schedules" }
+            thead {
+                tr {
+                    @if may_choose { th scope="col" { span.hidden { "Chosen" } } }
+                    th scope="col" { "Schedule" }
+                    th scope="col" { "When" }
+                    th scope="col" { "State" }
+                    th scope="col" { "Next" }
+                    th scope="col" { "Last run" }
+                    th scope="col" { span.hidden { "Actions" } }
+                }
+            }
+            tbody { @for view in items { (line(visit, view, rules, may_choose)) } }
+        }
+    }
+}
+
+fn line(visit: &Visit, view: &ScheduleView, rules: &Rules, may_choose: bool) -> Markup {
+    let schedule = &view.schedule;
+    let (id, name) = (schedule.id, &schedule.declared.name);
+    let words = object::plan(schedule, rules).map(|plan| plan.timing.words());
+    html! {
+        tr id={ "schedule-" (id) } {
+            @if may_choose {
+                td {
+                    input type="checkbox" form=(CHOSEN) name=(BOXES) value=(id)
+                        aria-label={ "Choose " (name) };
+                }
+            }
+            td {
+                a.name href={ "/schedules/" (id) } { (name) }
+                div.small.muted {
+                    "starts " a href={ "/workflows/" (schedule.workflow) } { (view.workflow_name) }
+                }
+            }
+            td.when data-label="When" {
+                @match &words {
+                    Some(words) => { (words) },
+                    None => span.wrong { "its rule cannot be read any more" },
+                }
+            }
+            td data-label="State" { (badge::schedule(schedule.status)) }
+            td data-label="Next" { (next(visit, view, rules)) }
+            td data-label="Last run" { (last(visit, view)) }
+            td.actions { (actions(visit, view)) }
+        }
+    }
+}
+
+/// When it is due next, on its own clock, and how far away that is.
+fn next(visit: &Visit, view: &ScheduleView, rules: &Rules) -> Markup {
+    let schedule = &view.schedule;
+    let Some(due) = schedule.progress.next.filter(|_| schedule.status == Status::Active) else {
+        return html! { span.muted { "–" } };
+    };
+    let zone = object::zone(schedule, rules);
+    html! {
+        (when::in_zone(visit, &zone, due.effective))
+        div.small.muted {
+            (when::age(visit, due.effective))
+            @if zone.name() != visit.zone.name() { ", " (zone.name()) }
+        }
+    }
+}
+
+fn last(visit: &Visit, view: &ScheduleView) -> Markup {
+    let progress = &view.schedule.progress;
+    html! {
+        @match progress.last_outcome {
+            Some(ending) => (badge::run(ending.status())),
+            None => span.muted { "–" },
+        }
+        @if let Some(at) = progress.last_run_at {
+            div.small.muted { (when::age(visit, at)) }
+        }
+    }
+}
+
+fn actions(visit: &Visit, view: &ScheduleView) -> Markup {
+    let id = view.schedule.id;
+    html! {
+        (controls(visit, &view.schedule))
+        @if visit.may(Permission::Operate) {
+            " "
+            (Action::new(format!("schedules/{id}/trigger"), "Run now").said("Started: run {run_id}.").show(visit))
+        }
+    }
+}

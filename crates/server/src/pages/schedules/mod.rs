@@ -1,0 +1,55 @@
+//! Schedules: lists of them, one with all that became of it, and a form that any rule can be written in.
+
+mod all;
+mod backfill;
+mod coming;
+mod drawings;
+mod editor;
+mod facts;
+mod ledger;
+mod list;
+mod month;
+mod one;
+mod why;
+mod words;
+
+use axum::Router;
+use axum::routing::get;
+use engine::schedule::{Schedule, Status};
+use maud::{Markup, html};
+
+use super::form::Action;
+use super::visit::Visit;
+use crate::http::App;
+use crate::http::access::Permission;
+
+pub(super) fn routes() -> Router<App> {
+    Router::new()
+        .route("/schedules", get(list::show))
+        .route("/schedules/new", get(editor::new).post(editor::create))
+        .route("/schedules/preview", get(editor::preview))
+        .route("/schedules/month", get(all::show))
+        .route("/schedules/{id}", get(one::show))
+        .route("/schedules/{id}/month", get(month::month))
+        .route("/schedules/{id}/year", get(month::year))
+        .route("/schedules/{id}/edit", get(editor::edit).post(editor::change))
+        .route("/schedules/{id}/edit/preview", get(editor::preview_change))
+}
+
+/// What can be done with a schedule as it stands, in a word each.
+fn controls(visit: &Visit, schedule: &Schedule) -> Markup {
+    if !visit.may(Permission::Operate) {
+        return html! {};
+    }
+    let id = schedule.id;
+    let action = |verb: &str, label, said| {
+        Action::new(format!("schedules/{id}/{verb}"), label).said(said).show(visit)
+    };
+    html! {
+        @match schedule.status {
+            Status::Active => (action("pause", "Pause", "Paused: nothing new starts until it is resumed.")),
+            Status::Paused => (action("resume", "Resume", "Resumed: it goes on.")),
+            Status::Done | Status::Dead => (action("revive", "Revive", "Revived: it has a new life.")),
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Days of a month or a year: what came and what comes on each, and which are days off.
+
+use std::collections::BTreeMap;
+
+use axum::response::Response;
+use calendar::{Calendar, Reason, Zone};
+use drawing::days::{Day, DayMark};
+use jiff::civil::Date;
+use jiff::{SignedDuration, Timestamp, ToSpan as _};
+use maud::{Markup, html};
+use store::LedgerQuery;
+
+use super::one::{self, Looked};
+use crate::http::path::SchedulePath;
+use crate::http::problem::Problem;
+use crate::http::query::{Parameters, Query, Values};
+use crate::http::schedules::coming::{Row, coming_rows, instant_in};
+use crate::pages::badge;
+use crate::pages::frame::Page;
+use crate::pages::visit::Visit;
+
+/// Rows of the ledger that are looked at, and times to come that are worked out, at most.
+const MOST: usize = 1_000;
+/// Times to come are worked out so many at first: most rules have no more of them in a month.
+const FEW: usize = 64;
+/// Times of a day that are written out; more are counted.
+const WRITTEN: usize = 2;
+/// Years that calendars are planned for.
+const YEARS: std::ops::RangeInclusive<i16> = 1900..=2299;
+
+/// Which month.
+pub(super) struct Month(Option<Date>);
+
+impl Parameters for Month {
+    const KNOWN: &'static [&'static str] = &["month"];
+
+    fn read(values: &mut Values) -> Month {
+        let Some(text) = values.text("month") else { return Month(None) };
+        let first = format!("{text}-01").parse::<Date>().ok();
+        let first = first.filter(|date| YEARS.contains(&date.year()));
+        if first.is_none() {
+            values.refuse("month", "value", "cannot be read", Some("a month such as 2026-11"));
+        }
+        Month(first)
+    }
+}
+
+impl Month {
+    /// The first day of the month; of this one on the zone's clock, if none is named.
+    pub(super) fn first(self, zone: &Zone, now: Timestamp) -> Date {
+        self.0.unwrap_or_else(|| zone.wall(now).date()).first_of_month()
+    }
+}
+
+/// Which year.
+pub(super) struct Year(Option<i16>);
+
+impl Parameters for Year {
+    const KNOWN: &'static [&'static str] = &["year"];
+
+    fn read(values: &mut Values) -> Year {
+        let year = values.number("year", *YEARS.start() as u64..=*YEARS.end() as u64);
+        Year(year.and_then(|year| i16::try_from(year).ok()))
+    }
+}
+
+pub(super) async fn month(
+    visit: Visit,
+    SchedulePath(id): SchedulePath,
+    Query(month): Query<Month>,
+) -> Result<Response, Problem> {
+    let looked = Looked::at(&visit, id).await?;
+    let first = month.first(&looked.zone, visit.now);
+    let (days, is_cut) = days(&visit, &looked, first, first.last_of_month()).await?;
+    let content = html! {
+        (one::head(&visit, &looked))
+        (one::tabs(&looked, "month"))
+        section.card #days {
+            (around(&format!("{}/month", looked.address()), first))
+            (drawing::days::month(first, &days))
+            (legend(&looked, is_cut))
+        }
+    };
+    let title = format!("{}, {}", looked.name(), first.strftime("%B %Y"));
+    Ok(visit.show(Page::new(title, content).live(format!("schedule:{id}"))))
+}
+
+pub(super) async fn year(
+    visit: Visit,
+    SchedulePath(id): SchedulePath,
+    Query(Year(year)): Query<Year>,
+) -> Result<Response, Problem> {
+    let looked = Looked::at(&visit, id).await?;
+    let year = year.unwrap_or_else(|| looked.zone.wall(visit.now).year());
+    let first = Date::constant(year, 1, 1);
+    let (days, is_cut) = days(&visit, &looked, first, Date::constant(year, 12, 31)).await?;
+    let address = |year: i16| format!("{}/year?year={year}", looked.address());
+    let content = html! {
+        (one::head(&visit, &looked))
+        (one::tabs(&looked, "year"))
+        section.card #days {
+            nav.row aria-label="Years" {
+                @if YEARS.contains(&(year - 1)) { a.button rel="prev" href=(address(year - 1)) { (year - 1) } }
+                h2 { (year) }
+                @if YEARS.contains(&(year + 1)) { a.button rel="next" href=(address(year + 1)) { (year + 1) } }
+            }
+            (drawing::days::year(year, &days))
+            (legend(&looked, is_cut))
+        }
+    };
+    let title = format!("{}, {year}", looked.name());
+    Ok(visit.show(Page::new(title, content).live(format!("schedule:{id}"))))
+}
+
+/// The month's name, and the ways to the ones beside it.
+pub(super) fn around(address: &str, first: Date) -> Markup {
+    let beside = |months: i64| {
+        let date = first.checked_add(months.months()).ok()?;
+        YEARS.contains(&date.year()).then(|| date)
+    };
+    let way = |date: Date, rel: &str| {
+        html! {
+            a.button rel=(rel) href={ (address) "?month=" (date.strftime("%Y-%m")) } {
+                (date.strftime("%B"))
+            }
+        }
+    };
+    html! {
+        nav.row aria-label="Months" {
+            @if let Some(date) = beside(-1) { (way(date, "prev")) }
+            h2 { (first.strftime("%B %Y")) }
+            @if let Some(date) = beside(1) { (way(date, "next")) }
+        }
+    }
+}
+
+fn legend(looked: &Looked, is_cut: bool) -> Markup {
+    html! {
+        p.small.muted {
+            "Days are those of " (looked.zone.name()) "."
+            @match &looked.schedule().declared.timing.calendar {
+                Some(calendar) => {
+                    " Days off are those of " a href={ "/calendars/" (calendar) } { (calendar) } "."
+                }
+                None => " It has no calendar: all days are alike.",
+            }
+            @if is_cut { " There is more than can be shown: of what came, the latest " (MOST)
+                " are counted; of what comes, the first " (MOST) "." }
+        }
+    }
+}
+
+/// What is on each day.
+#[derive(Default)]
+struct Tally {
+    /// Outcomes of what came: how many of each, with their colour.
+    came: BTreeMap<&'static str, (u64, &'static str)>,
+    /// Times to come.
+    due: Vec<String>,
+    /// Times to come that do not happen, and why.
+    skipped: Vec<String>,
+}
+
+impl Tally {
+    fn marks(&self) -> Vec<DayMark> {
+        let mark =
+            |label: String, state: &str| DayMark { label, state: state.to_owned(), href: None };
+        let came = self.came.iter().map(|(name, (count, class))| match count {
+            1 => mark((*name).to_owned(), class),
+            count => mark(format!("{count} × {name}"), class),
+        });
+        let mut marks: Vec<DayMark> = came.collect();
+        match self.due.len() {
+            count if count > WRITTEN => marks.push(mark(format!("{count} × due"), "is-run")),
+            _ => marks.extend(self.due.iter().map(|time| mark(format!("due {time}"), "is-run"))),
+        }
+        marks.extend(self.skipped.iter().take(1).map(|said| mark(said.clone(), "is-idle")));
+        marks
+    }
+}
+
+/// The days from one to another, and whether something is left out.
+async fn days(
+    visit: &Visit,
+    looked: &Looked,
+    first: Date,
+    last: Date,
+) -> Result<(Vec<Day>, bool), Problem> {
+    let from = start_of(&looked.zone, first)?;
+    let until = start_of(&looked.zone, last.tomorrow().unwrap_or(last))?;
+    let mut tallies: BTreeMap<Date, Tally> = BTreeMap::new();
+    let came_cut = came(visit, looked, from, until, &mut tallies).await?;
+    let rows = to_come(looked, visit.now.max(from), until);
+    let comes_cut = rows.len() >= MOST;
+    for row in &rows {
+        let at = row.effective.unwrap_or(row.nominal);
+        let wall = looked.zone.wall(at);
+        let tally = tallies.entry(wall.date()).or_default();
+        match (row.effective, &row.reason) {
+            (Some(_), _) => tally.due.push(wall.strftime("%H:%M").to_string()),
+            (None, reason) => {
+                tally
+                    .skipped
+                    .push(format!("skipped: {}", reason.as_deref().unwrap_or("a day off")));
+            }
+        }
+    }
+    let calendar = looked.plan.as_ref().and_then(|plan| plan.timing.calendar());
+    let today = looked.zone.wall(visit.now).date();
+    let dates = std::iter::successors(Some(first), |date| date.tomorrow().ok());
+    let days = dates.take_while(|date| *date <= last).map(|date| {
+        let marks = tallies.get(&date).map(Tally::marks).unwrap_or_default();
+        day(date, calendar, today, marks)
+    });
+    Ok((days.collect(), came_cut || comes_cut))
+}
+
+fn start_of(zone: &Zone, date: Date) -> Result<Timestamp, Problem> {
+    instant_in(zone, "month", &format!("{date}T00:00:00"))
+}
+
+/// Counts what came; whether there is more than was looked at.
+async fn came(
+    visit: &Visit,
+    looked: &Looked,
+    from: Timestamp,
+    until: Timestamp,
+    tallies: &mut BTreeMap<Date, Tally>,
+) -> Result<bool, Problem> {
+    if from > visit.now {
+        return Ok(false);
+    }
+    let query = LedgerQuery {
+        schedule: looked.schedule().id,
+        outcome: None,
+        from: Some(from),
+        to: Some(until),
+        limit: MOST,
+        after: None,
+    };
+    let page = visit.app.store().ledger(query).await?;
+    for row in &page.items {
+        let date = looked.zone.wall(row.entry.effective).date();
+        let outcome = row.entry.outcome;
+        let of = tallies.entry(date).or_default().came.entry(outcome.name());
+        of.or_insert((0, badge::outcome_class(outcome))).0 += row.entry.count;
+    }
+    Ok(page.next.is_some())
+}
+
+/// What comes before an instant, as far as it is worked out.
+fn to_come(looked: &Looked, from: Timestamp, until: Timestamp) -> Vec<Row> {
+    let Some(plan) = &looked.plan else { return Vec::new() };
+    let from = from.checked_sub(SignedDuration::from_millis(1)).unwrap_or(from);
+    let up_to =
+        |count: usize| coming_rows(looked.schedule(), &plan.timing, &looked.overrides, from, count);
+    let mut rows = up_to(FEW);
+    let is_before = |row: &Row| row.effective.unwrap_or(row.nominal) < until;
+    if rows.len() >= FEW && rows.last().is_some_and(is_before) {
+        rows = up_to(MOST);
+    }
+    rows.retain(is_before);
+    rows
+}
+
+/// A day with what it is.
+pub(super) fn day(
+    date: Date,
+    calendar: Option<&Calendar>,
+    today: Date,
+    marks: Vec<DayMark>,
+) -> Day {
+    let mut classes = Vec::new();
+    let mut title = None;
+    if let Some(plan) = calendar.map(|calendar| calendar.day(date)) {
+        classes.push(match (&plan.reason, plan.is_working()) {
+            (_, true) => "day-working".to_owned(),
+            (Reason::Weekend(_), false) => "day-weekend".to_owned(),
+            (_, false) => "day-holiday".to_owned(),
+        });
+        if let Reason::Holiday(name) | Reason::Exception(name) = &plan.reason {
+            title = Some(name.to_string());
+        }
+    }
+    if date == today {
+        classes.push("day-today".to_owned());
+    }
+    Day { date, classes, marks, href: None, title }
+}

@@ -1,0 +1,213 @@
+//! One schedule: where it stands, what comes, what became of it, and why.
+
+use axum::response::Response;
+use calendar::Zone;
+use engine::schedule::{Override, Plan, Schedule, Status};
+use maud::{Markup, html};
+use store::ScheduleView;
+
+use super::{backfill, coming, controls, drawings, facts, ledger, why};
+use crate::http::access::Permission;
+use crate::http::path::SchedulePath;
+use crate::http::problem::Problem;
+use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::schedules::list::view;
+use crate::http::schedules::object;
+use crate::pages::form::{self, Action};
+use crate::pages::frame::Page;
+use crate::pages::visit::Visit;
+use crate::pages::{badge, when};
+
+/// A schedule that is looked at.
+pub(super) struct Looked {
+    pub(super) view: ScheduleView,
+    /// What its declaration means; nothing if it cannot be read any more.
+    pub(super) plan: Option<Plan>,
+    /// The zone of its clock.
+    pub(super) zone: Zone,
+    /// What was changed by hand.
+    pub(super) overrides: Vec<Override>,
+}
+
+impl Looked {
+    /// The schedule with this id, or the problem that there is none.
+    pub(super) async fn at(visit: &Visit, id: engine::ScheduleId) -> Result<Looked, Problem> {
+        let view = view(&visit.app, id).await?;
+        let rules = visit.app.rules();
+        let overrides = match view.schedule.progress.has_overrides {
+            true => visit.app.store().overrides(id).await?,
+            false => Vec::new(),
+        };
+        let plan = object::plan(&view.schedule, &rules);
+        let zone = object::zone(&view.schedule, &rules);
+        Ok(Looked { view, plan, zone, overrides })
+    }
+
+    pub(super) fn schedule(&self) -> &Schedule {
+        &self.view.schedule
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.view.schedule.declared.name
+    }
+
+    /// Its own page.
+    pub(super) fn address(&self) -> String {
+        format!("/schedules/{}", self.view.schedule.id)
+    }
+}
+
+/// What of it is to be shown.
+pub(super) struct Wanted {
+    pub(super) at: Option<String>,
+    pub(super) outcome: Option<engine::ledger::Outcome>,
+    pub(super) range: backfill::Range,
+    pub(super) paging: Paging,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] =
+        &["at", "outcome", "past_from", "past_to", "past_limit", "limit", "cursor"];
+
+    fn read(values: &mut Values) -> Wanted {
+        Wanted {
+            at: values.text("at"),
+            outcome: values.one_of(
+                "outcome",
+                &engine::ledger::Outcome::ALL,
+                engine::ledger::Outcome::name,
+            ),
+            range: backfill::Range::read(values),
+            paging: values.paging(),
+        }
+    }
+}
+
+pub(super) async fn show(
+    visit: Visit,
+    SchedulePath(id): SchedulePath,
+    Query(wanted): Query<Wanted>,
+) -> Result<Response, Problem> {
+    let looked = Looked::at(&visit, id).await?;
+    let runs = facts::last_runs(&visit, &looked).await?;
+    let content = html! {
+        (head(&visit, &looked))
+        (tabs(&looked, "schedule"))
+        (standing(&visit, &looked))
+        (facts::figures(&visit, &looked, &runs))
+        div.columns {
+            (facts::card(&visit, &looked))
+            (coming::card(&visit, &looked))
+        }
+        (drawings::cards(&visit, &looked, &runs))
+        (ledger::card(&visit, &looked, &wanted).await?)
+        div.columns {
+            (why::card(&visit, &looked, wanted.at.as_deref()).await?)
+            (backfill::card(&visit, &looked, &wanted.range))
+        }
+    };
+    let page = Page::new(looked.name(), content).live(format!("schedule:{id}"));
+    Ok(visit.show(page))
+}
+
+/// The same above each of its pages.
+pub(super) fn head(visit: &Visit, looked: &Looked) -> Markup {
+    let schedule = looked.schedule();
+    html! {
+        div.head {
+            nav.trail aria-label="Trail" { a href="/schedules" { "Schedules" } " / " (schedule.id) }
+            div.title { h1 { (looked.name()) } (badge::schedule(schedule.status)) }
+            div.row #actions {
+                (controls(visit, schedule))
+                @if visit.may(Permission::Operate) { (start(visit, looked)) }
+                @if visit.may(Permission::Design) {
+                    a.button href={ (looked.address()) "/edit" } { "Edit" }
+                    (Action::new(format!("schedules/{}", schedule.id), "Delete")
+                        .method("DELETE")
+                        .next("/schedules")
+                        .said("The schedule was deleted.")
+                        .ask("Delete this schedule? Its history stays until it is too old.")
+                        .show(visit))
+                }
+            }
+        }
+    }
+}
+
+/// The pages of a schedule.
+pub(super) fn tabs(looked: &Looked, here: &str) -> Markup {
+    let address = looked.address();
+    let tabs =
+        [("schedule", "", "Schedule"), ("month", "/month", "Month"), ("year", "/year", "Year")];
+    html! {
+        nav.tabs aria-label="Pages of this schedule" {
+            @for (key, end, name) in tabs {
+                a href={ (address) (end) } aria-current=[(key == here).then_some("page")] { (name) }
+            }
+        }
+    }
+}
+
+fn start(visit: &Visit, looked: &Looked) -> Markup {
+    let path = format!("schedules/{}/trigger", looked.schedule().id);
+    let payload = looked.schedule().declared.payload.as_ref().map(|payload| payload.get());
+    html! {
+        (Action::new(path.clone(), "Run now").class("main").next("/runs/{run_id}").show(visit))
+        details.inline #start {
+            summary { "Run with a payload" }
+            form.form method="post" action={ "/forms/" (path) } {
+                (form::hidden(visit, "/runs/{run_id}", None, None))
+                (form::area("Payload", "payload:json", payload.unwrap_or("{}"), 5,
+                    "JSON, for this run alone"))
+                div.row { button.main type="submit" { "Run" } }
+            }
+        }
+    }
+}
+
+/// What one must know at once.
+fn standing(visit: &Visit, looked: &Looked) -> Markup {
+    let (schedule, progress) = (looked.schedule(), &looked.schedule().progress);
+    let error = progress.last_error.as_deref();
+    html! {
+        @if looked.plan.is_none() {
+            div.said.is-bad #standing-rule role="alert" {
+                p {
+                    "Its rule cannot be read any more: "
+                    (error.unwrap_or("a calendar or a zone that it names is gone"))
+                    ". Edit the rule, or bring back what it names."
+                }
+            }
+        }
+        @match schedule.status {
+            Status::Dead => div.said.is-bad #standing {
+                p {
+                    strong { "It is dead" } " since " (when::at(visit, schedule.updated_at)) ": "
+                    (cut(error.unwrap_or("its retries are exhausted"))) ". Revive gives it a new life."
+                }
+            },
+            Status::Done => div.said #standing {
+                p {
+                    "It is done since " (when::at(visit, schedule.updated_at))
+                    ": all its occurrences are over, or its rule has no later time. Revive begins again."
+                }
+            },
+            Status::Paused => div.said.is-warn #standing {
+                p { "It is paused since " (when::at(visit, schedule.updated_at)) ": nothing starts but by hand." }
+                @if let Some(error) = error { p { "Its last run did not end well: " (cut(error)) } }
+            },
+            Status::Active => @if let (Some(error), Some(_)) = (error, &looked.plan) {
+                div.said.is-warn #standing { p { "Its last run did not end well: " (cut(error)) } }
+            },
+        }
+    }
+}
+
+/// The beginning of a text that may be long.
+pub(super) fn cut(text: &str) -> String {
+    const SHOWN: usize = 400;
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}

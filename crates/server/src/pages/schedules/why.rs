@@ -1,0 +1,39 @@
+//! "Why did it not run at …?", answered in sentences.
+
+use maud::{Markup, html};
+
+use super::one::Looked;
+use crate::http::problem::Problem;
+use crate::http::schedules::coming::instant_in;
+use crate::http::schedules::occurrences::sentences;
+use crate::pages::visit::Visit;
+use crate::pages::{form, trouble};
+
+pub(super) async fn card(
+    visit: &Visit,
+    looked: &Looked,
+    at: Option<&str>,
+) -> Result<Markup, Problem> {
+    let told = match at.map(|text| instant_in(&looked.zone, "at", text)).transpose() {
+        Ok(at) => lines(&sentences(&visit.app, &looked.view, at).await?),
+        Err(problem) => trouble::told(&problem),
+    };
+    let label = format!("Why did it run, or not, at ({})", looked.zone.name());
+    Ok(html! {
+        section.card #why {
+            h2 { "Why?" }
+            form.search method="get" action={ (looked.address()) "#why" } {
+                (form::field(&label, "at", "", html! {
+                    input type="datetime-local" step="1" id="at" name="at" value=[at];
+                }))
+                button type="submit" { "Explain" }
+                @if at.is_some() { a.button href={ (looked.address()) "#why" } { "Explain now" } }
+            }
+            (told)
+        }
+    })
+}
+
+fn lines(sentences: &[String]) -> Markup {
+    html! { ul.plain.lines { @for sentence in sentences { li { (sentence) } } } }
+}
