@@ -4,6 +4,7 @@ mod actions;
 mod drawn;
 mod facts;
 mod list;
+mod said;
 mod show;
 mod step;
 mod steps;

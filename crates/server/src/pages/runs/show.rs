@@ -5,7 +5,7 @@ use engine::RunKey;
 use maud::{Markup, html};
 use store::{ApprovalQuery, ApprovalView, Cursor, RunQuery, RunView};
 
-use super::{actions, drawn, facts, steps};
+use super::{actions, drawn, facts, said, steps};
 use crate::http::path::PathId;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
@@ -53,6 +53,7 @@ pub(super) async fn show(
     let children = children(&visit, &whole).await?;
     let asked = asked(&visit, &whole).await?;
     let sentences = told(&visit.app, &whole).await?;
+    let said = said::now(&visit, &whole, |_| true).await;
     let mut room = Room::new();
     let run = &whole.view.run;
     let title = format!("{}: {}", whole.view.workflow_name, run.status.name().replace('_', " "));
@@ -82,6 +83,7 @@ pub(super) async fn show(
             (drawn::deadlines(&visit, &whole))
             (drawn::gantt(&visit, &whole, part.from))
         }
+        (said)
         (steps::list(&visit, &whole, part.from, &mut room))
         @if whole.definition.steps.len() > 1 {
             section.card id="graph" { h2 { "What follows what" } (drawn::graph(&whole, false)) }

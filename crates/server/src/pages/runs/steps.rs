@@ -58,8 +58,9 @@ pub(super) fn list(visit: &Visit, whole: &WholeRun, from: usize, room: &mut Room
 
 /// Ways to the parts of a long list.
 pub(super) fn windows(visit: &Visit, count: usize, from: usize, name: &str) -> Markup {
-    let label =
-        format!("{} to {} of {}", from + 1, (from + ON_A_PAGE).min(count), grouped(count as u64));
+    let shown = |number: usize| grouped(number as u64);
+    let last = shown((from + ON_A_PAGE).min(count));
+    let label = format!("{} to {last} of {}", shown(from + 1), shown(count));
     let to = |place: usize| with(&visit.address, name, Some(&place.to_string()));
     html! {
         span.row.small {
