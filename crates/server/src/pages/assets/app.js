@@ -108,6 +108,11 @@ function listen() {
   });
 }
 
+// What changes without a notice, such as what a command says, is asked for again while it is there.
+setInterval(() => {
+  if (!document.hidden && document.querySelector("[data-again]")) refresh();
+}, 2000);
+
 // A browser opens few connections to one host: pages that nobody looks at hold none.
 document.addEventListener("visibilitychange", () => {
   if (document.hidden && live.source) {
@@ -212,7 +217,7 @@ document.addEventListener("submit", (event) => {
     event.preventDefault();
     return;
   }
-  const action = (event.submitter && event.submitter.getAttribute("formaction")) || form.getAttribute("action");
+  const action = (event.submitter && event.submitter.getAttribute("formaction")) || form.getAttribute("action") || "";
   const isLook = event.submitter && event.submitter.name.startsWith("_look");
   const isOurs = form.hasAttribute("data-in-place") || action.startsWith("/forms/");
   if (form.method === "post" && isOurs && !isLook) {

@@ -33,7 +33,7 @@ pub(super) async fn show(visit: Visit, body: RawBody<LARGEST_FORM>) -> Result<Re
         Found::Wrong(_) => StatusCode::UNPROCESSABLE_ENTITY,
     };
     let content = html! {
-        div.head { p.trail { a href="/workflows" { "Workflows" } } h1 { "Check a workflow" } }
+        div.head { div.trail { a href="/workflows" { "Workflows" } } h1 { "Check a workflow" } }
         (editor::form(&visit, &text, &kind, told(&found)))
     };
     Ok(visit.show_with(status, Page::new("Check a workflow", content)))
