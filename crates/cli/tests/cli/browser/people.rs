@@ -63,7 +63,7 @@ fn a_schedule_is_created_and_seen_to_fire() {
     let (_home, node) = world();
     wait(async {
         let browser = arrived(&node, "/schedules/new").await;
-        browser.find("[name=name]").await.write("made by hand").await;
+        browser.find("[name='name:text']").await.write("made by hand").await;
         browser.find("[name=workflow_id]").await.write("orders").await;
         let cron = browser.find("[name=cron]").await;
         cron.write("0 25 * * *").await;
@@ -99,7 +99,7 @@ fn what_is_being_typed_stays_while_the_page_changes() {
         let page = format!("/schedules/{}", schedule(&node, "orders/often"));
         let browser = arrived(&node, &page).await;
         let filled = "const field = document.querySelector('#why input'); \
-            field.focus(); field.value = '2026-11-16T09:00:00'; window.scrollTo(0, 120); \
+            field.focus(); field.value = '2026-11-16T09:00:05'; window.scrollTo(0, 120); \
             window.changes = 0; document.addEventListener('refreshed', () => { window.changes += 1; });";
         browser.script(filled).await;
         let changed = async {
@@ -112,7 +112,7 @@ fn what_is_being_typed_stays_while_the_page_changes() {
             return [field.value, document.activeElement === field, window.scrollY]";
         assert_eq!(
             browser.script(kept).await,
-            serde_json::json!(["2026-11-16T09:00:00", true, 120])
+            serde_json::json!(["2026-11-16T09:00:05", true, 120])
         );
     });
 }

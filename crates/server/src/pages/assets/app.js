@@ -95,9 +95,10 @@ function listen() {
   if (about === undefined || document.hidden || live.source) return;
   live.source = new EventSource("/live?about=" + encodeURIComponent(about));
   live.source.addEventListener("changed", refresh);
+  // Something may have changed between the page and its stream.
   live.source.addEventListener("open", () => {
-    if (document.documentElement.classList.contains("stale")) refresh();
     document.documentElement.classList.remove("stale");
+    refresh();
   });
   live.source.addEventListener("error", () => {
     document.documentElement.classList.add("stale");
@@ -119,7 +120,6 @@ document.addEventListener("visibilitychange", () => {
     live.source.close();
     live.source = null;
   } else if (!document.hidden) {
-    if (document.body.dataset.live !== undefined) refresh();
     listen();
   }
 });
