@@ -8,6 +8,7 @@
 //! | one transaction: from inputs to everything that is written | [`turn`] |
 //! | what a workflow is | [`definition`] |
 //! | conditions and templates | [`expression`] |
+//! | which trace a run is in, and its spans | [`trace`] |
 //! | why something ran or did not | [`ledger`], [`explain`] |
 //!
 //! No clock, IO, SQL, async or randomness: `now` is in the [`Moment`], ids of runs are given by the
@@ -27,6 +28,7 @@ mod rules;
 pub mod run;
 pub mod schedule;
 pub mod topics;
+pub mod trace;
 pub mod turn;
 
 pub use ids::{EventKey, HandlerId, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};

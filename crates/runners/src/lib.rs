@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod ear;
 mod egress;
 mod ended;
 mod exec;
@@ -24,6 +25,7 @@ use engine::definition::Action;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub use ear::{Ear, Stream};
 pub use egress::{Egress, EgressError};
 pub use ended::{Ended, code};
 pub use exec::end_orphans;
@@ -34,7 +36,7 @@ pub use signature::{WebhookKey, WebhookKeyError};
 use script::{FetchAnswer, FetchRequest, WorldFailure};
 
 /// One attempt to perform.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Work {
     /// What to do.
     pub action: Action,
@@ -46,6 +48,10 @@ pub struct Work {
     pub idempotency_key: String,
     /// The run's input: JSON, exactly as it was given.
     pub input: Arc<str>,
+    /// The span that what is done outside is part of, as in the header of that name.
+    pub traceparent: Option<String>,
+    /// Who hears what a command writes, while it does.
+    pub ear: Option<Ear>,
     /// What the attempt before this one gave, if it failed and gave something: a notification finds
     /// in it who has been told.
     pub earlier: Option<Value>,

@@ -16,6 +16,7 @@ use store::Report;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
+use crate::live::{Hearing, Live};
 use crate::scripts::{ScriptRunner, http_action, judged};
 use crate::secrets::Secrets;
 
@@ -36,6 +37,7 @@ pub struct RunnerDispatch {
     secrets: Arc<Secrets>,
     scripts: Option<ScriptRunner>,
     commands: Commands,
+    live: Option<Arc<Live>>,
     reports: UnboundedSender<Report>,
     going_on: Mutex<HashMap<(RunKey, u32), Attempt>>,
 }
@@ -84,8 +86,8 @@ impl RunnerDispatch {
     /// Reports go to `reports`.
     pub fn new(runners: Runners, reports: UnboundedSender<Report>) -> RunnerDispatch {
         let (secrets, going_on) = (Arc::default(), Mutex::default());
-        let (scripts, commands) = (None, Commands::Any);
-        RunnerDispatch { runners, secrets, scripts, commands, reports, going_on }
+        let (scripts, commands, live) = (None, Commands::Any, None);
+        RunnerDispatch { runners, secrets, scripts, commands, live, reports, going_on }
     }
 
     /// Templates may name these, and no output shows them.
@@ -106,10 +108,33 @@ impl RunnerDispatch {
         RunnerDispatch { commands, ..self }
     }
 
+    /// What is performed is heard there, while it is.
+    #[must_use]
+    pub(crate) fn heard_by(self, live: Arc<Live>) -> RunnerDispatch {
+        RunnerDispatch { live: Some(live), ..self }
+    }
+
     async fn end_of(&self, perform: &Perform, cancel: CancellationToken) -> AttemptEnd {
+        let live = self.live.clone();
+        let hearing = live.map(|live| Hearing::new(live, self.secrets.clone(), perform));
+        let end = self.heard_end_of(perform, cancel, hearing.as_ref()).await;
+        if let Some(hearing) = hearing {
+            hearing.close();
+        }
+        end
+    }
+
+    async fn heard_end_of(
+        &self,
+        perform: &Perform,
+        cancel: CancellationToken,
+        hearing: Option<&Arc<Hearing>>,
+    ) -> AttemptEnd {
         if let Action::Script(script) = perform.action() {
             return match &self.scripts {
-                Some(scripts) => scripts.perform(perform, script, &cancel).await,
+                Some(scripts) => {
+                    scripts.perform(perform, script, hearing.map(|h| &**h), &cancel).await
+                }
                 None => failed("script_unavailable", "this node evaluates no scripts", true),
             };
         }
@@ -124,7 +149,8 @@ impl RunnerDispatch {
             Ok(action) => action,
             Err(end) => return end,
         };
-        let ended = self.runners.perform(work(perform, action), cancel).await;
+        let work = Work { ear: hearing.map(Hearing::ear), ..work(perform, action) };
+        let ended = self.runners.perform(work, cancel).await;
         if perform.handler.is_none() {
             return attempt_end(ended, &self.secrets);
         }
@@ -236,6 +262,8 @@ pub(crate) fn work(perform: &Perform, action: Action) -> Work {
         step_id: perform.step().id.clone(),
         idempotency_key: perform.idempotency_key(),
         input: perform.input.clone(),
+        traceparent: perform.trace.map(|trace| trace.to_string()),
+        ear: None,
         earlier: earlier.and_then(|earlier| serde_json::from_str(earlier.get()).ok()),
         timeout: perform
             .timeout()

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
 use crate::alarm::Alarm;
-use crate::clock::{Clock, StoreClock};
+use crate::clock::{Clock, Stopwatch, StoreClock};
 use crate::dispatch::Dispatch;
 use crate::hub::{Hub, Nudge};
 use crate::lease::{Performed, Renewals};
@@ -198,10 +198,14 @@ impl Driver {
             places: Places { free, ..self.places },
             performed: self.in_doubt.then(|| self.performed.all()),
             reports,
+            traced: self.hub.is_traced(),
         };
         let committed = self.reports.len();
         self.hub.turning();
-        match self.store.turn(request).await {
+        let stopwatch = Stopwatch::start();
+        let turned = self.store.turn(request).await;
+        self.hub.metrics.turn_took(stopwatch.elapsed());
+        match turned {
             Ok(turned) => Ok(self.committed(turned, committed)),
             Err(Failure::Fenced) => {
                 self.fence();
@@ -215,10 +219,12 @@ impl Driver {
         }
     }
 
-    fn committed(&mut self, turned: Turned, reports: usize) -> Taken {
+    fn committed(&mut self, mut turned: Turned, reports: usize) -> Taken {
         let mut performed = self.performed.held();
         for report in self.reports.drain(..reports) {
             performed.remove(&(report.run, report.token));
+            self.hub.live.ended(report.run, report.token);
+            self.hub.metrics.reported(&report.end);
         }
         drop(performed);
         self.in_doubt = false;
@@ -228,6 +234,7 @@ impl Driver {
             let attempts = turned.taken_over;
             tracing::info!(attempts, "took over what a node that is gone was doing");
         }
+        self.hub.trace(std::mem::take(&mut turned.spans));
         self.hub.committed(&turned, self.next_wakeup());
         let taken =
             Taken { claimed: turned.claimed, refused: turned.refused, begun: turned.effects.len() };
@@ -245,6 +252,7 @@ impl Driver {
             "taken for dead: others do what this node was doing, and it joins again"
         );
         self.dispatch.abandon();
+        self.hub.live.clear();
         self.performed.held().clear();
         self.reports.clear();
         self.hub.metrics.going_on(0);

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use engine::trace::Span;
 use engine::turn::{Command, Effect, Notice, Perform};
 use engine::{Moment, NodeId};
 use jiff::Timestamp;
@@ -11,7 +12,9 @@ use tokio::sync::broadcast;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::{Clock, StoreClock};
+use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::traces::{Exporter, SpanQueue, TraceTarget};
 use crate::waiting::{Waiting, WaitingWorkers};
 
 /// Notices that a slow listener may be behind.
@@ -43,8 +46,12 @@ pub struct Hub {
     wakes_at: AtomicI64,
     node: AtomicI64,
     waiting_workers: WaitingWorkers,
+    /// What is said by what this node performs.
+    pub(crate) live: Arc<Live>,
     /// Why nothing is driven, in words; nothing when all is well.
     not_ready: RwLock<Option<String>>,
+    /// Where what has ended goes, if it is traced.
+    spans: Option<Arc<SpanQueue>>,
     /// Counters for `/metrics`.
     pub metrics: Metrics,
 }
@@ -56,16 +63,42 @@ impl Hub {
         clock: Arc<dyn Clock>,
         nudges: UnboundedSender<Nudge>,
     ) -> Hub {
+        let (notices, _) = broadcast::channel(BEHIND);
         Hub {
+            live: Arc::new(Live::new(notices.clone())),
             clock: StoreClock::new(clock, store.clone()),
             store,
             nudges,
-            notices: broadcast::channel(BEHIND).0,
+            notices,
             wakes_at: AtomicI64::new(i64::MAX),
             node: AtomicI64::new(0),
             waiting_workers: WaitingWorkers::default(),
             not_ready: RwLock::new(Some("The driver has not begun.".to_owned())),
+            spans: None,
             metrics: Metrics::default(),
+        }
+    }
+
+    /// From now on what ends is traced.
+    pub(crate) fn trace_to(
+        &mut self,
+        target: TraceTarget,
+        node: &str,
+    ) -> Result<Exporter, reqwest::Error> {
+        let (exported, dropped) = self.metrics.spans();
+        let queue = Arc::new(SpanQueue::new(dropped.clone()));
+        self.spans = Some(queue.clone());
+        Exporter::new(target, node, queue, exported, dropped)
+    }
+
+    /// Whether what ends is traced.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.spans.is_some()
+    }
+
+    pub(crate) fn trace(&self, spans: Vec<Span>) {
+        if let Some(queue) = &self.spans {
+            queue.put(spans);
         }
     }
 
@@ -97,11 +130,15 @@ impl Hub {
         audit: Option<AuditEntry>,
     ) -> Result<Commanded, Failure> {
         let now = self.clock.now();
+        if let Command::EndAttempt { end, .. } = &command {
+            self.metrics.reported(end);
+        }
         let request = CommandRequest {
             command,
             moment: Moment::new(now, now),
             node: self.node(),
             idempotency,
+            traced: self.is_traced(),
             audit,
         };
         let node = request.node;
@@ -116,6 +153,7 @@ impl Hub {
                 return Err(failure);
             }
         };
+        self.trace(std::mem::take(&mut commanded.spans));
         self.tell(std::mem::take(&mut commanded.notices));
         let is_claimed = |effect: &mut Effect| matches!(effect, Effect::Claimed { .. });
         let claimed: Vec<Effect> = commanded.effects.extract_if(.., is_claimed).collect();

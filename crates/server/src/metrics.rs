@@ -1,7 +1,9 @@
 //! Counters of what happens, for `/metrics`.
 
+use std::time::Duration;
+
 use engine::ledger::Outcome;
-use engine::run::RunStatus;
+use engine::run::{AttemptEnd, RunStatus};
 use engine::turn::{Notice, Perform};
 use jiff::Timestamp;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
@@ -17,6 +19,8 @@ const LATENESS: [f64; 14] =
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 600.0];
 /// Upper edges of how much a transaction holds.
 const BATCH: [f64; 8] = [1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0];
+/// Upper edges of how long a transaction takes, its commit included, in seconds.
+const TURN_TIME: [f64; 10] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
 
 /// A label that is a name of ours.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -43,15 +47,19 @@ impl EncodeLabelValue for Name {
 pub struct Metrics {
     lateness: Histogram,
     batch: Histogram,
+    turn_time: Histogram,
     occurrences: Family<Labels, Counter>,
     runs: Family<StatusLabels, Counter>,
     attempts: Counter,
+    ended: Family<Labels, Counter>,
     published: Counter,
     consumed: Counter,
     refused: Counter,
     taken_over: Counter,
     renewals_failed: Counter,
     fenced: Counter,
+    spans_exported: Counter,
+    spans_dropped: Counter,
     node_attempts: Gauge,
     node_capacity: Gauge,
 }
@@ -61,15 +69,19 @@ impl Default for Metrics {
         Metrics {
             lateness: Histogram::new(LATENESS),
             batch: Histogram::new(BATCH),
+            turn_time: Histogram::new(TURN_TIME),
             occurrences: Family::default(),
             runs: Family::default(),
             attempts: Counter::default(),
+            ended: Family::default(),
             published: Counter::default(),
             consumed: Counter::default(),
             refused: Counter::default(),
             taken_over: Counter::default(),
             renewals_failed: Counter::default(),
             fenced: Counter::default(),
+            spans_exported: Counter::default(),
+            spans_dropped: Counter::default(),
             node_attempts: Gauge::default(),
             node_capacity: Gauge::default(),
         }
@@ -85,9 +97,12 @@ impl Metrics {
             };
         add("lateness_seconds", "From due to begun", Box::new(self.lateness.clone()));
         add("turn_wakeups", "Wakeups decided in one transaction", Box::new(self.batch.clone()));
+        let time = "How long a transaction took that decides, with its commit";
+        add("turn_seconds", time, Box::new(self.turn_time.clone()));
         add("occurrences", "Occurrences by outcome", Box::new(self.occurrences.clone()));
         add("runs", "Runs that came to a status", Box::new(self.runs.clone()));
         add("attempts", "Attempts that were begun", Box::new(self.attempts.clone()));
+        add("attempts_ended", "Attempts reported, by outcome", Box::new(self.ended.clone()));
         add("events_published", "Events published to topics", Box::new(self.published.clone()));
         add("events_consumed", "Events that are done with", Box::new(self.consumed.clone()));
         add("reports_refused", "Reports that came too late", Box::new(self.refused.clone()));
@@ -95,6 +110,9 @@ impl Metrics {
         let failed = "Times that the node's lease could not be renewed";
         add("renewals_failed", failed, Box::new(self.renewals_failed.clone()));
         add("fenced", "Times that this node was taken for dead", Box::new(self.fenced.clone()));
+        add("spans_exported", "Spans sent over OTLP", Box::new(self.spans_exported.clone()));
+        let lost = "Spans that no collector has taken";
+        add("spans_dropped", lost, Box::new(self.spans_dropped.clone()));
         let going_on = "Attempts that this node performs";
         add("node_attempts", going_on, Box::new(self.node_attempts.clone()));
         let capacity = "Attempts that this node performs at most";
@@ -107,6 +125,22 @@ impl Metrics {
         }
         self.refused.inc_by(turned.refused as u64);
         self.taken_over.inc_by(turned.taken_over);
+    }
+
+    /// A turn took so long.
+    pub(crate) fn turn_took(&self, time: Duration) {
+        self.turn_time.observe(time.as_secs_f64());
+    }
+
+    /// An attempt was reported as ended, also if that came too late.
+    pub(crate) fn reported(&self, end: &AttemptEnd) {
+        let outcome = match end {
+            AttemptEnd::Succeeded { .. } => "succeeded",
+            AttemptEnd::Failed { .. } => "failed",
+            AttemptEnd::Cancelled { .. } => "cancelled",
+            AttemptEnd::Unknown { .. } => "unknown",
+        };
+        self.ended.get_or_create(&Labels { outcome: Name(outcome) }).inc();
     }
 
     pub(crate) fn performing(&self, perform: &Perform, now: Timestamp) {
@@ -130,6 +164,11 @@ impl Metrics {
         self.node_capacity.get().unsigned_abs()
     }
 
+    /// Spans that were sent, and spans that were lost.
+    pub(crate) fn spans(&self) -> (Counter, Counter) {
+        (self.spans_exported.clone(), self.spans_dropped.clone())
+    }
+
     pub(crate) fn renewal_failed(&self) {
         self.renewals_failed.inc();
     }
@@ -147,6 +186,7 @@ impl Metrics {
                 Notice::Consumed { count, .. } => drop(self.consumed.inc_by(*count as u64)),
                 Notice::Schedule { .. }
                 | Notice::Workflow { .. }
+                | Notice::Output { .. }
                 | Notice::Queued { .. }
                 | Notice::Deadline { .. } => {}
             }

@@ -29,6 +29,8 @@ pub struct Secrets {
     values: BTreeMap<String, SecretString>,
     /// Finds them in texts. Nothing, if none is long enough.
     finder: Option<AhoCorasick>,
+    /// What it finds, in order.
+    found: Vec<SecretString>,
 }
 
 /// Why secrets cannot be read. It holds no value, and no line that may be one.
@@ -80,12 +82,13 @@ impl Secrets {
     }
 
     fn of(values: BTreeMap<String, SecretString>) -> Result<Secrets, SecretsError> {
-        let patterns: Vec<String> = values
+        let mut patterns: Vec<String> = values
             .values()
             .map(|value| value.expose_secret())
             .filter(|value| value.chars().count() >= SHORTEST_MASKED)
             .flat_map(forms)
             .collect();
+        patterns.sort_unstable();
         let finder = if patterns.is_empty() {
             None
         } else {
@@ -95,7 +98,8 @@ impl Secrets {
             })?;
             Some(built)
         };
-        Ok(Secrets { values, finder })
+        let found = patterns.into_iter().map(SecretString::from).collect();
+        Ok(Secrets { values, finder, found })
     }
 
     /// The value of a secret.
@@ -124,6 +128,25 @@ impl Secrets {
         }
         masked.push_str(&text[copied..]);
         Cow::Owned(masked)
+    }
+
+    /// How much of a text can be masked that goes on with something unknown: what may be the beginning of a secret
+    /// cannot, nor what overlaps with it.
+    pub(crate) fn settled(&self, text: &str) -> usize {
+        let Some(finder) = &self.finder else { return text.len() };
+        let longest = self.found.iter().map(|one| one.expose_secret().len()).max();
+        let from = text.floor_char_boundary(text.len().saturating_sub(longest.unwrap_or_default()));
+        let open = text[from..].char_indices().map(|(at, _)| from + at);
+        let open = open.into_iter().find(|at| self.begins(&text[*at..])).unwrap_or(text.len());
+        let across = stretches(finder, text).into_iter();
+        let mut across = across.filter(|(start, end)| *start < open && open < *end);
+        across.next().map_or(open, |(start, _)| start)
+    }
+
+    /// Whether a secret begins so, and goes on.
+    fn begins(&self, text: &str) -> bool {
+        let at = self.found.partition_point(|one| one.expose_secret() <= text);
+        self.found.get(at).is_some_and(|next| next.expose_secret().starts_with(text))
     }
 
     /// The same for JSON that is not looked into unless it holds a secret.

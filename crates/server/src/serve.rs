@@ -21,6 +21,7 @@ use crate::http::{self, App, Token};
 use crate::hub::Hub;
 use crate::scripts::ScriptRunner;
 use crate::secrets::Secrets;
+use crate::traces::TraceTarget;
 use crate::upkeep::{self, Retention};
 
 /// Attempts at a time when nothing is said.
@@ -29,6 +30,8 @@ pub const DEFAULT_CAPACITY: usize = 1_000;
 pub const DEFAULT_PORT: u16 = 7878;
 /// Connections and driver have their own, shorter times; this is for what does not keep to them.
 const STOP: Duration = Duration::from_secs(30);
+/// The last spans have so long to be sent.
+const FLUSH: Duration = Duration::from_secs(3);
 
 /// How a node is started.
 pub struct ServerOptions {
@@ -58,6 +61,8 @@ pub struct ServerOptions {
     pub scripts: Option<Arc<Scripts>>,
     /// Whose tasks the node takes and posts; those of others wait for workers.
     pub agents: Vec<Agent>,
+    /// Where spans go; without it, nothing is traced.
+    pub traces: Option<TraceTarget>,
 }
 
 /// How people are told something.
@@ -86,6 +91,7 @@ impl ServerOptions {
             telling: Telling::default(),
             scripts: None,
             agents: Vec::new(),
+            traces: None,
         }
     }
 }
@@ -128,6 +134,8 @@ pub struct Server {
     driving: JoinHandle<Result<(), Failure>>,
     upkeep: JoinHandle<()>,
     posting: JoinSet<()>,
+    stop_exporting: CancellationToken,
+    exporting: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -147,6 +155,7 @@ impl Server {
             telling,
             scripts,
             agents,
+            traces,
         } = options;
         let allows_exec = runners.allow_exec;
         let token = check_token(token.as_deref(), listen, &store, clock.now()).await?;
@@ -159,8 +168,13 @@ impl Server {
         let notifier = Notifier::new(move || now.now(), telling.keys, telling.mail);
         let commands = if allows_exec { Commands::Any } else { Commands::Of(trusted) };
         let runners = Runners::new(Policy { allow_exec: true, ..runners })?.notifying(notifier);
+        let mut hub = Hub::new(store.clone(), clock.clone(), nudge);
+        let exporter = traces.map(|target| hub.trace_to(target, &node)).transpose();
+        let exporter = exporter.map_err(SetupError::from)?;
+        let hub = Arc::new(hub);
         let mut dispatch = RunnerDispatch::new(runners.clone(), report)
             .admitting(commands)
+            .heard_by(hub.live.clone())
             .with_secrets(secrets.clone());
         if let Some(scripts) = scripts.clone() {
             let (store, clock) = (store.clone(), clock.clone());
@@ -168,7 +182,6 @@ impl Server {
             dispatch = dispatch.with_scripts(scripts);
         }
         let dispatch = Arc::new(SharedDispatch(Arc::new(dispatch)));
-        let hub = Arc::new(Hub::new(store.clone(), clock.clone(), nudge));
         let postings = agents
             .into_iter()
             .map(|agent| Posting::new(agent, hub.clone(), secrets.clone(), &node));
@@ -181,6 +194,8 @@ impl Server {
             tokio::spawn(driver.run(nudges, reports, stop_driving.clone())),
         ));
         let stop_listening = CancellationToken::new();
+        let stop_exporting = CancellationToken::new();
+        let exporting = exporter.map(|exporter| tokio::spawn(exporter.run(stop_exporting.clone())));
         let mut posting = JoinSet::new();
         for agent in postings {
             posting.spawn(agent.run(stop_listening.clone()));
@@ -199,6 +214,8 @@ impl Server {
             driving,
             upkeep,
             posting,
+            stop_exporting,
+            exporting,
         })
     }
 
@@ -213,10 +230,18 @@ impl Server {
     }
 
     /// Stops taking requests, lets what is going on end or hands it back, and leaves the store.
-    /// Takes at most 30 s.
+    /// Takes at most 30 s, and another 3 s for the last spans.
     pub async fn stop(self) -> Result<(), Failure> {
         let Server {
-            stop_listening, stop_driving, listening, driving, upkeep, mut posting, ..
+            stop_listening,
+            stop_driving,
+            listening,
+            driving,
+            upkeep,
+            mut posting,
+            stop_exporting,
+            exporting,
+            ..
         } = self;
         let stopped = async {
             stop_listening.cancel();
@@ -227,7 +252,13 @@ impl Server {
             driving.await.unwrap_or_else(|error| Err(Failure::Unavailable(error.to_string())))
         };
         let too_slow = |_| Err(Failure::Unavailable("it did not stop in time".to_owned()));
-        tokio::time::timeout(STOP, stopped).await.unwrap_or_else(too_slow)
+        let stopped = tokio::time::timeout(STOP, stopped).await.unwrap_or_else(too_slow);
+        stop_exporting.cancel();
+        if let Some(exporting) = exporting {
+            // What no collector takes in this time is lost.
+            let _ = tokio::time::timeout(FLUSH, exporting).await;
+        }
+        stopped
     }
 }
 

@@ -130,7 +130,7 @@ impl People {
         self.asked += 1;
         let id = u128::from(self.asked) << 64 | u128::from(self.random.next());
         let payload = serde_json::value::to_raw_value(&generate::payload(&mut self.random)).ok();
-        NewRun { id, payload, by: "someone".to_owned() }
+        NewRun { id, payload, by: "someone".to_owned(), trace: None }
     }
 
     /// Mostly what the status allows, sometimes not.

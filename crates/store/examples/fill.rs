@@ -64,8 +64,14 @@ fn declare(path: &Path) -> Done {
         let read = definition::read(&source, &context).map_err(|flaws| format!("{flaws:?}"))?;
         let command = Command::SaveWorkflow { source, definition: Arc::new(read), publish: true };
         let moment = Moment::new(now, now);
-        let request =
-            CommandRequest { command, moment, node: NodeId(0), idempotency: None, audit: None };
+        let request = CommandRequest {
+            command,
+            moment,
+            node: NodeId(0),
+            idempotency: None,
+            audit: None,
+            traced: false,
+        };
         futures_executor::block_on(store.command(request))?;
     }
     Ok(())

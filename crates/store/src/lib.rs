@@ -38,9 +38,9 @@ pub use topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 pub use view::{
-    AlertView, ApprovalQuery, ApprovalView, CalendarView, Cursor, Finding, LedgerQuery, LedgerRow,
-    NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats,
-    StepView, Total, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
+    AlertView, ApprovalQuery, ApprovalView, CalendarView, Connections, Cursor, Finding,
+    LedgerQuery, LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery,
+    ScheduleView, Stats, StepView, Total, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 
 use engine::{Moment, NodeId, RunId, ScheduleId, TopicId, WorkflowId};
@@ -68,6 +68,11 @@ pub trait Store: Send + Sync + 'static {
     /// store.
     fn skew(&self) -> SignedDuration {
         SignedDuration::ZERO
+    }
+
+    /// How the connections are used that questions are asked through. Nothing on an embedded store.
+    fn connections(&self) -> Option<Connections> {
+        None
     }
 
     /// Other nodes may call, through the store: `call` is called then. Nothing depends on it, it is only

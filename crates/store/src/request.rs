@@ -1,6 +1,7 @@
 //! What a store is asked for, and what it answers with.
 
 use engine::run::AttemptEnd;
+use engine::trace::Span;
 use engine::turn::{Answer, Command, Effect, Notice, Places};
 use engine::{Moment, NodeId, RunKey};
 use jiff::Timestamp;
@@ -23,6 +24,8 @@ pub struct TurnRequest {
     /// After a commit whose outcome was not known: the attempts that the node is performing. Effects of
     /// others that are stored as its own were lost, and are handed out again.
     pub performed: Option<Vec<(RunKey, u32)>>,
+    /// Whether what ends is wanted as spans.
+    pub traced: bool,
 }
 
 /// An attempt has ended.
@@ -43,6 +46,8 @@ pub struct Turned {
     pub effects: Vec<Effect>,
     /// What happened.
     pub notices: Vec<Notice>,
+    /// What has ended, if that was wanted.
+    pub spans: Vec<Span>,
     /// How many wakeups were claimed.
     pub claimed: usize,
     /// How many reports came too late.
@@ -67,6 +72,8 @@ pub struct CommandRequest {
     pub node: NodeId,
     /// So that asking twice does once.
     pub idempotency: Option<Idempotency>,
+    /// Whether what ends is wanted as spans.
+    pub traced: bool,
     /// Who asks, if that is to be written to the audit log.
     pub audit: Option<AuditEntry>,
 }
@@ -91,6 +98,8 @@ pub struct Commanded {
     pub effects: Vec<Effect>,
     /// What happened.
     pub notices: Vec<Notice>,
+    /// What has ended, if that was wanted.
+    pub spans: Vec<Span>,
     /// The earliest wakeup.
     pub next_wakeup: Option<Timestamp>,
     /// Whether runs may be waiting for a place.

@@ -308,6 +308,17 @@ pub struct Stats {
     pub bytes: u64,
 }
 
+/// How connections are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connections {
+    /// A question is asked through them.
+    pub used: u64,
+    /// None is.
+    pub idle: u64,
+    /// Questions that wait for one.
+    pub waiting: u64,
+}
+
 /// Something that is wrong with what is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {

@@ -31,6 +31,8 @@ Environment: PUNCTUAL_TOKEN is the node's own token, whose holder may do everyth
 without tokens that were made, the node listens on loopback addresses only, to anyone. PUNCTUAL_LOG sets what is logged (debug, or store=debug,info).
 PUNCTUAL_SECRET_NAME=value is a secret, as in --secrets. PUNCTUAL_WEBHOOK_SECRET=whsec_… signs what is
 told to webhooks; PUNCTUAL_SMTP=smtps://user:password@host?from=me@example.org takes mail.
+OTEL_EXPORTER_OTLP_HEADERS=name=value,… go with what is sent to --otlp; OTEL_SERVICE_NAME is what the node
+is called there (punctual).
 SIGTERM or Ctrl-C stops the node within 30 seconds: what goes on may end, the rest is handed back and
 taken over at the next start. A second signal stops it at once.")]
 pub(crate) struct ServeArgs {
@@ -60,6 +62,9 @@ pub(crate) struct ServeArgs {
     /// Secrets that templates may name: a file with lines NAME=value, or a folder with a file for each
     #[arg(long, value_name = "PATH", env = "PUNCTUAL_SECRETS")]
     pub(crate) secrets: Option<PathBuf>,
+    /// Send a trace of each run to an OpenTelemetry collector, over HTTP: http://127.0.0.1:4318
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    pub(crate) otlp: Option<String>,
     /// What the node is called [default: the host's name and the process id]
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::output::Said;
 use super::run_sheet::{brought_about, error, of_what, why};
 use super::shown::{field, items, plain, state, took};
 use super::{Ask, Client};
@@ -25,11 +26,12 @@ pub(super) fn follow(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let mut told = Told::new();
+    let (mut told, mut said) = (Told::new(), Said::default());
     loop {
         let run = client.ask(Ask::get(&["runs", id]))?;
         let status = field(&run, "status");
         if !json {
+            said.tell(client, &run, out)?;
             tell_steps(&run, &mut told, out)?;
             out.flush()?;
         }

@@ -7,6 +7,7 @@ mod explain;
 mod follow;
 mod handlers;
 mod nodes;
+mod output;
 mod plan;
 mod problem;
 mod run_sheet;

@@ -76,6 +76,7 @@ impl Feed {
             Notice::Run { id, status, .. } => self.tell_run(id, *status, out).await,
             Notice::Schedule { .. }
             | Notice::Workflow { .. }
+            | Notice::Output { .. }
             | Notice::Queued { .. }
             | Notice::Published { .. }
             | Notice::Consumed { .. }

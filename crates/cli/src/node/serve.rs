@@ -8,7 +8,7 @@ use std::sync::Arc;
 use calendar::Zones;
 use runners::{Egress, Policy};
 use server::serve::{Server, ServerOptions, StartError, Telling};
-use server::{Agent, Secrets};
+use server::{Agent, Secrets, TraceTarget};
 
 use super::signals::Signals;
 use super::watch::Watch;
@@ -33,6 +33,7 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         .map_err(|error| Failure::Mistake(format!("secrets: {error}")))?;
     let telling = telling()?;
     let agents = agents(&args.agents)?;
+    let traces = traces(args.otlp.as_deref())?;
     logging::start(args.log, QUIET)?;
     let token = env::var("PUNCTUAL_TOKEN").ok().filter(|token| !token.is_empty());
     let runtime = runtime()?;
@@ -64,6 +65,7 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         telling,
         scripts: Some(scripts.clone()),
         agents,
+        traces,
         ..ServerOptions::new(store)
     };
     let without_token = options.token.is_none();
@@ -120,6 +122,15 @@ fn agents(texts: &[String]) -> Result<Vec<Agent>, Failure> {
         agents.push(agent);
     }
     Ok(agents)
+}
+
+/// Where spans go; the headers are in the environment, because they may hold keys.
+fn traces(endpoint: Option<&str>) -> Result<Option<TraceTarget>, Failure> {
+    let Some(endpoint) = endpoint.filter(|url| !url.trim().is_empty()) else { return Ok(None) };
+    let (headers, service) =
+        (env::var("OTEL_EXPORTER_OTLP_HEADERS"), env::var("OTEL_SERVICE_NAME"));
+    let target = TraceTarget::read(endpoint, headers.ok().as_deref(), service.ok().as_deref());
+    target.map(Some).map_err(|error| Failure::Mistake(format!("--otlp: {error}")))
 }
 
 /// How people are told something, from the environment: it holds passwords.

@@ -70,6 +70,8 @@ impl Program {
             step_id: attempt.step.clone(),
             idempotency_key: attempt.idempotency_key.clone(),
             input: attempt.input.get().into(),
+            traceparent: attempt.traceparent.clone(),
+            ear: None,
             earlier: None,
             timeout: timeout.unwrap_or(Duration::MAX),
         }

@@ -33,6 +33,8 @@ pub(super) struct Attempt {
     pub(super) idempotency_key: String,
     /// How long it may take.
     pub(super) timeout_seconds: Option<f64>,
+    /// The span that the command's own are part of.
+    pub(super) traceparent: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -9,6 +9,7 @@ mod crash;
 mod crash_handlers;
 mod crash_process;
 mod fake_node;
+mod following;
 mod next;
 mod node;
 mod peer_suites;

@@ -146,6 +146,7 @@ fn a_run_that_fails_and_is_tried_again() {
     insta::assert_snapshot!(steady(&format!("{out}{err}")), @r"
     run RUN
       first  completed LONG
+      second  | no
       second  failed LONG `sh` ended with code 3: no
     failed in LONG
     run RUN failed: `sh` ended with code 3: no

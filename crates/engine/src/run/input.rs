@@ -159,6 +159,8 @@ pub struct Decision {
     pub cancel: Vec<u32>,
     /// What became of steps.
     pub records: Vec<StepRecord>,
+    /// Which of these records tell of something that had begun, by their places.
+    pub begun: Vec<usize>,
     /// What is put into queues for workers, or taken out of them.
     pub queueing: Vec<Queueing>,
     /// What people are asked from now on.
@@ -232,6 +234,8 @@ pub struct NewChild {
     pub key: RunKey,
     /// Of which step.
     pub part: Part,
+    /// Which attempt at it.
+    pub attempt: u32,
     /// Of which workflow.
     pub workflow: String,
     /// What it works on.

@@ -38,6 +38,7 @@ pub use start::action_of;
 pub use watch::watch_new_run;
 
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
+use crate::trace::TraceContext;
 
 /// A runner that does not answer so long after a cancel is not waited for any more: longer than the
 /// grace that it gives the attempt itself.
@@ -222,6 +223,8 @@ pub struct Run {
     pub retry_of: Option<RunId>,
     /// The run that has started this one.
     pub parent: Option<Parent>,
+    /// The span that the run is part of: of whoever asked for it, or of the step that has started it.
+    pub trace: Option<TraceContext>,
     /// Whether it has not been done in the time it was promised.
     pub overdue: bool,
     /// Whether it has begun, and something of it could begin if there were a place.

@@ -185,6 +185,9 @@ impl<F: Facts> Decider<'_, F> {
     ) {
         let overdue = active.item == WHOLE
             && self.run.position.watches.iter().any(|w| w.step == Some(active.step) && w.overdue);
+        if active.doing.since().is_some() {
+            self.decision.begun.push(self.decision.records.len());
+        }
         self.decision.records.push(StepRecord {
             step: active.step,
             item: active.item,

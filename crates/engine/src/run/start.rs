@@ -132,7 +132,9 @@ impl<F: Facts> Decider<'_, F> {
         self.watch_started_step(part.step);
         let workflow = child.workflow.clone();
         let token = waits.then_some(token);
-        self.decision.children.push(NewChild { key, part, workflow, payload, token });
+        let attempt = self.run.position.active[at].attempt;
+        let child_run = NewChild { key, part, attempt, workflow, payload, token };
+        self.decision.children.push(child_run);
         if !waits {
             let output = raw(&serde_json::json!({ "started": child.workflow }));
             return self.succeeded(at, output);

@@ -41,6 +41,7 @@ impl<B: Book> Turn<'_, B> {
             id: self.derived_id(of, u64::from(child.token.unwrap_or_default()), child.key.0),
             payload: Some(child.payload),
             by: self.by_run(of),
+            trace: self.trace_of_attempt(of, child.part, child.attempt, self.moment.now),
         };
         let origin = Origin {
             key: Some(child.key),
@@ -142,6 +143,7 @@ impl<B: Book> Turn<'_, B> {
             id: self.derived_id(run.key, what, place.cast_signed()),
             payload: serde_json::value::to_raw_value(&payload).ok(),
             by: self.by_run(run.key),
+            trace: self.trace_of_run(run.key),
         }
     }
 

@@ -57,14 +57,17 @@ impl<B: Book> Turn<'_, B> {
                 run::scope_of_part(&slot.run, &definition, part, &mut facts, &mut self.item_scope)?
             }
         };
-        let attempt = slot.run.position.part(part.step, part.item);
-        let attempt = attempt.map_or(0, |active| active.attempt);
+        let active = slot.run.position.part(part.step, part.item);
+        let attempt = active.map_or(0, |active| active.attempt);
+        let since = active.and_then(|active| active.doing.since()).unwrap_or(self.moment.now);
         // Only who was told by an attempt matters to the next one.
         let tells = matches!(run::action_of(&definition, part), Some(Action::Notification(_)));
         let earlier = match tells && attempt > 1 {
             true => facts.record(part.step, part.item)?.and_then(|record| record.output),
             false => None,
         };
+        let trace = self.trace_of_attempt(key, part, attempt, since);
+        let Some(slot) = self.runs.get(&key) else { return Ok(None) };
         let run = &slot.run;
         let is_first = token == 1 && matches!(run.id, RunId::Occurrence { retry: 0, .. });
         Ok(Some(Perform {
@@ -80,6 +83,7 @@ impl<B: Book> Turn<'_, B> {
             handler,
             scope: scope.map(|scope| scope.map(Box::new)),
             due: run.effective.filter(|_| is_first),
+            trace,
         }))
     }
 

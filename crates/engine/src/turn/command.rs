@@ -15,6 +15,7 @@ use crate::notices;
 use crate::run::{self, AttemptEnd, Resolution};
 use crate::schedule::{self, Declared, Input, OverrideAction, Schedule, Written};
 use crate::topics::Message;
+use crate::trace::TraceContext;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -253,6 +254,8 @@ pub struct NewRun {
     pub payload: Option<Box<RawValue>>,
     /// Who starts it.
     pub by: String,
+    /// The span of whoever asks for it.
+    pub trace: Option<TraceContext>,
 }
 
 /// What became of a command.

@@ -187,6 +187,7 @@ impl<B: Book> Turn<'_, B> {
                 id: self.derived_id(RunKey(event.fate.key.0), place, workflow.0),
                 payload: None,
                 by: format!("event {}", event.message.message_id),
+                trace: None,
             };
             let input = input_of(&payload, &seen, &trigger.id);
             let origin = Origin { input: Some(input), ..Origin::of(TriggeredBy::Event) };

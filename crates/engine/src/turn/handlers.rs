@@ -226,6 +226,7 @@ impl<B: Book> Turn<'_, B> {
                 id: self.derived_id(RunKey(id.0), 0x6863, which),
                 payload: None,
                 by: format!("consumer {}", handler.name),
+                trace: None,
             },
         };
         let input = handler_input(&handler, cause, new.payload.as_deref());
@@ -256,6 +257,7 @@ impl<B: Book> Turn<'_, B> {
             id: self.derived_id(RunKey(id.0), 0x7265, which),
             payload: None,
             by: format!("consumer {}", handler.name),
+            trace: None,
         };
         let Some(key) = self.go_on_with(earlier, &new)? else { return Ok(()) };
         for fate in self.reserved_by(earlier)? {
@@ -357,6 +359,7 @@ impl<B: Book> Turn<'_, B> {
             id: self.derived_id(RunKey(id.0), 0x7072, which),
             payload: None,
             by: super::publish::PUBLISHED.to_owned(),
+            trace: None,
         };
         // One that is active meanwhile stands for it.
         let _ = self.start_producer(workflow, &name, &new)?;

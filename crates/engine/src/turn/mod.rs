@@ -18,6 +18,7 @@ mod runs;
 mod schedules;
 mod starting;
 mod topics;
+mod traces;
 mod writes;
 
 use std::collections::{BTreeMap, HashMap};
@@ -40,6 +41,7 @@ use crate::moment::Moment;
 use crate::rules::Rules;
 use crate::run::{Queueing, Run, RunStatus, StepRecord};
 use crate::schedule::{Schedule, Status};
+use crate::trace::Span;
 
 /// Found by an id that was given here: nobody outside chooses them to collide.
 pub type ById<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
@@ -62,6 +64,9 @@ pub struct Turn<'a, B: Book> {
     writes: Writes,
     effects: Vec<Effect>,
     notices: Vec<Notice>,
+    /// Whether spans are wanted.
+    is_traced: bool,
+    spans: Vec<Span>,
     /// Attempts that a worker has just taken.
     claimed: Vec<(RunKey, u32)>,
     /// Whether a worker that was just heard of is to give up.
@@ -87,6 +92,8 @@ pub struct Turned {
     pub effects: Vec<Effect>,
     /// To be told after the commit.
     pub notices: Vec<Notice>,
+    /// What has ended, if it is wanted as spans.
+    pub spans: Vec<Span>,
     /// Where the next one goes on to look for pending runs, and how many places are left.
     pub places: Places,
 }
@@ -162,6 +169,8 @@ impl<'a, B: Book> Turn<'a, B> {
             writes: Writes::default(),
             effects: Vec::new(),
             notices: Vec::new(),
+            is_traced: false,
+            spans: Vec::new(),
             claimed: Vec::new(),
             is_told_to_end: false,
             topics: topics::Topics::default(),
@@ -171,6 +180,12 @@ impl<'a, B: Book> Turn<'a, B> {
             said_by: None,
             item_scope: None,
         }
+    }
+
+    /// Whether what ends is wanted as spans too.
+    #[must_use]
+    pub fn traced(self, is_traced: bool) -> Self {
+        Turn { is_traced, ..self }
     }
 
     /// So many inputs will come: room is made once.
@@ -212,6 +227,7 @@ impl<'a, B: Book> Turn<'a, B> {
             writes: self.writes,
             effects: self.effects,
             notices: self.notices,
+            spans: self.spans,
             places: self.places,
         }
     }
@@ -257,6 +273,9 @@ impl<'a, B: Book> Turn<'a, B> {
     fn write_run(&mut self, slot: RunSlot) {
         if !slot.is_changed {
             return;
+        }
+        if self.is_traced {
+            self.trace_run(&slot);
         }
         let key = slot.run.key;
         self.writes.steps.extend(slot.records.into_iter().map(|record| (key, record)));

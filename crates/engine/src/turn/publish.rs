@@ -252,6 +252,7 @@ impl<B: Book> Turn<'_, B> {
                 id: self.derived_id(crate::ids::RunKey(id.0), 0x7062, 0),
                 payload: None,
                 by: PUBLISHED.to_owned(),
+                trace: None,
             };
             let _ = self.decide_schedule(id, Input::Start, Some(&run))?;
         }

@@ -7,6 +7,7 @@ use super::command::{NewRun, Refused};
 use super::facts::RunFacts;
 use super::handlers::is_asked_for;
 use super::publish::PUBLISHED;
+use super::traces::trace_attempts;
 use super::writes::ApprovalWrite;
 use super::{Book, Effect, Turn};
 use crate::definition::handlers::producer_of_trigger;
@@ -262,6 +263,7 @@ impl<B: Book> Turn<'_, B> {
             error: None,
             retry_of: None,
             parent: None,
+            trace: by_hand.and_then(|new| new.trace),
             overdue: false,
             lacks_place: false,
             position: Position::default(),
@@ -334,6 +336,7 @@ impl<B: Book> Turn<'_, B> {
             error: None,
             retry_of,
             parent,
+            trace: new.trace,
             overdue: false,
             lacks_place: false,
             position,
@@ -386,6 +389,9 @@ impl<B: Book> Turn<'_, B> {
             Err(refusal) => return Ok(Err(refusal)),
         };
         slot.is_changed = true;
+        if self.is_traced {
+            trace_attempts(&mut self.spans, &slot.run, &definition, &decision);
+        }
         slot.records.append(&mut decision.records);
         self.places.look |= slot.run.is_ready();
         let has_ended = slot.run.status.has_ended() && !had_ended;

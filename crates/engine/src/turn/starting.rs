@@ -128,7 +128,9 @@ impl<B: Book> Turn<'_, B> {
             },
             ..Origin::of(TriggeredBy::Retry)
         };
-        let new_key = self.create_run(new, run.workflow, run.version, origin)?;
+        // Whoever asks for it again may be tracing something else than who asked first.
+        let new = NewRun { trace: new.trace.or(run.trace), ..new.clone() };
+        let new_key = self.create_run(&new, run.workflow, run.version, origin)?;
         self.take_over_records(new_key, records);
         Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
     }
@@ -153,7 +155,8 @@ impl<B: Book> Turn<'_, B> {
             handler: run.handler,
             ..Origin::of(TriggeredBy::Retry)
         };
-        let key = self.create_run(new, run.workflow, run.version, origin)?;
+        let new = NewRun { trace: run.trace, ..new.clone() };
+        let key = self.create_run(&new, run.workflow, run.version, origin)?;
         self.take_over_records(key, records);
         Ok(Some(key))
     }

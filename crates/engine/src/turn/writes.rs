@@ -17,6 +17,7 @@ use crate::run::{
 use crate::schedule::{Override, Schedule, Status};
 use crate::topics::Topic;
 use crate::topics::{Event, EventState, Fate, Message, Subscriber};
+use crate::trace::TraceContext;
 
 /// What a turn changes.
 #[derive(Debug, Default)]
@@ -262,6 +263,9 @@ pub struct Perform {
     pub handler: Option<String>,
     /// When the occurrence was due, if the run is born from one and this is its first attempt.
     pub due: Option<Timestamp>,
+    /// The span that what is done outside is part of: the attempt's, if runs are traced; else that of whoever asked
+    /// for the run.
+    pub trace: Option<TraceContext>,
 }
 
 impl Perform {
@@ -354,6 +358,13 @@ pub enum Notice {
         topic: TopicId,
         /// How many.
         count: usize,
+    },
+    /// What is performed for a step says something: told by the node that performs it.
+    Output {
+        /// Of which run.
+        run: RunId,
+        /// Of which step, by its id.
+        step: String,
     },
     /// A workflow was changed.
     Workflow {

@@ -376,7 +376,7 @@ impl World {
 
     pub(crate) fn new_run(&self) -> NewRun {
         let id = u128::try_from(self.now.as_nanosecond()).unwrap() + self.memory.last as u128;
-        NewRun { id, payload: None, by: "someone".to_owned() }
+        NewRun { id, payload: None, by: "someone".to_owned(), trace: None }
     }
 
     /// Lets time pass: whatever ends or is due on the way happens at its instant, ends first.

@@ -38,6 +38,7 @@ pub(super) fn read(action: &ExecAction, work: &Work) -> Result<Command, Ended> {
         .env_clear()
         .env("PATH", DEFAULT_PATH)
         .envs(inherited())
+        .envs(work.traceparent.as_ref().map(|span| ("TRACEPARENT", span)))
         .envs(&action.env)
         .env("PUNCTUAL_RUN_ID", &work.run_id)
         .env("PUNCTUAL_STEP_ID", &work.step_id)

@@ -16,7 +16,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Ended, Work, code};
+use crate::{Ear, Ended, Stream, Work, code};
 use group::Group;
 use orphans::Notes;
 use outcome::{Outcome, Why};
@@ -86,7 +86,8 @@ impl Launcher {
             over.cancel();
             (why, status)
         };
-        let piping = pipe(pipes, input.as_bytes(), &mut stdout, &mut stderr);
+        let ear = work.ear.as_ref();
+        let piping = pipe(pipes, input.as_bytes(), &mut stdout, &mut stderr, ear);
         let drained = async {
             over.cancelled().await;
             tokio::time::sleep(DRAIN).await;
@@ -125,12 +126,22 @@ struct Pipes {
 }
 
 /// Writes and reads at the same time, so that no full pipe blocks either side.
-async fn pipe(pipes: Pipes, input: &[u8], stdout: &mut Captured, stderr: &mut Captured) {
+async fn pipe(
+    pipes: Pipes,
+    input: &[u8],
+    stdout: &mut Captured,
+    stderr: &mut Captured,
+    ear: Option<&Ear>,
+) {
     let feeding = async {
         if let Some(mut stdin) = pipes.stdin {
             // A command need not read its input: a broken pipe says nothing about its success.
             let _ = stdin.write_all(input).await;
         }
     };
-    tokio::join!(feeding, stdout.read_from(pipes.stdout), stderr.read_from(pipes.stderr));
+    let hears =
+        |stream| move |bytes: &[u8]| ear.into_iter().for_each(|ear| ear.hear(stream, bytes));
+    let stdout = stdout.read_from(pipes.stdout, hears(Stream::Stdout));
+    let stderr = stderr.read_from(pipes.stderr, hears(Stream::Stderr));
+    tokio::join!(feeding, stdout, stderr);
 }

@@ -22,12 +22,17 @@ impl Captured {
     }
 
     /// Reads to the end, also beyond the limit: a command whose pipe is full would wait for ever.
-    pub(super) async fn read_from(&mut self, pipe: Option<impl AsyncRead + Unpin>) {
+    pub(super) async fn read_from(
+        &mut self,
+        pipe: Option<impl AsyncRead + Unpin>,
+        hear: impl Fn(&[u8]),
+    ) {
         let Some(mut pipe) = pipe else { return };
         let mut buffer = vec![0; 64 * 1024];
         // A pipe that cannot be read has ended.
         while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
             self.take(&buffer[..count]);
+            hear(&buffer[..count]);
         }
     }
 

@@ -12,6 +12,7 @@ use crate::{Ended, Work, code};
 
 const AGENT: &str = concat!("punctual/", env!("CARGO_PKG_VERSION"));
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const RUN_ID: HeaderName = HeaderName::from_static("punctual-run-id");
 
 /// Headers that say how a message is framed or passed on. Two opinions about that are how requests
@@ -58,6 +59,10 @@ impl Outgoing {
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
         if !headers.contains_key(IDEMPOTENCY_KEY) {
             headers.insert(IDEMPOTENCY_KEY, own_value("idempotency key", &work.idempotency_key)?);
+        }
+        if let Some(span) = work.traceparent.as_ref().filter(|_| !headers.contains_key(TRACEPARENT))
+        {
+            headers.insert(TRACEPARENT, own_value("span", span)?);
         }
         headers.insert(RUN_ID, own_value("run id", &work.run_id)?);
         let body = body.map(|(bytes, _)| bytes);

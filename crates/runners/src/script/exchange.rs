@@ -58,6 +58,7 @@ pub(super) async fn exchange(
                 if logged > limits.log_bytes {
                     return Err(Lost::Nonsense("a longer log than it may have".to_owned()));
                 }
+                world.says(&line);
                 log.lines.push(line);
             }
             FromChild::Call { id, call } => {

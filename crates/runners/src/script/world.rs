@@ -8,6 +8,9 @@ use serde_json::Value;
 
 /// Answers what a script asks. Every call has been checked against the phase's permits.
 pub trait ScriptWorld: Send + Sync {
+    /// The script logs a line. All of them are given again at its end.
+    fn says(&self, _line: &str) {}
+
     /// Reads from outside. [`Runners::fetch`](crate::Runners::fetch) is the real one.
     fn fetch(&self, request: FetchRequest) -> BoxFuture<'_, Result<FetchAnswer, WorldFailure>>;
 

@@ -31,6 +31,8 @@ fn work(action: Action) -> Work {
         step_id: "step-1".to_owned(),
         idempotency_key: "run-1/step-1".to_owned(),
         input: INPUT.into(),
+        traceparent: None,
+        ear: None,
         earlier: None,
         timeout: LONG,
     }

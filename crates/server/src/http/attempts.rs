@@ -110,6 +110,8 @@ struct AttemptObject {
     lease_until: Timestamp,
     /// How long it may take.
     timeout_seconds: Option<f64>,
+    /// The span that the worker's own are part of, if the run is traced.
+    traceparent: Option<String>,
 }
 
 /// Takes what waits in queues, the oldest first. If there is nothing, it waits for something to come. An
@@ -224,6 +226,7 @@ async fn handed_out(app: &App, claimed: Vec<Effect>) -> Vec<AttemptObject> {
             idempotency_key: perform.idempotency_key(),
             lease_until,
             timeout_seconds: perform.timeout().map(|limit| limit.as_secs_f64()),
+            traceparent: perform.trace.map(|trace| trace.to_string()),
         });
     }
     attempts

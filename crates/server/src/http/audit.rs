@@ -82,6 +82,10 @@ pub(super) fn detail(command: &Command) -> Option<String> {
             named(new.iter().map(|new| new.declared.name.clone()), new.len())
         }
         Command::DeleteSchedules(ids) => named(ids.iter().map(ToString::to_string), ids.len()),
+        // Of many at once the path does not say which.
+        Command::ControlSchedule { id, .. } | Command::StartSchedule { id, .. } => {
+            format!("schedule {id}")
+        }
         Command::SaveWorkflow { definition, publish: true, .. } => {
             format!("{}, published", definition.name)
         }

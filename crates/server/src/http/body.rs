@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, Method, StatusCode};
+use engine::trace::TraceContext;
 use futures_util::StreamExt as _;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
@@ -34,6 +35,8 @@ pub struct RawBody<const LIMIT: usize = LARGEST_BODY> {
     pub content_type: Option<String>,
     /// `Idempotency-Key` with the fingerprint of the whole request.
     pub idempotency: Option<Idempotency>,
+    /// The caller's span, if `traceparent` tells one.
+    pub trace: Option<TraceContext>,
 }
 
 /// A body of JSON, or none at all.
@@ -43,6 +46,8 @@ pub struct JsonBody {
     pub text: String,
     /// `Idempotency-Key` with the fingerprint of the whole request.
     pub idempotency: Option<Idempotency>,
+    /// The caller's span, if `traceparent` tells one.
+    pub trace: Option<TraceContext>,
 }
 
 impl<S: Sync, const LIMIT: usize> FromRequest<S> for RawBody<LIMIT> {
@@ -69,7 +74,8 @@ impl<S: Sync, const LIMIT: usize> FromRequest<S> for RawBody<LIMIT> {
         let text = String::from_utf8(bytes)
             .map_err(|_| Problem::bad_request("The body is not UTF-8 text."))?;
         let content_type = content_type(&parts.headers);
-        Ok(RawBody { text, content_type, idempotency })
+        let trace = trace(&parts.headers);
+        Ok(RawBody { text, content_type, idempotency, trace })
     }
 }
 
@@ -79,11 +85,11 @@ impl<S: Sync> FromRequest<S> for JsonBody {
     async fn from_request(request: Request, state: &S) -> Result<JsonBody, Problem> {
         let raw = RawBody::<LARGEST_BODY>::from_request(request, state).await?;
         raw.require_json()?;
-        let RawBody { text, idempotency, .. } = raw;
+        let RawBody { text, idempotency, trace, .. } = raw;
         if !text.is_empty() {
             serde_json::from_str::<IgnoredAny>(&text).map_err(|error| unreadable(&error))?;
         }
-        Ok(JsonBody { text, idempotency })
+        Ok(JsonBody { text, idempotency, trace })
     }
 }
 
@@ -130,6 +136,13 @@ impl JsonBody {
     pub fn read_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
         if self.text.is_empty() { Ok(T::default()) } else { self.read() }
     }
+}
+
+/// Where the caller is in its trace. What is not understood, or told twice, is as if it was not there.
+fn trace(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut told = headers.get_all("traceparent").iter();
+    let only = told.next().filter(|_| told.next().is_none())?;
+    only.to_str().ok()?.trim().parse().ok()
 }
 
 /// Reads JSON as `T`, with the place of a mistake.

@@ -9,7 +9,7 @@ use engine::topics::EventState;
 use prometheus_client::encoding::text::encode;
 use std::fmt::Write as _;
 use std::time::Duration;
-use store::{Failure, QueueView, Stats, TopicQuery, TopicView};
+use store::{Connections, Failure, QueueView, Stats, TopicQuery, TopicView};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -56,7 +56,10 @@ async fn metrics(State(app): State<App>) -> Answered {
     let queues = app.store().queues().await?;
     let query = TopicQuery { limit: TOPICS_TOLD, ..TopicQuery::default() };
     let topics = app.store().topics(query).await?.items;
-    let rest = gauges(&stats, nodes as u64) + &depths(&queues) + &topic_gauges(&topics);
+    let ready = u64::from(app.hub().why_not_ready().is_none());
+    let pool = connections(app.store().connections());
+    let rest =
+        gauges(&stats, nodes as u64, ready) + &pool + &depths(&queues) + &topic_gauges(&topics);
     let end = text.rfind("# EOF").unwrap_or(text.len());
     text.insert_str(end, &rest);
     Ok(with_type(OPEN_METRICS, text))
@@ -82,7 +85,7 @@ fn told(failure: &Failure) -> String {
 }
 
 /// What is read from the store, not counted.
-fn gauges(stats: &Stats, nodes: u64) -> String {
+fn gauges(stats: &Stats, nodes: u64, ready: u64) -> String {
     let mut text = String::new();
     let schedules = Status::ALL.map(|status| (status.name(), of(&stats.schedules, status)));
     labelled(&mut text, "punctual_schedules", "Schedules by status", &schedules);
@@ -93,10 +96,21 @@ fn gauges(stats: &Stats, nodes: u64) -> String {
         ("punctual_due_backlog", "Wakeups that are due and not claimed", stats.due),
         ("punctual_workflows", "Workflows", stats.workflows),
         ("punctual_nodes", "Nodes that share the store", nodes),
+        ("punctual_node_ready", "Whether this node drives what is due", ready),
         ("punctual_store_bytes", "Size of the store", stats.bytes),
     ] {
         let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}");
     }
+    text
+}
+
+/// What questions are asked through; an embedded store has none.
+fn connections(pool: Option<Connections>) -> String {
+    let Some(Connections { used, idle, waiting }) = pool else { return String::new() };
+    let mut text = String::new();
+    let help = "Connections that questions are asked through, and questions that wait for one";
+    let values = [("used", used), ("idle", idle), ("waiting", waiting)];
+    labelled(&mut text, "punctual_store_connections", help, &values);
     text
 }
 

@@ -53,7 +53,8 @@ struct Called {
 /// message id, or else a hash of the body.
 #[utoipa::path(post, path = "/hooks/{workflow}/{trigger}", tag = "hooks", request_body = Object,
     params(("workflow" = String, Path, description = "Name or id of the workflow"),
-        ("trigger" = String, Path, description = "Id of the trigger")),
+        ("trigger" = String, Path, description = "Id of the trigger"),
+        ("traceparent" = Option<String>, Header, description = "The run is in this trace")),
     responses((status = 202, body = Called, description = "The run; or, where calls are published, \
             how many are new and how many were replaced"),
         (status = 401, body = Problem, description = "Not signed with the secret, or no token"),
@@ -81,7 +82,7 @@ async fn call(State(app): State<App>, request: Request) -> Answered {
         return publish(&app, &hook, topic, id, payload, &body).await;
     }
     let idempotency = id.map(|id| once(&hook, id, &body)).or_else(|| body.idempotency.clone());
-    let run = NewRun { id: app.new_run_id(), payload, by: BY_CALL.to_owned() };
+    let run = NewRun { id: app.new_run_id(), payload, by: BY_CALL.to_owned(), trace: body.trace };
     let command = Command::CallTrigger { id: hook.workflow, trigger: hook.trigger, run };
     let commanded = app.hub().command(command, idempotency).await?;
     let Answer::Run(run_id) = commanded.answer else {

@@ -33,8 +33,9 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// What happens from now on.
 ///
-/// Events `occurrence`, `run`, `schedule` and `workflow` with JSON data; `lagged` with how many batches
-/// were lost by a listener that is too slow.
+/// Events `occurrence`, `run`, `schedule` and `workflow` with JSON data; `output` with `run_id` and `step_id` when what
+/// this node performs says something, twice a second at most for each attempt; `lagged` with how many batches were
+/// lost by a listener that is too slow.
 #[utoipa::path(get, path = "/stream", tag = "node",
     responses((status = 200, content_type = "text/event-stream", body = String),
         (status = 503, body = Problem)))]
@@ -115,6 +116,9 @@ fn event(notice: &Notice) -> Event {
         }
         Notice::Consumed { topic, count } => {
             ("consumed", json!({ "topic_id": topic.to_string(), "count": count }))
+        }
+        Notice::Output { run, step } => {
+            ("output", json!({ "run_id": run.to_string(), "step_id": step }))
         }
         Notice::Workflow { id } => ("workflow", json!({ "id": id.to_string() })),
     };

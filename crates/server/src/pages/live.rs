@@ -86,7 +86,7 @@ impl Parameters for Wanted {
     }
 }
 
-/// Server-sent events `changed`, without data.
+/// Server-sent events `changed`: whoever gets one looks again.
 pub(super) async fn listen(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
     let Ok(permit) = app.open_pages().try_acquire_owned() else {
         return Err(Problem::unavailable(format!("{MOST_PAGES} pages are open already.")));
@@ -137,7 +137,8 @@ impl Listener {
         // What follows at once is told together with it.
         tokio::time::sleep(PACE).await;
         while !matches!(self.notices.try_recv(), Err(TryRecvError::Empty | TryRecvError::Closed)) {}
-        Some((Ok(Event::default().event("changed").data("")), self))
+        // Browsers do not tell of an event without data.
+        Some((Ok(Event::default().event("changed").data("look")), self))
     }
 }
 

@@ -108,7 +108,7 @@ fn texts_in(json: &str) -> (Vec<(String, String)>, Option<String>) {
 }
 
 /// A text with what cannot be seen made visible, up to a length.
-fn visible(text: &str, limit: usize) -> String {
+pub(super) fn visible(text: &str, limit: usize) -> String {
     let mut shown = String::new();
     for letter in text.chars() {
         match letter {

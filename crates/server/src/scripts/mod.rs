@@ -22,6 +22,7 @@ pub(crate) use mutation::{asked_worker, http_action, judged};
 
 use crate::clock::Clock;
 use crate::dispatch::{not_filled, raw};
+use crate::live::Hearing;
 use crate::secrets::Secrets;
 use world::World;
 
@@ -52,6 +53,7 @@ impl ScriptRunner {
         &self,
         perform: &Perform,
         script: &ScriptAction,
+        hearing: Option<&Hearing>,
         cancel: &CancellationToken,
     ) -> AttemptEnd {
         let phase = Phase::of(perform);
@@ -75,6 +77,7 @@ impl ScriptRunner {
             store: &*self.store,
             definition: &perform.definition,
             known: &self.topics,
+            hearing,
         };
         let evaluated = self.scripts.evaluate(evaluation, &world, cancel).await;
         match evaluated {

@@ -13,6 +13,8 @@ use runners::script::{FetchAnswer, FetchRequest, ScriptWorld, WorldFailure};
 use serde_json::{Value, json};
 use store::{EventQuery, EventView, Failure, Store, TopicQuery};
 
+use crate::live::Hearing;
+
 /// Topics by workflow and name: neither changes.
 #[derive(Default)]
 pub(super) struct Known(Mutex<HashMap<(Option<String>, String), TopicId>>);
@@ -23,6 +25,7 @@ pub(super) struct World<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) definition: &'a Definition,
     pub(super) known: &'a Known,
+    pub(super) hearing: Option<&'a Hearing>,
 }
 
 impl World<'_> {
@@ -56,6 +59,12 @@ impl World<'_> {
 }
 
 impl ScriptWorld for World<'_> {
+    fn says(&self, line: &str) {
+        if let Some(hearing) = self.hearing {
+            hearing.hear_line(line);
+        }
+    }
+
     fn fetch(&self, request: FetchRequest) -> BoxFuture<'_, Result<FetchAnswer, WorldFailure>> {
         self.runners.fetch(request).boxed()
     }

@@ -13,3 +13,4 @@ mod peer;
 mod processes;
 mod resources;
 mod topics;
+mod traces;

@@ -39,7 +39,8 @@ macro_rules! columns {
     () => {
         "key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal, effective,
          created_at, timeout, input, retry_of, parent, parent_token, depth, status, started_at,
-         ended_at, state, owners, lacks_place, overdue, output, error, wake_at, handler, stamp"
+         ended_at, state, owners, lacks_place, overdue, output, error, wake_at, handler, trace,
+         stamp"
     };
 }
 
@@ -53,13 +54,14 @@ macro_rules! insert_into {
             ") SELECT key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
                effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
                started_at, ended_at, state, owners::bigint[], lacks_place, overdue, output, error,
-               wake_at, handler, stamp
+               wake_at, handler, trace, stamp
              FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[],
                $6::bigint[], $7::integer[], $8::smallint[], $9::text[], $10::bigint[],
                $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::text[],
                $16::bigint[], $17::integer[], $18::smallint[], $19::smallint[], $20::bigint[],
                $21::bigint[], $22::text[], $23::text[], $24::boolean[], $25::boolean[],
-               $26::text[], $27::text[], $28::bigint[], $29::text[], $30::bigint[])
+               $26::text[], $27::text[], $28::bigint[], $29::text[], $30::text[],
+               $31::bigint[])
              AS u (",
             columns!(),
             ")"
@@ -73,7 +75,7 @@ macro_rules! copy_into {
     };
 }
 
-static TYPES: [Type; 30] = [
+static TYPES: [Type; 31] = [
     Type::INT8,
     Type::UUID,
     Type::INT8,
@@ -102,6 +104,7 @@ static TYPES: [Type; 30] = [
     Type::TEXT,
     Type::TEXT,
     Type::INT8,
+    Type::TEXT,
     Type::TEXT,
     Type::INT8,
 ];
@@ -161,6 +164,7 @@ fn put_run(run: &Run, stamp: i64, row: &mut Outgoing) -> Result<(), Failure> {
     row.put(run.parent.map(|parent| i16::from(parent.depth)))?;
     put_position(run, row)?;
     row.put(run.handler.as_deref())?;
+    row.put(run.trace.map(|trace| trace.to_string()))?;
     row.put(stamp)
 }
 

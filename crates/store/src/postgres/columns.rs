@@ -15,7 +15,7 @@ macro_rules! of_run {
         "r.key, r.uuid, r.workflow, r.version, r.schedule, r.n, r.retry, r.triggered_by, r.by,
          r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, r.timeout, r.state,
          r.lacks_place, r.overdue, r.parent, r.parent_token, r.depth, r.input, r.output, r.error,
-         r.retry_of, r.handler"
+         r.retry_of, r.handler, r.trace"
     };
 }
 

@@ -126,7 +126,8 @@ fn take_turn(
     let mut book = PgBook::new(link, shared, needs, request.places.free);
     let due = prefetch(&mut book, request, moment.now, locked)?;
     let outdated = std::mem::take(&mut book.loaded.outdated);
-    let mut turn = Turn::new(&mut book, &rules, moment, request.node, request.places);
+    let turn = Turn::new(&mut book, &rules, moment, request.node, request.places);
+    let mut turn = turn.traced(request.traced);
     turn.expect(due.len() + request.reports.len());
     let mut refused = 0;
     // Before everything else: what was lost has its place.
@@ -180,6 +181,7 @@ fn take_turn(
     Ok(Turned {
         effects: turned.effects,
         notices: turned.notices,
+        spans: turned.spans,
         claimed: due.len(),
         refused,
         taken_over,
@@ -308,12 +310,13 @@ fn carry_out(
     {
         let found = link.commit(vec![ask_everything(request.node)])?;
         let next_wakeup = Ahead::of(found.last())?.earliest()?;
-        let (effects, notices) = (Vec::new(), Vec::new());
+        let (effects, notices, spans) = (Vec::new(), Vec::new(), Vec::new());
         return Ok(Commanded {
             answer,
             replayed: true,
             effects,
             notices,
+            spans,
             next_wakeup,
             look: false,
         });
@@ -322,7 +325,8 @@ fn carry_out(
     expect(&mut book, &request.command)?;
     // What a command creates begins with the driver's next turn: it knows the places.
     let places = Places { look: false, ..Places::new(0) };
-    let mut turn = Turn::new(&mut book, &rules, moment, request.node, places);
+    let turn = Turn::new(&mut book, &rules, moment, request.node, places);
+    let mut turn = turn.traced(request.traced);
     let answer = turn.command(request.command.clone())?.map_err(Failure::Refused)?;
     let turned = turn.finish();
     check_book(&mut book, &turned.writes)?;
@@ -343,6 +347,7 @@ fn carry_out(
         replayed: false,
         effects: turned.effects,
         notices: turned.notices,
+        spans: turned.spans,
         next_wakeup,
         look: turned.places.look,
     })

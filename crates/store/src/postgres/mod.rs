@@ -82,9 +82,9 @@ use crate::topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 use crate::view::{
-    AlertView, ApprovalQuery, ApprovalView, CalendarView, Finding, LedgerQuery, LedgerRow,
-    NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats,
-    UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
+    AlertView, ApprovalQuery, ApprovalView, CalendarView, Connections, Finding, LedgerQuery,
+    LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery,
+    ScheduleView, Stats, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 use crate::{Answered, Store};
 
@@ -245,6 +245,15 @@ impl Store for Postgres {
 
     fn skew(&self) -> SignedDuration {
         self.shared.skew()
+    }
+
+    fn connections(&self) -> Option<Connections> {
+        let status = self.readers.status();
+        Some(Connections {
+            used: status.size.saturating_sub(status.available) as u64,
+            idle: status.available as u64,
+            waiting: status.waiting as u64,
+        })
     }
 
     fn on_call(&self, call: Box<dyn Fn(Call) + Send + Sync>) {

@@ -113,12 +113,13 @@ fn progress(row: &Row) -> Read<Progress> {
 }
 
 /// How many columns a run has.
-pub(super) const RUN_COLUMNS: usize = 27;
+pub(super) const RUN_COLUMNS: usize = 28;
 
 pub(super) fn run(row: &Row) -> Read<Run> {
     let schedule = get::<Option<i64>>(row, 4)?.map(ScheduleId);
     let retry_of: Option<&str> = get(row, 25)?;
     let timeout: Option<i64> = get(row, 15)?;
+    let trace: Option<&str> = get(row, 27)?;
     Ok(Run {
         key: RunKey(get(row, 0)?),
         id: run_id(row, schedule, [1, 5, 6])?,
@@ -143,6 +144,7 @@ pub(super) fn run(row: &Row) -> Read<Run> {
         output: raw(row, 23)?,
         error: maybe_json::<RunError>(row, 24)?,
         retry_of: retry_of.and_then(|id| id.parse().ok()),
+        trace: trace.and_then(|trace| trace.parse().ok()),
     })
 }
 

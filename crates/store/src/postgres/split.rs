@@ -42,7 +42,7 @@ pub(super) fn is_worthwhile(request: &TurnRequest) -> bool {
 
 /// Splits a turn.
 pub(super) fn split(request: TurnRequest) -> (Vec<Settling>, Vec<Claiming>) {
-    let TurnRequest { moment, node, reports, limit, places, performed: _ } = request;
+    let TurnRequest { moment, node, reports, limit, places, performed: _, traced } = request;
     // A run that goes on with its next step keeps the place it had.
     let left = places.free - places.free.min(reports.len());
     let is_large = reports.len() >= VERY_MANY && left >= limit;
@@ -54,6 +54,7 @@ pub(super) fn split(request: TurnRequest) -> (Vec<Settling>, Vec<Claiming>) {
         limit,
         places: Places { free, ..places },
         performed: None,
+        traced,
     };
     let (mut locked, mut claiming) = (Vec::new(), Vec::new());
     for place in 0..parts {
@@ -93,9 +94,11 @@ pub(super) fn join(settled: Vec<Turned>, claimed: Vec<Turned>) -> Option<Turned>
 fn both(mut one: Turned, other: Turned) -> Turned {
     one.effects.extend(other.effects);
     one.notices.extend(other.notices);
+    one.spans.extend(other.spans);
     Turned {
         effects: one.effects,
         notices: one.notices,
+        spans: one.spans,
         claimed: one.claimed + other.claimed,
         refused: one.refused + other.refused,
         taken_over: one.taken_over + other.taken_over,

@@ -229,6 +229,7 @@ mod tests {
             limit: 10,
             places: Places::new(1),
             performed: Some(Vec::new()),
+            traced: false,
         };
         store.turn(request(second)).now_or_never().unwrap().unwrap();
         assert_eq!(store.check(now, true).now_or_never().unwrap().unwrap(), []);

@@ -58,7 +58,8 @@ impl Core {
         let rules = self.rules();
         let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         let (moment, node) = (request.moment, request.node);
-        let mut turn = Turn::new(&mut book, &rules, moment, node, request.places);
+        let turn = Turn::new(&mut book, &rules, moment, node, request.places);
+        let mut turn = turn.traced(request.traced);
         turn.expect(due.len() + request.reports.len());
         let mut refused = 0;
         // Before everything else: what was lost has its place.
@@ -88,6 +89,7 @@ impl Core {
         Ok(Turned {
             effects: turned.effects,
             notices: turned.notices,
+            spans: turned.spans,
             claimed: due.len(),
             refused,
             taken_over,
@@ -176,15 +178,17 @@ impl Core {
                 replayed: true,
                 effects: Vec::new(),
                 notices: Vec::new(),
+                spans: Vec::new(),
                 next_wakeup: self.next_wakeup()?,
                 look: false,
             });
         }
-        let commanded = self.carry_out(request.command, request.moment, request.node)?;
-        if let Some(idempotency) = &request.idempotency {
-            self.remember(idempotency, &commanded.answer, request.moment)?;
+        let CommandRequest { command, moment, node, idempotency, audit, traced } = request;
+        let commanded = self.carry_out(command, moment, node, traced)?;
+        if let Some(idempotency) = &idempotency {
+            self.remember(idempotency, &commanded.answer, moment)?;
         }
-        self.write_audit(request.audit.as_ref(), request.moment.now)?;
+        self.write_audit(audit.as_ref(), moment.now)?;
         Ok(commanded)
     }
 
@@ -193,6 +197,7 @@ impl Core {
         command: Command,
         moment: Moment,
         node: NodeId,
+        traced: bool,
     ) -> Result<Commanded, Failure> {
         let recomputed = match &command {
             Command::Recompute(ids) => ids.clone(),
@@ -202,7 +207,7 @@ impl Core {
         let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         // What a command creates begins with the driver's next turn: it knows the places.
         let places = Places { look: false, ..Places::new(0) };
-        let mut turn = Turn::new(&mut book, &rules, moment, node, places);
+        let mut turn = Turn::new(&mut book, &rules, moment, node, places).traced(traced);
         let answer = turn.command(command)?.map_err(Failure::Refused)?;
         let turned = turn.finish();
         drop(book);
@@ -213,6 +218,7 @@ impl Core {
             replayed: false,
             effects: turned.effects,
             notices: turned.notices,
+            spans: turned.spans,
             next_wakeup: self.next_wakeup()?,
             look: turned.places.look,
         })

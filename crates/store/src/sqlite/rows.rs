@@ -100,14 +100,15 @@ fn progress(row: &Row<'_>) -> Read<Progress> {
 pub(super) const RUN: &str = "r.key, r.uuid, r.workflow, r.version, r.schedule, r.n, r.retry, \
      r.triggered_by, r.by, r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, \
      r.timeout, r.state, r.lacks_place, r.overdue, r.parent, r.parent_token, r.depth, r.input, \
-     r.output, r.error, r.retry_of, r.handler";
+     r.output, r.error, r.retry_of, r.handler, r.trace";
 /// How many columns that is.
-pub(super) const RUN_COLUMNS: usize = 27;
+pub(super) const RUN_COLUMNS: usize = 28;
 
 pub(super) fn run(row: &Row<'_>) -> Read<Run> {
     let schedule = row.get::<_, Option<i64>>(4)?.map(ScheduleId);
     let retry_of: Option<String> = row.get(25)?;
     let timeout: Option<i64> = row.get(15)?;
+    let trace: Option<String> = row.get(27)?;
     Ok(Run {
         key: RunKey(row.get(0)?),
         id: run_id(row, schedule, [1, 5, 6])?,
@@ -132,6 +133,7 @@ pub(super) fn run(row: &Row<'_>) -> Read<Run> {
         output: raw(row, 23)?,
         error: maybe_json::<RunError>(row, 24)?,
         retry_of: retry_of.and_then(|id| id.parse().ok()),
+        trace: trace.and_then(|trace| trace.parse().ok()),
     })
 }
 

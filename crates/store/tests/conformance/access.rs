@@ -51,7 +51,8 @@ async fn command(
 ) -> Result<bool, Failure> {
     let idempotency = key.map(|key| Idempotency { key: key.to_owned(), fingerprint: [1; 32] });
     let (moment, node) = (Moment::new(minute(1), minute(1)), world.node);
-    let request = CommandRequest { command, moment, node, idempotency, audit: Some(audit) };
+    let request =
+        CommandRequest { command, moment, node, idempotency, audit: Some(audit), traced: false };
     world.store().command(request).await.map(|commanded| commanded.replayed)
 }
 

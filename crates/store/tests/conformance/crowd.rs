@@ -45,6 +45,7 @@ impl Node {
             moment: moment(1),
             node: self.id,
             idempotency: None,
+            traced: false,
             audit: None,
         };
         match self.store.command(request).await.unwrap().answer {
@@ -61,6 +62,7 @@ impl Node {
             limit: 100,
             places: Places::new(100),
             performed: None,
+            traced: false,
         };
         let turned = self.store.turn(request).await.unwrap();
         let perform = |effect| match effect {

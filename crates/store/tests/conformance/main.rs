@@ -29,6 +29,7 @@ mod schedule_views;
 mod sqlite;
 mod takeover;
 mod topics;
+mod traces;
 mod views;
 mod waits;
 mod workflows;
@@ -150,6 +151,10 @@ macro_rules! suite {
             schedule_views: filters_and_their_counts_agree,
             schedule_views: words_are_found_by_their_beginnings,
             schedule_views: what_is_due_next_comes_first,
+            traces: a_run_is_one_trace_whatever_happens_to_its_node,
+            traces: a_child_is_part_of_the_step_that_has_started_it,
+            traces: what_is_due_is_in_a_trace_of_its_own,
+            traces: what_the_caller_does_not_record_is_passed_on_alone,
             views: runs_are_listed_by_what_is_asked,
             views: runs_of_a_schedule_are_paged_without_gaps,
             views: ledger_rows_are_found_by_their_times,

@@ -28,8 +28,14 @@ impl Other {
 
     async fn claim(&self, at: i64, limit: usize) -> Vec<Perform> {
         let (command, node) = (claim(&["q", "r"], limit), self.node);
-        let request =
-            CommandRequest { command, moment: moment(at), node, idempotency: None, audit: None };
+        let request = CommandRequest {
+            command,
+            moment: moment(at),
+            node,
+            idempotency: None,
+            audit: None,
+            traced: false,
+        };
         claimed(&self.store.command(request).await.unwrap())
     }
 
@@ -50,6 +56,7 @@ impl Other {
             limit,
             places: Places::new(100),
             performed: None,
+            traced: false,
         };
         self.store.turn(request).await.unwrap()
     }

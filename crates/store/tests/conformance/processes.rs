@@ -397,6 +397,7 @@ pub(crate) async fn lost_effects_that_undo_are_handed_out_again(mut world: World
         limit: 10,
         places: engine::turn::Places::new(10),
         performed: Some(Vec::new()),
+        traced: false,
     };
     let found = world.store().turn(request).await.unwrap();
     assert_eq!(keys(&performs(&found)), ["a/undo"]);

@@ -113,6 +113,7 @@ pub(crate) async fn what_was_lost_has_its_place(mut world: World) {
         limit: 10,
         places: Places::new(1),
         performed: Some(Vec::new()),
+        traced: false,
     };
     let turned = world.store().turn(request).await.unwrap();
     assert_eq!(crate::world::begun(&turned), [run.to_string()]);
@@ -131,6 +132,7 @@ pub(crate) async fn lost_effects_are_handed_out_again(mut world: World) {
             limit: 10,
             places: Places::new(10),
             performed: Some(performed),
+            traced: false,
         })
     };
     let known = turn(vec![(lost.run, lost.token)]).await.unwrap();

@@ -143,7 +143,7 @@ pub(crate) async fn an_archived_workflow_keeps_its_history_alone(mut world: Worl
 pub(crate) async fn nothing_of_a_paused_workflow_starts_but_by_hand(mut world: World) {
     let workflow = world.workflow("w").await;
     let id = world.schedule(workflow, r#"{"name": "s", "interval": "10m"}"#).await;
-    let pause = |paused| Command::PauseWorkflow { id: workflow, paused };
+    let pause = |paused| Command::PauseWorkflow { id: workflow, paused, reason: None };
     refusal(world.try_command(1, pause(false)).await);
     world.command(1, pause(true)).await;
     refusal(world.try_command(1, pause(true)).await);
@@ -167,7 +167,7 @@ pub(crate) async fn what_waits_in_a_paused_workflow_is_dropped(world: World) {
     world.turn_with(10, vec![failed(bad)]).await;
     world.turn(15).await;
     world.turn(19).await;
-    world.command(19, Command::PauseWorkflow { id: workflow, paused: true }).await;
+    world.command(19, Command::PauseWorkflow { id: workflow, paused: true, reason: None }).await;
     assert_eq!(world.seen(retried).await.progress.active.len(), 1, "it waits to be tried again");
     world.turn_with(19, vec![succeeded(long)]).await;
     world.settle_each(20, 50).await;
@@ -186,7 +186,7 @@ pub(crate) async fn a_queue_stands_still_while_its_workflow_is_paused(world: Wor
     let turned = world.turn(10).await;
     world.turn(20).await;
     assert_eq!(world.ledger(id).await, ["0 started 10", "1 queued 20"]);
-    world.command(20, Command::PauseWorkflow { id: workflow, paused: true }).await;
+    world.command(20, Command::PauseWorkflow { id: workflow, paused: true, reason: None }).await;
     let turned = world.turn_with(21, vec![succeeded(&performs(&turned)[0])]).await;
     assert_eq!(begun(&turned), Vec::<String>::new());
     assert_eq!(world.ledger(id).await, ["0 started 10", "1 dropped 20"]);

@@ -151,6 +151,7 @@ impl World {
             moment: self.moment(at),
             node: self.node,
             idempotency,
+            traced: true,
             audit: None,
         };
         self.store().command(request).await
@@ -203,7 +204,7 @@ impl World {
 
     pub(crate) fn new_run(&mut self) -> NewRun {
         self.given += 1;
-        NewRun { id: self.given, payload: None, by: "ada".to_owned() }
+        NewRun { id: self.given, payload: None, by: "ada".to_owned(), trace: None }
     }
 
     /// Starts the workflow by hand.
@@ -236,6 +237,7 @@ impl World {
             limit,
             places,
             performed: None,
+            traced: true,
         };
         self.store().turn(request).await.unwrap()
     }

@@ -14,11 +14,11 @@ const TOKEN: &str = "pages-are-for-people";
 
 /// A node with something of everything, whose names are hard to show.
 fn world() -> (Home, Node) {
-    let long = "a-name-that-goes-on-and-on-without-a-space-".repeat(2);
+    let long = "a-name-that-goes-on-and-on-without-a-space-as-long-as-it-may-be";
     let home = Home::new()
         .with("orders.yaml", include_str!("world/orders.yaml"))
         .with("digest.js", include_str!("world/digest.js"))
-        .with("long.yaml", &include_str!("world/long.yaml").replace("LONG", &long));
+        .with("long.yaml", &include_str!("world/long.yaml").replace("LONG", long));
     let mut command = punctual();
     command.args(home.serve_args()).env("PUNCTUAL_TOKEN", TOKEN);
     let node = Node::start(command);
@@ -35,8 +35,8 @@ fn told(node: &Node, args: &[&str]) -> String {
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all();
-    runtime.build().expect("a runtime").block_on(future)
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().expect("a runtime").block_on(future)
 }
 
 /// The name that goes on and on.

@@ -53,6 +53,7 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
     ("GET", "/api/v1/runs", READ),
     ("GET", "/api/v1/runs/{id}", READ),
     ("GET", "/api/v1/runs/{id}/explain", READ),
+    ("GET", "/api/v1/runs/{id}/steps/{step}/output", READ),
     ("GET", "/api/v1/schedules", READ),
     ("GET", "/api/v1/schedules.ics", READ),
     ("GET", "/api/v1/schedules/{id}", READ),

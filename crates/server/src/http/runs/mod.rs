@@ -2,6 +2,7 @@
 
 mod explain;
 mod object;
+mod output;
 mod steps;
 
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list))
         .routes(routes!(get))
         .routes(routes!(explain::explain))
+        .routes(routes!(output::output))
         .routes(routes!(cancel))
         .routes(routes!(retry))
         .routes(routes!(resolve))
@@ -252,7 +254,8 @@ struct Retrial {
 
 /// Tries a run again that has ended, as a new run.
 #[utoipa::path(post, path = "/runs/{id}/retry", tag = "runs", request_body = Option<Retrial>,
-    params(("id" = String, Path, description = "The run")),
+    params(("id" = String, Path, description = "The run"),
+        ("traceparent" = Option<String>, Header, description = "The new run is in this trace")),
     responses((status = 201, body = RunWithSteps),
         (status = 400, body = Problem, description = "It has not ended"),
         (status = 404, body = Problem)))]
@@ -264,7 +267,8 @@ async fn retry(
     body: JsonBody,
 ) -> Answered {
     let Retrial { from } = body.read_or_default()?;
-    let run = NewRun { id: app.new_run_id(), payload: None, by: caller.name.to_string() };
+    let (new, by, trace) = (app.new_run_id(), caller.name.to_string(), body.trace);
+    let run = NewRun { id: new, payload: None, by, trace };
     let from_start = matches!(from, From::Start);
     let command = Command::RetryRun { id: run_id(&id)?, from_start, run };
     let commanded = app.command(&caller, command, body.idempotency).await?;

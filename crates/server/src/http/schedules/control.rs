@@ -130,7 +130,8 @@ pub(super) async fn resume(
 /// Starts a run by hand. The next occurrence stays as it is.
 #[utoipa::path(post, path = "/schedules/{id}/trigger", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+        ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once"),
+        ("traceparent" = Option<String>, Header, description = "The run is in this trace")),
     request_body = Option<ByHand>,
     responses((status = 200, body = ScheduleObject, description = "With the run as run_id"),
         (status = 400, body = Problem), (status = 401, body = Problem),
@@ -146,7 +147,8 @@ pub(super) async fn trigger(
 ) -> Answered {
     let ByHand { payload } = body.read_or_default()?;
     check_payload(payload.as_deref())?;
-    let run = NewRun { id: app.new_run_id(), payload, by: caller.name.to_string() };
+    let (by, trace) = (caller.name.to_string(), body.trace);
+    let run = NewRun { id: app.new_run_id(), payload, by, trace };
     let command = Command::StartSchedule { id, run };
     let Commanded { answer, replayed, .. } =
         app.command(&caller, command, body.idempotency).await?;

@@ -112,7 +112,8 @@ async fn control(
         Action::Resume => Command::ControlSchedule { id, verb: Verb::Resume { catch_up: false } },
         Action::Revive => Command::ControlSchedule { id, verb: Verb::Revive },
         Action::Trigger => {
-            let run = NewRun { id: app.new_run_id(), payload: None, by: caller.name.to_string() };
+            let (id_of_run, by) = (app.new_run_id(), caller.name.to_string());
+            let run = NewRun { id: id_of_run, payload: None, by, trace: None };
             Command::StartSchedule { id, run }
         }
     };

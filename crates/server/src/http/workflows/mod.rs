@@ -333,7 +333,8 @@ struct Called {
 #[utoipa::path(post, path = "/workflows/{id}/runs", tag = "workflows",
     request_body = Option<ByHand>,
     params(("id" = String, Path, description = "Id or name"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
+        ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once"),
+        ("traceparent" = Option<String>, Header, description = "The run is in this trace")),
     responses((status = 201, body = RunWithSteps),
         (status = 202, body = Called, description = "The handler runs as soon as its workflow is free"),
         (status = 404, body = Problem),
@@ -352,7 +353,8 @@ async fn start(
         return Err(Problem::invalid([wrong.allow(format!("{} KiB", LARGEST_PAYLOAD / 1024))]));
     }
     let workflow = find_workflow(&app, &id, None).await?.workflow.id;
-    let run = NewRun { id: app.new_run_id(), payload, by: caller.name.to_string() };
+    let (by, trace) = (caller.name.to_string(), body.trace);
+    let run = NewRun { id: app.new_run_id(), payload, by, trace };
     let command = match handler {
         Some(handler) => Command::StartHandler { id: workflow, handler, run },
         None => Command::StartWorkflow { id: workflow, run },

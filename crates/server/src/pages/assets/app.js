@@ -95,9 +95,10 @@ function listen() {
   if (about === undefined || document.hidden || live.source) return;
   live.source = new EventSource("/live?about=" + encodeURIComponent(about));
   live.source.addEventListener("changed", refresh);
+  // Something may have changed between the page and its stream.
   live.source.addEventListener("open", () => {
-    if (document.documentElement.classList.contains("stale")) refresh();
     document.documentElement.classList.remove("stale");
+    refresh();
   });
   live.source.addEventListener("error", () => {
     document.documentElement.classList.add("stale");
@@ -108,13 +109,17 @@ function listen() {
   });
 }
 
+// What changes without a notice, such as what a command says, is asked for again while it is there.
+setInterval(() => {
+  if (!document.hidden && document.querySelector("[data-again]")) refresh();
+}, 2000);
+
 // A browser opens few connections to one host: pages that nobody looks at hold none.
 document.addEventListener("visibilitychange", () => {
   if (document.hidden && live.source) {
     live.source.close();
     live.source = null;
   } else if (!document.hidden) {
-    if (document.body.dataset.live !== undefined) refresh();
     listen();
   }
 });
@@ -212,7 +217,7 @@ document.addEventListener("submit", (event) => {
     event.preventDefault();
     return;
   }
-  const action = (event.submitter && event.submitter.getAttribute("formaction")) || form.getAttribute("action");
+  const action = (event.submitter && event.submitter.getAttribute("formaction")) || form.getAttribute("action") || "";
   const isLook = event.submitter && event.submitter.name.startsWith("_look");
   const isOurs = form.hasAttribute("data-in-place") || action.startsWith("/forms/");
   if (form.method === "post" && isOurs && !isLook) {

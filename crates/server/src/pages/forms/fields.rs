@@ -1,9 +1,13 @@
 //! From the fields of a form to the JSON that the API takes.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use serde_json::{Map, Value};
 
 use crate::http::access::local_path;
 use crate::http::problem::Wrong;
+
+/// Letters, digits and what ids are made of stay as they are in an address.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// What a form sends besides what it is about.
 #[derive(Debug, Default, PartialEq)]
@@ -106,9 +110,7 @@ fn put(into: &mut Map<String, Value>, path: &str, value: Value, is_one_of_many: 
 
 /// Where to go: `next`, filled in; only to our own pages.
 pub(super) fn destination(next: &str, answer: &Value) -> String {
-    let encoded = |text: &str| {
-        percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
-    };
+    let encoded = |text: &str| percent_encoding::utf8_percent_encode(text, PLAIN).to_string();
     local_path(&fill(next, answer, encoded)).to_owned()
 }
 

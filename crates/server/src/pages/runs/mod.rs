@@ -4,6 +4,7 @@ mod actions;
 mod drawn;
 mod facts;
 mod list;
+mod said;
 mod show;
 mod step;
 mod steps;
@@ -75,8 +76,8 @@ pub(super) fn in_a_line(text: &str) -> String {
 fn born(view: &RunView) -> Markup {
     let run = &view.run;
     let by = |whom: &str| match &run.by {
-        Some(by) => format!("{whom} by {by}"),
-        None => whom.to_owned(),
+        Some(by) if by != "anyone" => format!("{whom}, by {by}"),
+        _ => whom.to_owned(),
     };
     let schedule = run.schedule.map(|id| format!("/schedules/{id}"));
     html! {

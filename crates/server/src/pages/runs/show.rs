@@ -5,7 +5,7 @@ use engine::RunKey;
 use maud::{Markup, html};
 use store::{ApprovalQuery, ApprovalView, Cursor, RunQuery, RunView};
 
-use super::{actions, drawn, facts, steps};
+use super::{actions, drawn, facts, said, steps};
 use crate::http::path::PathId;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
@@ -53,6 +53,7 @@ pub(super) async fn show(
     let children = children(&visit, &whole).await?;
     let asked = asked(&visit, &whole).await?;
     let sentences = told(&visit.app, &whole).await?;
+    let said = said::now(&visit, &whole, |_| true).await;
     let mut room = Room::new();
     let run = &whole.view.run;
     let title = format!("{}: {}", whole.view.workflow_name, run.status.name().replace('_', " "));
@@ -69,16 +70,24 @@ pub(super) async fn show(
             section.card id={ "asked-" (one.step) } { h2 { (one.title) } (actions::decision(&visit, one)) }
         }
         div.columns {
-            section.card id="facts" { h2 { "This run" } (facts::facts(&visit, &whole, &children)) }
-            section.card id="words" {
-                h2 { "In words" }
-                @for sentence in &sentences { p { (sentence) } }
+            section.card id="facts" {
+                h2 { "This run" }
+                (facts::facts(&visit, &whole, &children))
+                div.words { @for sentence in &sentences { p.small { (sentence) } } }
             }
             section.card id="values" { h2 { "In and out" } (values(&whole, &mut room)) }
         }
-        (time(&visit, &whole, part.from))
         (facts::mutation(&visit, whole.mutation.as_ref()))
+        section.card id="time" {
+            h2 { "Over time" }
+            (drawn::deadlines(&visit, &whole))
+            (drawn::gantt(&visit, &whole, part.from))
+        }
+        (said)
         (steps::list(&visit, &whole, part.from, &mut room))
+        @if whole.definition.steps.len() > 1 {
+            section.card id="graph" { h2 { "What follows what" } (drawn::graph(&whole, false)) }
+        }
         (facts::alerts(&visit, &whole.alerts))
     };
     Ok(visit.show(Page::new(title, content).live(format!("run:{}", run.id))))
@@ -96,26 +105,12 @@ fn graph_alone(visit: &Visit, whole: &WholeRun) -> Response {
     visit.show(Page::new(title, content).live(format!("run:{id}")))
 }
 
-/// Its steps over time, and in their order.
-fn time(visit: &Visit, whole: &WholeRun, from: usize) -> Markup {
-    html! {
-        section.card id="time" {
-            h2 { "Over time" }
-            (drawn::deadlines(visit, whole))
-            (drawn::gantt(visit, whole, from))
-        }
-        @if whole.definition.steps.len() > 1 {
-            section.card id="graph" { h2 { "What follows what" } (drawn::graph(whole, false)) }
-        }
-    }
-}
-
 /// The title, with what can be done.
 pub(super) fn head(visit: &Visit, whole: &WholeRun) -> Markup {
     let view = &whole.view;
     html! {
         div.head id="head" {
-            p.trail { a href="/runs" { "Runs" } " / " a href={ "/workflows/" (view.workflow_name) } { (view.workflow_name) } }
+            div.trail { a href="/runs" { "Runs" } " / " a href={ "/workflows/" (view.workflow_name) } { (view.workflow_name) } }
             div.title {
                 h1 {
                     (view.workflow_name)
@@ -146,7 +141,9 @@ fn values(whole: &WholeRun, room: &mut Room) -> Markup {
     };
     html! {
         (shown("Input", Some(run.input.get()), room))
-        (shown("Output", run.output.as_ref().map(|output| output.get()), room))
+        @if run.status.has_ended() {
+            (shown("Output", run.output.as_ref().map(|output| output.get()), room))
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::steps::{called, class, times, windows};
-use super::{facts, show, steps};
+use super::{facts, said, show, steps};
 use crate::http::path::part;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
@@ -53,6 +53,7 @@ pub(super) async fn show(
     let known = whole.steps.iter().position(|step| step.id == which.step);
     let place = known.ok_or_else(|| Problem::not_found("step", &which.step))?;
     let step = &whole.steps[place];
+    let said = said::now(&visit, &whole, |one| one.id == step.id).await;
     let mut room = Room::new();
     let api = format!("/api/v1/runs/{}", whole.view.run.id);
     let content = html! {
@@ -66,6 +67,7 @@ pub(super) async fn show(
             (about(&visit, &whole, step, place))
             (results("step", &step.part, &api, &mut room))
         }
+        (said)
         @for (what, beside) in [("Undone", &step.compensation), ("Looked whether it was done", &step.reconcile)] {
             @if let Some(part) = beside {
                 section.card id={ "beside-" (what.len()) } {

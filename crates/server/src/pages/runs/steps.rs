@@ -11,7 +11,7 @@ use crate::pages::visit::Visit;
 use crate::pages::when;
 
 /// Steps on a page.
-pub(super) const ON_A_PAGE: usize = 100;
+pub(super) const ON_A_PAGE: usize = 60;
 /// Items that failed and are named beside their step.
 const NAMED: usize = 5;
 
@@ -58,8 +58,9 @@ pub(super) fn list(visit: &Visit, whole: &WholeRun, from: usize, room: &mut Room
 
 /// Ways to the parts of a long list.
 pub(super) fn windows(visit: &Visit, count: usize, from: usize, name: &str) -> Markup {
-    let label =
-        format!("{} to {} of {}", from + 1, (from + ON_A_PAGE).min(count), grouped(count as u64));
+    let shown = |number: usize| grouped(number as u64);
+    let last = shown((from + ON_A_PAGE).min(count));
+    let label = format!("{} to {last} of {}", shown(from + 1), shown(count));
     let to = |place: usize| with(&visit.address, name, Some(&place.to_string()));
     html! {
         span.row.small {
@@ -117,7 +118,7 @@ fn results(whole: &WholeRun, step: &StepObject, place: usize, room: &mut Room) -
         }
         @if let Some(output) = &step.part.output {
             @let json = output.get();
-            @if json.len() <= 80 && json != "null" { p.small { "Output: " code { (json) } } }
+            @if json.len() <= 80 && json != "null" && !json.contains("\\n") { p.small { "Output: " code { (json) } } }
             @else if json != "null" {
                 (value::folded(&format!("output-{place}"), "Output", json, &there, room))
             }

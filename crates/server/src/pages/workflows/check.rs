@@ -21,14 +21,19 @@ pub(super) async fn show(visit: Visit, body: RawBody<LARGEST_FORM>) -> Result<Re
     let form = forms::read(&visit, &body.text)?;
     let text = form.body.unwrap_or_default();
     let kind = form.content_type.unwrap_or_else(|| KINDS[0].0.to_owned());
-    let body = RawBody { text: text.clone(), content_type: Some(kind.clone()), idempotency: None };
+    let body = RawBody {
+        text: text.clone(),
+        content_type: Some(kind.clone()),
+        idempotency: None,
+        trace: None,
+    };
     let found = look(&visit.app, &body).await?;
     let status = match &found {
         Found::Good(..) => StatusCode::OK,
         Found::Wrong(_) => StatusCode::UNPROCESSABLE_ENTITY,
     };
     let content = html! {
-        div.head { p.trail { a href="/workflows" { "Workflows" } } h1 { "Check a workflow" } }
+        div.head { div.trail { a href="/workflows" { "Workflows" } } h1 { "Check a workflow" } }
         (editor::form(&visit, &text, &kind, told(&found)))
     };
     Ok(visit.show_with(status, Page::new("Check a workflow", content)))

@@ -15,7 +15,7 @@ use crate::pages::visit::Visit;
 
 /// What a new workflow begins as: it works as it stands.
 const EXAMPLE: &str = r#"name: hello
-description: Greets every weekday morning, and says how long the night was.
+description: Says good morning on weekdays.
 
 triggers:
   - id: mornings
@@ -32,10 +32,11 @@ steps:
     type: script
     depends_on: [wait]
     source: |
-      return { said: `${input.greeting}, it is ${ctx.now}` };
+      return { said: `${input.payload.greeting}, it is ${ctx.now()}` };
 
 outputs:
-  said: "{{ steps.greet.output.said }}"
+  - name: said
+    source: "{{ steps.greet.output.said }}"
 "#;
 
 /// How a text is written: as the API takes it, and in words.
@@ -44,7 +45,7 @@ pub(super) const KINDS: [(&str, &str); 2] =
 
 pub(super) async fn new(visit: Visit, Query(()): Query<()>) -> Result<Response, Problem> {
     let content = html! {
-        div.head { p.trail { a href="/workflows" { "Workflows" } } h1 { "New workflow" } }
+        div.head { div.trail { a href="/workflows" { "Workflows" } } h1 { "New workflow" } }
         (form(&visit, EXAMPLE, KINDS[0].0, html! {}))
     };
     Ok(visit.show(Page::new("New workflow", content)))
@@ -75,7 +76,7 @@ pub(super) fn form(visit: &Visit, text: &str, kind: &str, found: Markup) -> Mark
     html! {
         form.form method="post" action="/forms/workflows" {
             (hidden(visit, "/workflows/{name}", Some("Revision {revision} is saved."), None))
-            (select("Written in", "_type", kind, &KINDS))
+            div.fields { (select("Written in", "_type", kind, &KINDS)) }
             (area("Definition", "_body", text, rows, "Its name says which workflow it is: another name makes another workflow."))
             div.row {
                 button type="submit" formaction="/workflows/check" data-into="found" { "Check" }

@@ -66,7 +66,7 @@ fn head(visit: &Visit, view: &WorkflowView, tab: Tab) -> Markup {
     let here = address(workflow);
     html! {
         div.head id="head" {
-            p.trail { a href="/workflows" { "Workflows" } }
+            div.trail { a href="/workflows" { "Workflows" } }
             div.title {
                 h1 { (workflow.name) }
                 (badge::workflow(workflow.status, workflow.paused))

@@ -64,7 +64,7 @@ pub(super) async fn show(
             (graph(&view, false))
             div.columns {
                 section.card.flush id="triggers" {
-                    header { h2 { "What starts it" } a href={ "/schedules?workflow=" (view.workflow.name) } { "Its schedules" } }
+                    header { h2 { "What starts it" } a href={ "/schedules?workflow_id=" (view.workflow.name) } { "Its schedules" } }
                     (triggers(&visit, &view, &object.triggers))
                 }
                 section.card.flush id="recent" {

@@ -129,18 +129,22 @@ fn difference(before: &WorkflowView, after: &WorkflowView) -> Markup {
     let diff = TextDiff::from_lines(&before.source, &after.source);
     let mut unified = diff.unified_diff();
     unified.context_radius(AROUND);
-    let mut left = LINES;
+    let (mut left, mut hunks) = (LINES, Vec::new());
+    for hunk in unified.iter_hunks() {
+        if left == 0 {
+            break;
+        }
+        let changes = hunk.iter_changes().take(left);
+        let lines: Vec<Markup> = changes.map(|change| line(change.tag(), change.value())).collect();
+        left -= lines.len();
+        hunks.push((hunk.header().to_string(), lines));
+    }
     html! {
         @if before.source == after.source { p.muted { "Both say the same." } }
         div.scroll tabindex="0" role="region" aria-label="What has changed, line by line" {
-            @for hunk in unified.iter_hunks() {
-                p.small.muted.mono { (hunk.header()) }
-                ul.diff {
-                    @for change in hunk.iter_changes() {
-                        @if left > 0 { (line(change.tag(), change.value())) }
-                        @let _ = left = left.saturating_sub(1);
-                    }
-                }
+            @for (header, lines) in &hunks {
+                p.small.muted.mono { (header) }
+                ul.diff { @for line in lines { (line) } }
             }
         }
         @if left == 0 { p.small.muted { "The first " (LINES) " lines. " code { "punctual workflow diff" } " shows all of them." } }

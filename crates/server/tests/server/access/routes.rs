@@ -33,9 +33,8 @@ fn allowed(method: &Method, path: &str) -> &'static [&'static str] {
         return &["approver", "admin"];
     }
     match last {
-        "trigger" | "pause" | "resume" | "enable" | "disable" | "revive" | "backfill" => {
-            &["operator", "admin"]
-        }
+        "trigger" | "pause" | "resume" | "enable" | "disable" | "revive" | "backfill"
+        | "batch-control" => &["operator", "admin"],
         "cancel" | "retry" | "resolve" | "runs" | "events" | "skip" | "{nominal}" | "{trigger}" => {
             &["operator", "admin"]
         }

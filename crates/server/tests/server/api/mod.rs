@@ -8,6 +8,7 @@ mod idempotency;
 mod limits;
 mod node;
 mod occurrences;
+mod ops;
 mod paging;
 mod refusals;
 mod schedules;

@@ -19,7 +19,12 @@ async fn node(ground: &Ground, name: &str) -> Node {
 /// Starts the workflow by hand, without the API; the run's id.
 async fn start(node: &Node, workflow: &str) -> String {
     let id = WorkflowId(workflow.parse().unwrap());
-    let run = NewRun { id: uuid::Uuid::now_v7().as_u128(), payload: None, by: "test".to_owned() };
+    let run = NewRun {
+        id: uuid::Uuid::now_v7().as_u128(),
+        payload: None,
+        by: "test".to_owned(),
+        trace: None,
+    };
     let command = Command::StartWorkflow { id, run };
     match node.server.hub().command(command, None).await.unwrap().answer {
         Answer::Run(id) => id,

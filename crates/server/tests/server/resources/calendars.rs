@@ -216,6 +216,7 @@ async fn figures_and_documentation() {
         ("/api/v1/workflows/{id}/runs", vec!["post"]),
         ("/api/v1/runs", vec!["get"]),
         ("/api/v1/runs/{id}", vec!["get"]),
+        ("/api/v1/runs/{id}/steps/{step}/output", vec!["get"]),
         ("/api/v1/runs/{id}/cancel", vec!["post"]),
         ("/api/v1/runs/{id}/retry", vec!["post"]),
         ("/api/v1/runs/{id}/resolve", vec!["post"]),

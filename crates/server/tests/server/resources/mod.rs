@@ -3,6 +3,7 @@
 mod calendars;
 mod hostile;
 mod http_steps;
+mod output;
 mod runs;
 mod steps;
 mod upkeep;

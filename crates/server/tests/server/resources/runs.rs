@@ -188,19 +188,33 @@ async fn abandoned(ground: &Ground) -> String {
     let rules = store.rules();
     let context = ReadContext { zones: rules.zones(), now, known_calendar: &|_| None };
     let definition = engine::definition::read(text, &context).unwrap().into();
-    let command =
-        |command| CommandRequest { command, moment, node, idempotency: None, audit: None };
+    let command = |command| CommandRequest {
+        command,
+        moment,
+        node,
+        idempotency: None,
+        audit: None,
+        traced: false,
+    };
     let save = Command::SaveWorkflow { source: text.to_owned(), definition, publish: true };
     let Answer::Workflow { id, .. } = store.command(command(save)).await.unwrap().answer else {
         panic!("not saved");
     };
-    let run = NewRun { id: 1, payload: None, by: "test".to_owned() };
+    let run = NewRun { id: 1, payload: None, by: "test".to_owned(), trace: None };
     let start = Command::StartWorkflow { id, run };
     let Answer::Run(run) = store.command(command(start)).await.unwrap().answer else {
         panic!("not started");
     };
     let places = Places::new(10);
-    let turn = TurnRequest { moment, node, reports: vec![], limit: 10, places, performed: None };
+    let turn = TurnRequest {
+        moment,
+        node,
+        reports: vec![],
+        limit: 10,
+        places,
+        performed: None,
+        traced: false,
+    };
     assert_eq!(store.turn(turn).await.unwrap().effects.len(), 1);
     run
 }

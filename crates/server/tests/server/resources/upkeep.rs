@@ -83,6 +83,7 @@ impl House {
                 limit: 10_000,
                 places: Places::new(10_000),
                 performed: None,
+                traced: false,
             };
             let turned = self.store().turn(turn).await.unwrap();
             reports.extend(turned.effects.iter().filter_map(|effect| match effect {

@@ -70,6 +70,7 @@ const RUN: &[Column] = &[
     column("output"),
     column("error"),
     column("retry_of"),
+    column("trace"),
     // 0 is the kind of a run's wakeup.
     made("wake_at", "(SELECT due FROM wakeups w WHERE w.kind = 0 AND w.id = key)"),
 ];

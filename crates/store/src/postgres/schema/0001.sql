@@ -176,6 +176,8 @@ CREATE TABLE open_runs (
   output text,
   error text,
   retry_of text,
+  -- The span that it is part of, as in `traceparent`.
+  trace text,
   wake_at bigint,
   -- As in `progress`.
   stamp bigint NOT NULL DEFAULT 0

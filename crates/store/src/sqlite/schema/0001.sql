@@ -166,7 +166,9 @@ CREATE TABLE runs (
   input TEXT NOT NULL,
   output TEXT,
   error TEXT,
-  retry_of TEXT
+  retry_of TEXT,
+  -- The span that it is part of, as in `traceparent`.
+  trace TEXT
 );
 -- One run per occurrence and retry, whatever happens.
 CREATE UNIQUE INDEX runs_by_occurrence ON runs (schedule, n, retry) WHERE n IS NOT NULL;

@@ -1,0 +1,71 @@
+//! What ends in a turn, as spans.
+
+use jiff::Timestamp;
+
+use super::{Book, RunSlot, Turn};
+use crate::definition::Definition;
+use crate::ids::RunKey;
+use crate::run::{Decision, Part, Run, StepRecord};
+use crate::trace::{AttemptOf, Span, TraceContext};
+
+impl<B: Book> Turn<'_, B> {
+    /// What is passed on on behalf of a run: its own span, or that of whoever asked for it.
+    pub(super) fn trace_of_run(&self, key: RunKey) -> Option<TraceContext> {
+        let run = self.runs.get(&key).map(|slot| &slot.run)?;
+        match self.is_traced {
+            true => Some(TraceContext::of_run(&run.id, run.trace)),
+            false => run.trace,
+        }
+    }
+
+    /// The same for an attempt that has begun at this instant.
+    pub(super) fn trace_of_attempt(
+        &self,
+        key: RunKey,
+        part: Part,
+        attempt: u32,
+        since: Timestamp,
+    ) -> Option<TraceContext> {
+        let run = self.trace_of_run(key)?;
+        Some(if self.is_traced { run.of_attempt(part, attempt, since) } else { run })
+    }
+
+    /// The span of a run that has ended in this turn.
+    pub(super) fn trace_run(&mut self, slot: &RunSlot) {
+        let run = &slot.run;
+        let has_ended = run.status.has_ended() && (slot.is_new || !slot.old_status.has_ended());
+        if !has_ended || run.trace.is_some_and(|caller| !caller.is_recorded) {
+            return;
+        }
+        let definition = self.definitions.get(&(run.workflow, run.version));
+        let workflow = definition.map(|definition| definition.name.as_str()).unwrap_or_default();
+        let ended_at = run.ended_at.unwrap_or(self.moment.now);
+        self.spans.push(Span::of_run(run, workflow, ended_at));
+    }
+}
+
+/// The spans of attempts of a run that have ended with this decision.
+pub(super) fn trace_attempts(
+    spans: &mut Vec<Span>,
+    run: &Run,
+    definition: &Definition,
+    decision: &Decision,
+) {
+    let root = TraceContext::of_run(&run.id, run.trace);
+    if !root.is_recorded {
+        return;
+    }
+    for record in decision.begun.iter().filter_map(|at| decision.records.get(*at)) {
+        let StepRecord { step, item, attempts: attempt, started_at, .. } = *record;
+        let Some(id) = definition.steps.get(step as usize).map(|step| &step.id) else { continue };
+        spans.push(Span {
+            context: root.of_attempt(Part { step, item }, attempt, started_at),
+            parent: Some(root.span),
+            attempt: Some(AttemptOf { step: id.clone(), item, attempt }),
+            from: started_at,
+            status: record.status.name(),
+            error: record.error.clone(),
+            ..Span::of_run(run, &definition.name, record.ended_at)
+        });
+    }
+}

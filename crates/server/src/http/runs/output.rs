@@ -1,0 +1,151 @@
+//! What a step says: while it is performed, and afterwards.
+
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
+use engine::run::{Active, Doing, Part, StepRecord, WHOLE};
+use serde::Serialize;
+use serde_json::Value;
+use store::RunDetail;
+use utoipa::ToSchema;
+
+use super::super::path::{PathId, part};
+use super::super::query::{Parameters, Query, Values};
+use super::{Answered, App, Problem, answer, found};
+use crate::live::Tail;
+
+/// What a step says.
+#[derive(Serialize, ToSchema)]
+pub(super) struct OutputObject {
+    step_id: String,
+    /// Which attempt says it, from 1; 0 if none has begun.
+    attempt: u32,
+    /// Whether there may come more.
+    is_live: bool,
+    /// The node that performs it: only that one can tell what is said meanwhile.
+    node: Option<String>,
+    /// The worker that performs it: what it says is known at its end.
+    worker: Option<String>,
+    /// The last of what was said, without secrets. While it is live, standard output and standard error as they
+    /// came.
+    text: String,
+    /// How many bytes were said before `text`.
+    offset: u64,
+    /// Whether `text` is not all that was said.
+    truncated: bool,
+}
+
+/// The part of the path called `step`.
+pub(super) struct StepId(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for StepId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<StepId, Problem> {
+        part(parts, state, "step").await.map(StepId)
+    }
+}
+
+/// Which item of a step that goes over a list.
+pub(super) struct Item(Option<u64>);
+
+impl Parameters for Item {
+    const KNOWN: &'static [&'static str] = &["index"];
+
+    fn read(values: &mut Values) -> Item {
+        Item(values.parsed("index", "the number of an item, from 0"))
+    }
+}
+
+/// What a step says: live while it is performed here, and what is stored when it has ended.
+#[utoipa::path(get, path = "/runs/{id}/steps/{step}/output", tag = "runs",
+    params(("id" = String, Path, description = "The run"),
+        ("step" = String, Path, description = "The step"),
+        ("index" = Option<u64>, Query, description = "An item, if the step goes over a list")),
+    responses((status = 200, body = OutputObject), (status = 404, body = Problem)))]
+pub(super) async fn output(
+    State(app): State<App>,
+    PathId(id): PathId,
+    StepId(step): StepId,
+    Query(Item(index)): Query<Item>,
+) -> Answered {
+    let detail = found(&app, &id).await?;
+    let unknown = || Problem::not_found("step", &step);
+    let place = detail.definition.graph().index(&step).ok_or_else(unknown)?;
+    let item = match index {
+        None => WHOLE,
+        Some(index) => i32::try_from(index.saturating_add(1)).map_err(|_| unknown())?,
+    };
+    let object = said(&app, &detail, Part { step: place, item }, step).await?;
+    answer::ok(&object)
+}
+
+async fn said(
+    app: &App,
+    detail: &RunDetail,
+    part: Part,
+    step_id: String,
+) -> Result<OutputObject, Problem> {
+    let run = &detail.view.run;
+    let live = |attempt: u32| app.hub().live.tail(run.key, part, attempt);
+    let nothing = OutputObject {
+        step_id,
+        attempt: 0,
+        is_live: false,
+        node: None,
+        worker: None,
+        text: String::new(),
+        offset: 0,
+        truncated: false,
+    };
+    if let Some(active) = run.position.part(part.step, part.item)
+        && matches!(active.doing, Doing::Performed { .. } | Doing::Claimed { .. })
+    {
+        let performed = OutputObject { attempt: active.attempt, is_live: true, ..nothing };
+        return Ok(performed.by(app, active).await?.with(live(active.attempt)));
+    }
+    let is_it = |record: &&StepRecord| (record.step, record.item) == (part.step, part.item);
+    let Some(record) = detail.steps.iter().find(is_it) else { return Ok(nothing) };
+    let ended = OutputObject { attempt: record.attempts, ..nothing };
+    Ok(match live(record.attempts) {
+        // As it came; what is stored has standard output first.
+        Some(tail) => ended.with(Some(tail)),
+        None => ended.stored(record),
+    })
+}
+
+impl OutputObject {
+    /// Who performs it.
+    async fn by(self, app: &App, active: &Active) -> Result<OutputObject, Problem> {
+        if let Doing::Claimed { worker, .. } = &active.doing {
+            return Ok(OutputObject { worker: Some(worker.clone()), ..self });
+        }
+        let nodes = app.store().nodes().await?;
+        let node = nodes.into_iter().find(|node| Some(node.id) == active.owner());
+        Ok(OutputObject { node: node.map(|node| node.name), ..self })
+    }
+
+    fn with(self, tail: Option<Tail>) -> OutputObject {
+        match tail {
+            Some(Tail { text, offset }) => {
+                OutputObject { text, offset, truncated: offset > 0, ..self }
+            }
+            None => self,
+        }
+    }
+
+    /// What is kept of a command's output, or of a script's log.
+    fn stored(self, record: &StepRecord) -> OutputObject {
+        let output = record.output.as_ref();
+        let output = output.and_then(|output| serde_json::from_str::<Value>(output.get()).ok());
+        let Some(output) = output else { return self };
+        let lines = output["log"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let lines = lines.iter().filter_map(Value::as_str).map(|line| format!("{line}\n"));
+        let streams = ["stdout", "stderr"].map(|name| output[name].as_str().unwrap_or_default());
+        let is_cut = |name: &str| output[name] == true;
+        OutputObject {
+            text: lines.collect::<String>() + &streams.concat(),
+            truncated: is_cut("stdout_truncated") || is_cut("stderr_truncated"),
+            ..self
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! From bytes as they come to text that may be shown: a secret that comes in pieces is masked too.
+
+use crate::secrets::Secrets;
+
+/// Before one stream of an attempt.
+#[derive(Debug, Default)]
+pub(super) struct Curtain {
+    /// The beginning of a character.
+    cut: Vec<u8>,
+    /// What may be the beginning of a secret.
+    held: String,
+}
+
+impl Curtain {
+    /// What may be shown, now that this has come.
+    pub(super) fn pass(&mut self, bytes: &[u8], secrets: &Secrets) -> String {
+        self.decode(bytes);
+        let settled = secrets.settled(&self.held);
+        let shown = secrets.mask(&self.held[..settled]).into_owned();
+        self.held.drain(..settled);
+        shown
+    }
+
+    /// What is left, when nothing comes any more.
+    pub(super) fn rest(&mut self, secrets: &Secrets) -> String {
+        self.held.push_str(&String::from_utf8_lossy(&std::mem::take(&mut self.cut)));
+        let rest = std::mem::take(&mut self.held);
+        secrets.mask(&rest).into_owned()
+    }
+
+    fn decode(&mut self, bytes: &[u8]) {
+        self.cut.extend_from_slice(bytes);
+        let mut whole = self.cut.len();
+        if let Some(last) = self.cut.utf8_chunks().last()
+            && std::str::from_utf8(last.invalid()).is_err_and(|error| error.error_len().is_none())
+        {
+            whole -= last.invalid().len();
+        }
+        self.held.push_str(&String::from_utf8_lossy(&self.cut[..whole]));
+        self.cut.drain(..whole);
+    }
+}

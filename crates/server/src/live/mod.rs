@@ -1,0 +1,194 @@
+//! What attempts of this node say while they are performed: the last of it, for those who watch. It is kept in memory
+//! alone, and nothing depends on it.
+
+mod curtain;
+mod hearing;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use engine::run::Part;
+use engine::turn::{Notice, Perform};
+use engine::{RunId, RunKey};
+use tokio::sync::broadcast;
+
+pub(crate) use hearing::Hearing;
+
+use crate::clock::Stopwatch;
+
+/// Of what an attempt says, so many bytes are kept: the last ones.
+const KEPT: usize = 64 * 1024;
+/// Attempts that are heard, those that have just ended included. Further ones are not: 32 MiB at most.
+const MOST_HEARD: usize = 512;
+/// Those who watch are told of an attempt no more often than this.
+const TOLD: Duration = Duration::from_millis(500);
+
+/// What attempts say.
+#[derive(Debug)]
+pub(crate) struct Live {
+    heard: Mutex<VecDeque<Heard>>,
+    notices: broadcast::Sender<Arc<[Notice]>>,
+}
+
+/// What one attempt has said.
+#[derive(Debug)]
+struct Heard {
+    run: RunKey,
+    token: u32,
+    run_id: RunId,
+    step_id: String,
+    part: Part,
+    attempt: u32,
+    tail: String,
+    /// Bytes that were there before the tail.
+    before: u64,
+    has_ended: bool,
+    told: Option<Stopwatch>,
+    /// Those who watch will be told.
+    is_to_be_told: bool,
+}
+
+/// The last of what an attempt has said.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    pub(crate) text: String,
+    /// How many bytes were before it.
+    pub(crate) offset: u64,
+}
+
+impl Live {
+    /// Those who watch are told through these.
+    pub(crate) fn new(notices: broadcast::Sender<Arc<[Notice]>>) -> Live {
+        Live { heard: Mutex::default(), notices }
+    }
+
+    /// What this attempt of this part has said, if it was heard here.
+    pub(crate) fn tail(&self, run: RunKey, part: Part, attempt: u32) -> Option<Tail> {
+        let heard = self.heard();
+        let is_it = |heard: &&Heard| (heard.run, heard.part, heard.attempt) == (run, part, attempt);
+        let found = heard.iter().rfind(is_it)?;
+        Some(Tail { text: found.tail.clone(), offset: found.before })
+    }
+
+    /// The attempt has ended, and that is committed. What it has said stays until there is no room for it.
+    pub(crate) fn ended(&self, run: RunKey, token: u32) {
+        if let Some(heard) = find(&mut self.heard(), run, token) {
+            heard.has_ended = true;
+        }
+    }
+
+    /// Nothing is performed here any more.
+    pub(crate) fn clear(&self) {
+        self.heard().clear();
+    }
+
+    /// Takes what an attempt says.
+    fn say(self: &Arc<Self>, perform: &About, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let mut all = self.heard();
+        let (run, token) = (perform.run, perform.token);
+        if find(&mut all, run, token).is_none() {
+            if !make_room(&mut all) {
+                return;
+            }
+            all.push_back(Heard::new(perform));
+        }
+        let Some(heard) = find(&mut all, run, token) else { return };
+        heard.add(text);
+        if heard.is_to_be_told || self.notices.receiver_count() == 0 {
+            return;
+        }
+        heard.is_to_be_told = true;
+        let pause = heard.told.map(|told| TOLD.saturating_sub(told.elapsed()));
+        drop(all);
+        let live = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(pause.unwrap_or_default()).await;
+            live.tell(run, token);
+        });
+    }
+
+    fn tell(&self, run: RunKey, token: u32) {
+        let mut all = self.heard();
+        let Some(heard) = find(&mut all, run, token) else { return };
+        heard.is_to_be_told = false;
+        heard.told = Some(Stopwatch::start());
+        let (run, step) = (heard.run_id.clone(), heard.step_id.clone());
+        drop(all);
+        let _ = self.notices.send([Notice::Output { run, step }].into());
+    }
+
+    fn heard(&self) -> MutexGuard<'_, VecDeque<Heard>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn find(all: &mut VecDeque<Heard>, run: RunKey, token: u32) -> Option<&mut Heard> {
+    all.iter_mut().rfind(|heard| heard.run == run && heard.token == token)
+}
+
+/// Whether there is room, if need be in place of one that has ended.
+fn make_room(all: &mut VecDeque<Heard>) -> bool {
+    if all.len() < MOST_HEARD {
+        return true;
+    }
+    let over = all.iter().position(|heard| heard.has_ended);
+    over.and_then(|at| all.remove(at)).is_some()
+}
+
+/// Which attempt says something.
+#[derive(Clone, Debug)]
+struct About {
+    run: RunKey,
+    token: u32,
+    run_id: RunId,
+    step_id: String,
+    part: Part,
+    attempt: u32,
+}
+
+impl About {
+    fn new(perform: &Perform) -> About {
+        About {
+            run: perform.run,
+            token: perform.token,
+            run_id: perform.run_id.clone(),
+            step_id: perform.step().id.clone(),
+            part: perform.part,
+            attempt: perform.attempt,
+        }
+    }
+}
+
+impl Heard {
+    fn new(about: &About) -> Heard {
+        let About { run, token, run_id, step_id, part, attempt } = about.clone();
+        Heard {
+            run,
+            token,
+            run_id,
+            step_id,
+            part,
+            attempt,
+            tail: String::new(),
+            before: 0,
+            has_ended: false,
+            told: None,
+            is_to_be_told: false,
+        }
+    }
+
+    fn add(&mut self, text: &str) {
+        self.tail.push_str(text);
+        let surplus = self.tail.len().saturating_sub(KEPT);
+        let surplus = self.tail.ceil_char_boundary(surplus);
+        self.tail.drain(..surplus);
+        self.before += surplus as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use super::curtain::Curtain;
+use crate::secrets::Secrets;
+
+fn secrets(values: &[&str]) -> Secrets {
+    let variable = |(at, value): (usize, &&str)| {
+        (OsString::from(format!("PUNCTUAL_SECRET_S{at}")), OsString::from(value))
+    };
+    let environment: BTreeMap<_, _> = values.iter().enumerate().map(variable).collect();
+    Secrets::read(None, environment).unwrap()
+}
+
+/// The same text in pieces of every size gives the same, and never shows a secret on the way.
+#[test]
+fn a_secret_is_masked_wherever_it_is_cut() {
+    let known = ["hunter22", "22abc", "hunter22-long", "äöüß", "line\nbreak"];
+    let secrets = secrets(&known);
+    let texts = [
+        "before hunter22 after",
+        "hunter22abc",
+        "hunter22-longer",
+        "hunter hunter22-lon hunter",
+        "äöü äöüß!",
+        "a line\nbreak, a line\nno break",
+        "nothing at all",
+        "ends with hunter2",
+    ];
+    for text in texts {
+        let expected = secrets.mask(text).into_owned();
+        for size in 1..=text.len() {
+            let (mut curtain, mut shown) = (Curtain::default(), String::new());
+            for piece in text.as_bytes().chunks(size) {
+                shown.push_str(&curtain.pass(piece, &secrets));
+                assert!(known.iter().all(|secret| !shown.contains(secret)), "{shown}");
+                assert!(expected.starts_with(&shown), "{shown} is not how {expected} begins");
+            }
+            shown.push_str(&curtain.rest(&secrets));
+            assert_eq!(shown, expected, "in pieces of {size}");
+        }
+    }
+}
+
+#[test]
+fn only_what_may_be_a_secret_is_held_back() {
+    let secrets = secrets(&["hunter22"]);
+    let mut curtain = Curtain::default();
+    assert_eq!(curtain.pass(b"one line\n", &secrets), "one line\n");
+    assert_eq!(curtain.pass(b"password: hunt", &secrets), "password: ");
+    assert_eq!(curtain.pass(b"ing\n", &secrets), "hunting\n");
+    assert_eq!(curtain.pass(b"\xff \xc3", &secrets), "\u{fffd} ");
+    assert_eq!(curtain.pass(b"\xa4", &secrets), "ä");
+}

@@ -1,0 +1,49 @@
+//! What commands and scripts say while they are performed.
+
+use axum::http::Method;
+use maud::{Markup, html};
+
+use super::steps::called;
+use crate::http::runs::{StepObject, WholeRun};
+use crate::pages::value::visible;
+use crate::pages::visit::Visit;
+
+/// Steps that are listened to at a time.
+const MOST: usize = 3;
+/// So much of what was said last is shown, in bytes.
+const LONGEST: usize = 8 * 1024;
+
+/// What is said at the moment, of the steps that are wanted. It changes without a notice: the page asks again.
+pub(super) async fn now(
+    visit: &Visit,
+    whole: &WholeRun,
+    is_wanted: impl Fn(&StepObject) -> bool,
+) -> Markup {
+    let speaks = |step: &&StepObject| matches!(step.kind, "exec" | "script");
+    let running = whole.steps.iter().filter(|step| step.part.status == "running");
+    let mut said = Vec::new();
+    for step in running.filter(speaks).filter(|step| is_wanted(step)).take(MOST) {
+        said.extend(of_step(visit, whole, step).await.map(|text| (step, text)));
+    }
+    html! {
+        @for (step, text) in &said {
+            section.card id={ "said-by-" (step.id) } data-again {
+                header { h2 { "What " (called(step)) " says" } span.small.muted { "as it comes" } }
+                pre tabindex="0" { (text) }
+            }
+        }
+    }
+}
+
+/// The end of what a step has said, if anything; what this node cannot tell is left out.
+async fn of_step(visit: &Visit, whole: &WholeRun, step: &StepObject) -> Option<String> {
+    let path = format!("/api/v1/runs/{}/steps/{}/output", whole.view.run.id, step.id);
+    let answer = visit.app.call(&visit.caller, Method::GET, &path, None).await;
+    let (_, answer) = answer.ok()?;
+    let text = answer["text"].as_str().filter(|text| !text.is_empty())?;
+    let mut start = text.len().saturating_sub(LONGEST);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    Some(visible(&text[start..], 2 * LONGEST))
+}
