@@ -132,7 +132,7 @@ impl Wanted {
         }
         let expires_at = expiry(self.expires_in.as_deref(), self.expires_at.as_deref(), now);
         let expires_at = expires_at.unwrap_or_else(|mistake| {
-            wrong.push(mistake);
+            wrong.push(*mistake);
             None
         });
         if !wrong.is_empty() {
@@ -166,28 +166,31 @@ fn expiry(
     within: Option<&str>,
     at: Option<&str>,
     now: Timestamp,
-) -> Result<Option<Timestamp>, Wrong> {
+) -> Result<Option<Timestamp>, Box<Wrong>> {
+    let wrong = |path: &str, code: &str, message: &str| Box::new(Wrong::new(path, code, message));
     let (path, expires_at) = match (within, at) {
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => {
-            return Err(Wrong::new("expires_at", "one-of", "expires_in is given already"));
+            return Err(wrong("expires_at", "one-of", "expires_in is given already"));
         }
         (Some(text), None) => {
-            let duration = parse_duration(text)
-                .map_err(|problem| Wrong::from(calendar::Mistake::new("expires_in", problem)))?;
+            let duration = parse_duration(text).map_err(|problem| {
+                Box::new(calendar::Mistake::new("expires_in", problem).into())
+            })?;
             ("expires_in", now.checked_add(duration).ok())
         }
         (None, Some(text)) => {
             let instant = text.parse::<Timestamp>().map_err(|_| {
-                Wrong::new("expires_at", "time", "is no instant").allow("RFC 3339 with an offset")
+                let wrong = Wrong::new("expires_at", "time", "is no instant");
+                Box::new(wrong.allow("RFC 3339 with an offset"))
             })?;
             ("expires_at", Some(instant))
         }
     };
     match expires_at {
         Some(at) if at > now => Ok(Some(at)),
-        Some(_) => Err(Wrong::new(path, "range", "lies in the past")),
-        None => Err(Wrong::new(path, "range", "lies too far ahead")),
+        Some(_) => Err(wrong(path, "range", "lies in the past")),
+        None => Err(wrong(path, "range", "lies too far ahead")),
     }
 }
 

@@ -1,4 +1,5 @@
 //! The pages in a real browser: Debian's chromium, driven through chromedriver.
+#![expect(clippy::unwrap_used, reason = "what is not there ends the test")]
 
 mod driver;
 mod everywhere;

@@ -57,7 +57,7 @@ fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
         return &document["components"]["schemas"][name];
     }
     let choices = schema.get("oneOf").or(schema.get("anyOf")).and_then(Value::as_array);
-    let choice = choices.into_iter().flatten().find_map(|choice| name(choice));
+    let choice = choices.into_iter().flatten().find_map(name);
     choice.map_or(schema, |name| &document["components"]["schemas"][name])
 }
 
