@@ -70,7 +70,7 @@ impl Core {
         let tallies = tallies::expire(&self.connection, now, limit)?;
         let more = more_runs || more_rows || more_events || more_access;
         let more = more || keys == limit || tallies == limit;
-        Ok(Expired { removed: (runs + keys + rows + events + access + tallies) as u64, more })
+        Ok(Expired { removed: (runs + keys + rows + events + access) as u64, more })
     }
 
     /// How many went, and whether there may be more.

@@ -33,7 +33,9 @@ pub(super) async fn card(
             @if page.items.is_empty() {
                 (none(wanted))
             } @else {
-                (table(visit, looked, &page.items))
+                div.scroll tabindex="0" role="region" aria-label="Occurrences" {
+                    (table(visit, looked, &page.items))
+                }
                 (pager(visit, page.total, page.next.as_ref()))
             }
         }

@@ -73,7 +73,9 @@ pub(super) async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<R
                 (nothing(&visit, &wanted))
             } @else {
                 (bulk(&visit))
-                (table(&visit, &found.items, &rules))
+                div.scroll tabindex="0" role="region" aria-label="Schedules" {
+                    (table(&visit, &found.items, &rules))
+                }
                 (pager(&visit, found.total, found.next.as_ref()))
             }
         }

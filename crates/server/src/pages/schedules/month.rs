@@ -116,7 +116,7 @@ pub(super) async fn year(
 pub(super) fn around(address: &str, first: Date) -> Markup {
     let beside = |months: i64| {
         let date = first.checked_add(months.months()).ok()?;
-        YEARS.contains(&date.year()).then(|| date)
+        YEARS.contains(&date.year()).then_some(date)
     };
     let way = |date: Date, rel: &str| {
         html! {

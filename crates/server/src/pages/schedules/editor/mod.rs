@@ -211,11 +211,12 @@ async fn whole(
             data-preview-into="preview" {
             (form::hidden(visit, &next, Some(said), None))
             div.fields {
-                (sheet.line(&Field::new("Name", "name:text").placeholder("Nightly report")))
+                (sheet.line(&Field::new("Name", "name").placeholder("Nightly report").required()))
                 @match looked {
-                    None => (sheet.line(&Field::new("Workflow", "workflow_id").placeholder("which it starts").list("workflows"))),
+                    None => (sheet.line(&Field::new("Workflow", "workflow_id")
+                        .placeholder("which it starts").list("workflows").required())),
                     Some(looked) => div.field {
-                        label { "Workflow" }
+                        strong.small { "Workflow" }
                         a href={ "/workflows/" (looked.schedule().workflow) } { (looked.view.workflow_name) }
                     },
                 }
@@ -231,7 +232,7 @@ async fn whole(
             (more(sheet, "Description, owner, history", &ABOUT, sheet.about()))
             div.row {
                 button.main type="submit" { (label) }
-                button type="submit" name=(LOOK) value="true" { "Preview" }
+                button type="submit" name=(LOOK) value="true" formnovalidate { "Preview" }
             }
         }
     })

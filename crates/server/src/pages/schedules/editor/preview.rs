@@ -106,7 +106,7 @@ impl Told {
     /// The part of the page that shows it.
     pub(super) fn show(&self, visit: &Visit) -> Markup {
         html! {
-            section.card.flush #preview aria-live="polite" {
+            section.card.flush #preview aria-label="Preview" aria-live="polite" tabindex="0" {
                 header { h2 { "Preview" } }
                 div.pad {
                     @match self {

@@ -19,11 +19,20 @@ pub(super) struct Field<'a> {
     placeholder: &'a str,
     list: Option<&'a str>,
     kind: &'a str,
+    is_required: bool,
 }
 
 impl<'a> Field<'a> {
     pub(super) fn new(label: &'a str, name: &'a str) -> Field<'a> {
-        Field { label, name, hint: "", placeholder: "", list: None, kind: "text" }
+        Field {
+            label,
+            name,
+            hint: "",
+            placeholder: "",
+            list: None,
+            kind: "text",
+            is_required: false,
+        }
     }
 
     pub(super) fn hint(self, hint: &'a str) -> Field<'a> {
@@ -42,6 +51,11 @@ impl<'a> Field<'a> {
     /// Another type of control: `number`, `datetime-local`.
     pub(super) fn kind(self, kind: &'a str) -> Field<'a> {
         Field { kind, ..self }
+    }
+
+    /// Nothing is sent without it.
+    pub(super) fn required(self) -> Field<'a> {
+        Field { is_required: true, ..self }
     }
 
     fn path(&self) -> &'a str {
@@ -63,7 +77,7 @@ impl Sheet<'_> {
         self.field(field, html! {
             input type=(field.kind) id=(field.id()) name=(field.name) value=(value) list=[field.list]
                 placeholder=(field.placeholder) aria-describedby=[field.described()]
-                aria-invalid=[self.is_wrong(field)] autocomplete="off" spellcheck="false"
+                aria-invalid=[self.is_wrong(field)] autocomplete="off" spellcheck="false" required[field.is_required]
                 step=[(field.kind == "datetime-local").then_some("1")];
         })
     }
