@@ -1,10 +1,12 @@
 //! The pages about runs.
 
+use std::time::Duration;
+
 use engine::run::RunStatus;
 use serde_json::{Value, json};
 
 use super::browser::{Browser, HOSTILE, check};
-use crate::harness::{NOOP, Node, SLOW, send};
+use crate::harness::{NOOP, Node, PATIENCE, SLOW, send};
 
 const FAILS: &str = "name: fails\nsteps:\n\
     - {id: first, type: noop}\n\
@@ -98,6 +100,28 @@ async fn a_run_that_goes_on_is_cancelled() {
     let page = browser.page(&here).await;
     assert!(page.contains("cancelled") && page.contains("not &lt;b&gt;today&lt;/b&gt;"), "{page}");
     assert_eq!(browser.submit(&format!("/forms/runs/{run}/cancel"), &fields).await.status, 400);
+}
+
+#[tokio::test]
+async fn what_a_command_says_is_shown_while_it_runs() {
+    let node = Node::start().await;
+    let browser = Browser::open(&node).await;
+    let command = format!("[sh, -c, 'echo \"on {HOSTILE}\"; sleep 600']");
+    node.publish(&format!("name: talks\nsteps: [{{id: a, type: exec, command: {command}}}]\n"))
+        .await;
+    let run = node.run("talks").await;
+    node.run_until(&run, |status| status == RunStatus::Running).await;
+    for path in [format!("/runs/{run}"), format!("/runs/{run}/steps/a")] {
+        let said = async {
+            while !browser.page(&path).await.contains("on &lt;script&gt;") {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, said).await.is_ok(), "{path} says nothing");
+    }
+    node.post(&format!("/api/v1/runs/{run}/cancel"), Value::Null).await.expect(200);
+    node.ended(&run).await;
+    assert!(!browser.page(&format!("/runs/{run}")).await.contains("data-again"));
 }
 
 #[tokio::test]
