@@ -31,6 +31,22 @@ pub(super) fn pager(visit: &Visit, total: Total, next: Option<&Cursor>) -> Marku
     }
 }
 
+/// The heads of columns. One that needs no name, of actions, is named for those who listen.
+pub(super) fn heads(names: &[&str]) -> Markup {
+    html! {
+        thead {
+            tr {
+                @for name in names {
+                    @match *name {
+                        "" => th scope="col" { span.hidden { "Actions" } },
+                        name => th scope="col" { (name) },
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// What stands where a list would.
 pub(super) fn empty(what: &str, remedy: Markup) -> Markup {
     html! { div.empty { p { strong { (what) } } (remedy) } }

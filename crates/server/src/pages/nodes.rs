@@ -8,7 +8,7 @@ use store::{NodeView, QueueView};
 
 use super::badge::badge;
 use super::frame::Page;
-use super::listing::{empty, grouped};
+use super::listing::{empty, grouped, heads};
 use super::visit::Visit;
 use super::when;
 use crate::http::App;
@@ -52,15 +52,7 @@ async fn list(visit: Visit) -> Result<Response, Problem> {
 fn node_rows(visit: &Visit, nodes: &[NodeView]) -> Markup {
     html! {
         table.cards {
-            thead {
-                tr {
-                    th scope="col" { "Node" }
-                    th scope="col" { "State" }
-                    th scope="col" { "Attempts" }
-                    th scope="col" { "Since" }
-                    th scope="col" { "Last heard of" }
-                }
-            }
+            (heads(&["Node", "State", "Attempts", "Since", "Last heard of"]))
             tbody {
                 @for node in nodes { (node_row(visit, node)) }
             }

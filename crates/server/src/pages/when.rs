@@ -43,18 +43,6 @@ pub(super) fn or_dash(visit: &Visit, instant: Option<Timestamp>) -> Markup {
     }
 }
 
-/// Gives a drawing the clock on the visitor's wall.
-pub(super) fn walled<T>(visit: &Visit, draw: impl FnOnce(Wall<'_>) -> T) -> T {
-    walled_in(&visit.zone, draw)
-}
-
-/// Gives a drawing the clock on the wall of a zone.
-pub(super) fn walled_in<T>(zone: &Zone, draw: impl FnOnce(Wall<'_>) -> T) -> T {
-    let offset = |at: Timestamp| Offset::from_seconds(zone.offset_at(at)).unwrap_or(Offset::UTC);
-    let words = |at: Timestamp| full(zone, at);
-    draw(Wall { offset: &offset, words: &words })
-}
-
 /// An instant as short text: the time alone if it is on the same day as `now`.
 pub(super) fn text(zone: &Zone, instant: Timestamp, now: Timestamp) -> String {
     let (wall, today) = (zone.wall(instant), zone.wall(now));

@@ -8,7 +8,7 @@ use store::{AuditQuery, AuditView};
 use crate::http::problem::Problem;
 use crate::http::query::{Paging, Parameters, Query, Values};
 use crate::pages::frame::Page;
-use crate::pages::listing::{empty, pager};
+use crate::pages::listing::{empty, heads, pager};
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
@@ -64,15 +64,7 @@ pub(super) async fn list(visit: Visit, Query(wanted): Query<Wanted>) -> Result<R
 fn rows(visit: &Visit, changes: &[AuditView]) -> Markup {
     html! {
         table.cards {
-            thead {
-                tr {
-                    th scope="col" { "When" }
-                    th scope="col" { "Who" }
-                    th scope="col" { "What" }
-                    th scope="col" { "To what" }
-                    th scope="col" { "From" }
-                }
-            }
+            (heads(&["When", "Who", "What", "To what", "From"]))
             tbody {
                 @for AuditView { key, at, entry } in changes {
                     tr id={ "change-" (key) } {

@@ -13,7 +13,7 @@ use crate::pages::badge::badge;
 use crate::pages::form::{self, Action};
 use crate::pages::forms;
 use crate::pages::frame::Page;
-use crate::pages::listing::empty;
+use crate::pages::listing::{empty, heads};
 use crate::pages::trouble::told;
 use crate::pages::visit::Visit;
 use crate::pages::when;
@@ -98,16 +98,7 @@ fn meaning(role: Role) -> &'static str {
 fn rows(visit: &Visit, tokens: &[TokenView]) -> Markup {
     html! {
         table.cards {
-            thead {
-                tr {
-                    th scope="col" { "Name" }
-                    th scope="col" { "Roles" }
-                    th scope="col" { "State" }
-                    th scope="col" { "Made" }
-                    th scope="col" { "Good until" }
-                    th scope="col" { span.hidden { "Actions" } }
-                }
-            }
+            (heads(&["Name", "Roles", "State", "Made", "Good until", ""]))
             tbody {
                 @for token in tokens {
                     tr id={ "token-" (token.id) } {

@@ -7,13 +7,13 @@ use engine::ScheduleId;
 use engine::run::RunStatus;
 use engine::schedule::Schedule;
 use jiff::{SignedDuration, Timestamp};
-use maud::{Markup, html};
+use maud::Markup;
 use store::{RunQuery, RunView, ScheduleView, Tally, TallyKind, UnusualQuery, UnusualRow};
 
 use crate::http::problem::Problem;
 use crate::pages::badge;
 use crate::pages::visit::Visit;
-use crate::pages::when::{self, walled};
+use crate::pages::when;
 
 /// Runs and other occurrences that are drawn one by one, the latest of them; bars have all of them.
 const DRAWN: usize = 300;
@@ -75,7 +75,7 @@ pub(super) async fn show(visit: &Visit, reach: Reach) -> Result<Markup, Problem>
     let mut lanes = Lanes::default();
     lanes.add_coming(visit, &coming, end);
     lanes.add_past(visit, runs, unusual).await?;
-    let drawn = walled(visit, |wall| {
+    let drawn = when::drawn(&visit.zone, |wall| {
         let timeline = Timeline {
             title: "Occurrences before and after now".to_owned(),
             start,
@@ -87,7 +87,7 @@ pub(super) async fn show(visit: &Visit, reach: Reach) -> Result<Markup, Problem>
         };
         timeline.draw()
     });
-    Ok(html! { (drawn) })
+    Ok(drawn)
 }
 
 /// What occurrences and runs came to, in bars of the same width.

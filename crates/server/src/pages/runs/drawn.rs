@@ -38,7 +38,7 @@ pub(super) fn gantt(visit: &Visit, whole: &WholeRun, from: usize) -> Markup {
     let deadlines: Vec<Deadline> = deadlines.take(5).collect();
     let now = (!run.status.has_ended()).then_some(visit.now);
     let title = "When its steps began and ended".to_owned();
-    let drawn = when::walled(visit, |wall| Gantt { title, rows, now, deadlines, wall }.draw());
+    let drawn = when::drawn(&visit.zone, |wall| Gantt { title, rows, now, deadlines, wall }.draw());
     html! { (drawn) @if more > 0 { p.small.muted { "And " (more) " more rows: see the steps." } } }
 }
 
@@ -146,7 +146,7 @@ pub(super) fn deadlines(visit: &Visit, whole: &WholeRun) -> Markup {
 fn deadline_bar(visit: &Visit, whole: &WholeRun, watch: &Watch) -> Markup {
     let run = &whole.view.run;
     let until = run.ended_at.unwrap_or(visit.now);
-    when::walled(visit, |wall| {
+    when::drawn(&visit.zone, |wall| {
         DeadlineBar {
             title: format!("The deadline of {}", of_watch(whole, watch)),
             start: watch.from,

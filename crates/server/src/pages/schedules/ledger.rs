@@ -6,7 +6,7 @@ use store::{LedgerQuery, LedgerRow};
 
 use super::one::{Looked, Wanted, cut};
 use crate::http::problem::Problem;
-use crate::pages::listing::{empty, pager};
+use crate::pages::listing::{empty, heads, pager};
 use crate::pages::visit::Visit;
 use crate::pages::{badge, when};
 
@@ -72,15 +72,7 @@ fn table(visit: &Visit, looked: &Looked, rows: &[LedgerRow]) -> Markup {
     html! {
         table.cards {
             caption.hidden { "Occurrences, latest first" }
-            thead {
-                tr {
-                    th scope="col" { "Due" }
-                    th scope="col" { "Outcome" }
-                    th scope="col" { "Why" }
-                    th scope="col" { "Run" }
-                    th scope="col" { "Decided" }
-                }
-            }
+            (heads(&["Due", "Outcome", "Why", "Run", "Decided"]))
             tbody {
                 @for LedgerRow { entry, run } in rows {
                     tr id={ "n-" (entry.n) } {

@@ -13,7 +13,7 @@ use crate::http::topics::find;
 use crate::pages::badge::badge;
 use crate::pages::form::{self, Action, hidden};
 use crate::pages::frame::Page;
-use crate::pages::listing::{empty, grouped, pager, with};
+use crate::pages::listing::{empty, grouped, heads, pager, with};
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
@@ -117,15 +117,7 @@ fn publishing(visit: &Visit, view: &TopicView) -> Markup {
 fn rows(visit: &Visit, topic: &TopicView, events: &[EventView]) -> Markup {
     html! {
         table.cards {
-            thead {
-                tr {
-                    th scope="col" { "Message" }
-                    th scope="col" { "State" }
-                    th scope="col" { "Published" }
-                    th scope="col" { "Run" }
-                    th scope="col" { span.hidden { "Actions" } }
-                }
-            }
+            (heads(&["Message", "State", "Published", "Run", ""]))
             tbody {
                 @for view in events { (row(visit, topic, view)) }
             }

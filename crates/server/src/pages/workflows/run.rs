@@ -77,7 +77,8 @@ async fn last(visit: &Visit, view: &WorkflowView) -> Result<Option<String>, Prob
     let input = found.filter(|view| view.run.handler.is_none()).map(|view| view.run.input);
     let input = input.filter(|input| input.get().len() <= LONGEST);
     let value: Option<Value> = input.and_then(|input| serde_json::from_str(input.get()).ok());
-    Ok(value.as_ref().and_then(written))
+    // What started the run is around what it was given.
+    Ok(value.as_ref().and_then(|value| written(&value["payload"])))
 }
 
 fn written(value: &Value) -> Option<String> {
