@@ -322,6 +322,10 @@ impl Store for FaultyStore {
         self.real.schedules_by_id(ids)
     }
 
+    fn triggered(&self, workflow: WorkflowId) -> Answered<'_, Vec<ScheduleView>> {
+        self.real.triggered(workflow)
+    }
+
     fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>> {
         self.real.coming(limit)
     }

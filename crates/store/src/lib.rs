@@ -134,6 +134,8 @@ pub trait Store: Send + Sync + 'static {
     fn schedule(&self, id: ScheduleId) -> Answered<'_, Option<ScheduleView>>;
     /// Several schedules, in the order asked for; unknown ones are left out.
     fn schedules_by_id(&self, ids: Vec<ScheduleId>) -> Answered<'_, Vec<ScheduleView>>;
+    /// The schedules that triggers and producers of a workflow declare, however many others start it.
+    fn triggered(&self, workflow: WorkflowId) -> Answered<'_, Vec<ScheduleView>>;
     /// The schedules that are due next, soonest first.
     fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>>;
     /// A page of a schedule's ledger, latest first.

@@ -31,8 +31,11 @@ pub(super) fn follow(
         let run = client.ask(Ask::get(&["runs", id]))?;
         let status = field(&run, "status");
         if !json {
-            said.tell(client, &run, out)?;
-            tell_steps(&run, &mut told, out)?;
+            for step in items(&run["steps"]) {
+                said.tell(client, &run, step, out)?;
+                tell_step(step, &mut told, out)?;
+            }
+            tell_alerts(&run, &mut told, out)?;
             out.flush()?;
         }
         if ENDED.contains(&status.as_str()) {
@@ -51,17 +54,19 @@ pub(super) fn follow(
 /// What was told already: of a part its name, and how it stood.
 type Told = HashSet<(String, String)>;
 
-fn tell_steps(run: &Value, told: &mut Told, out: &mut dyn Write) -> Result<(), Failure> {
-    for step in items(&run["steps"]) {
-        let id = field(step, "id");
-        tell_part(step, &id, told, out)?;
-        for item in items(&step["items"]) {
-            tell_part(item, &format!("{id}[{}]", item["index"]), told, out)?;
-        }
-        if step["compensation"].is_object() {
-            tell_part(&step["compensation"], &format!("{id} undone"), told, out)?;
-        }
+fn tell_step(step: &Value, told: &mut Told, out: &mut dyn Write) -> Result<(), Failure> {
+    let id = field(step, "id");
+    tell_part(step, &id, told, out)?;
+    for item in items(&step["items"]) {
+        tell_part(item, &format!("{id}[{}]", item["index"]), told, out)?;
     }
+    if step["compensation"].is_object() {
+        tell_part(&step["compensation"], &format!("{id} undone"), told, out)?;
+    }
+    Ok(())
+}
+
+fn tell_alerts(run: &Value, told: &mut Told, out: &mut dyn Write) -> Result<(), Failure> {
     for alert in items(&run["alerts"]) {
         let (of, at) = (of_what(alert), format!("{}{}", field(alert, "at"), alert["started"]));
         if told.insert((of.clone(), at)) {

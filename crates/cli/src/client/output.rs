@@ -5,7 +5,7 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::shown::{field, items};
+use super::shown::field;
 use super::{Ask, Client};
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM};
@@ -23,29 +23,28 @@ struct Shown {
 }
 
 impl Said {
-    /// Shows the lines that have come since.
+    /// Shows the lines of a step that have come since.
     pub(super) fn tell(
         &mut self,
         client: &Client,
         run: &Value,
+        step: &Value,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        for step in items(&run["steps"]) {
-            let (id, attempts) = (field(step, "id"), step["attempts"].as_u64().unwrap_or_default());
-            let speaks = matches!(step["type"].as_str(), Some("exec" | "script"));
-            if !speaks || attempts == 0 {
-                continue;
-            }
-            let is_running = step["status"] == "running";
-            let shown = self.0.entry(id.clone()).or_default();
-            if shown.attempt != attempts {
-                *shown = Shown { attempt: attempts, ..Shown::default() };
-            }
-            if !std::mem::replace(&mut shown.has_ended, !is_running) {
-                tell_one(client, run, &id, shown, out)?;
-            }
+        let (id, attempts) = (field(step, "id"), step["attempts"].as_u64().unwrap_or_default());
+        let speaks = matches!(step["type"].as_str(), Some("exec" | "script"));
+        if !speaks || attempts == 0 {
+            return Ok(());
         }
-        Ok(())
+        let is_running = step["status"] == "running";
+        let shown = self.0.entry(id.clone()).or_default();
+        if shown.attempt != attempts {
+            *shown = Shown { attempt: attempts, ..Shown::default() };
+        }
+        match std::mem::replace(&mut shown.has_ended, !is_running) {
+            true => Ok(()),
+            false => tell_one(client, run, &id, shown, out),
+        }
     }
 }
 

@@ -345,6 +345,10 @@ impl Store for Postgres {
         self.read(move |client| Box::pin(schedule_views::by_id(client, ids)))
     }
 
+    fn triggered(&self, workflow: WorkflowId) -> Answered<'_, Vec<ScheduleView>> {
+        self.read(move |client| Box::pin(schedule_views::triggered(client, workflow)))
+    }
+
     fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>> {
         self.read(move |client| Box::pin(schedule_views::coming(client, limit)))
     }

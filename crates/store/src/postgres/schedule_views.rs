@@ -1,10 +1,10 @@
 //! Schedules and their ledgers, as they are seen.
 
 use deadpool_postgres::Client;
-use engine::ScheduleId;
 use engine::ledger::Outcome;
 use engine::run::RunStatus;
 use engine::schedule::{Override, Status};
+use engine::{ScheduleId, WorkflowId};
 use tokio_postgres::Row;
 
 use super::columns::{of_ledger, of_schedule};
@@ -42,6 +42,15 @@ pub(super) async fn by_id(
 ) -> Result<Vec<ScheduleView>, Failure> {
     let ids: Vec<i64> = ids.into_iter().map(|id| id.0).collect();
     ask(client, BY_ID, &[&ids]).await?.iter().map(read_view).collect()
+}
+
+pub(super) async fn triggered(
+    client: &Client,
+    workflow: WorkflowId,
+) -> Result<Vec<ScheduleView>, Failure> {
+    let sql = "SELECT id FROM schedules WHERE workflow = $1 AND trigger IS NOT NULL ORDER BY id";
+    let found = ask(client, sql, &[&workflow.0]).await?;
+    by_id(client, read_ids(&found)?).await
 }
 
 pub(super) async fn coming(client: &Client, limit: usize) -> Result<Vec<ScheduleView>, Failure> {

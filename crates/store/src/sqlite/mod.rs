@@ -308,6 +308,10 @@ impl Store for Sqlite {
         self.read(move |connection| schedule_views::by_id(connection, &ids))
     }
 
+    fn triggered(&self, workflow: WorkflowId) -> Answered<'_, Vec<ScheduleView>> {
+        self.read(move |connection| schedule_views::triggered(connection, workflow))
+    }
+
     fn coming(&self, limit: usize) -> Answered<'_, Vec<ScheduleView>> {
         self.read(move |connection| schedule_views::coming(connection, limit))
     }

@@ -44,6 +44,17 @@ pub(super) fn by_id(
     Ok(found)
 }
 
+pub(super) fn triggered(
+    connection: &Connection,
+    workflow: WorkflowId,
+) -> Result<Vec<ScheduleView>, Failure> {
+    let sql = "SELECT id FROM schedules INDEXED BY schedules_by_trigger
+               WHERE workflow = ?1 AND trigger IS NOT NULL ORDER BY id";
+    let mut statement = connection.prepare_cached(sql)?;
+    let ids = statement.query_map([workflow.0], |row| row.get(0).map(ScheduleId))?;
+    by_id(connection, &ids.collect::<Result<Vec<_>, _>>()?)
+}
+
 pub(super) fn coming(connection: &Connection, limit: usize) -> Result<Vec<ScheduleView>, Failure> {
     let sql = "SELECT id FROM wakeups WHERE kind = 1 ORDER BY due, kind, id LIMIT ?1";
     let mut statement = connection.prepare_cached(sql)?;

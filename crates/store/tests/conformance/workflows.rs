@@ -13,9 +13,8 @@ fn save(world: &World, text: &str, publish: bool) -> Command {
 }
 
 async fn triggered(world: &World, workflow: WorkflowId, trigger: &str) -> Option<Schedule> {
-    let query = ScheduleQuery { workflow: Some(workflow), limit: 100, ..ScheduleQuery::default() };
-    let page = world.store().schedules(query).await.unwrap();
-    let mut schedules = page.items.into_iter().map(|view| view.schedule);
+    let found = world.store().triggered(workflow).await.unwrap();
+    let mut schedules = found.into_iter().map(|view| view.schedule);
     schedules.find(|schedule| schedule.trigger.as_deref() == Some(trigger))
 }
 
@@ -62,6 +61,10 @@ pub(crate) async fn triggers_move_with_the_published_revision(world: World) {
     let same = id_of(&world, workflow, "same").await;
     let changed = id_of(&world, workflow, "changed").await;
     let removed = id_of(&world, workflow, "removed").await;
+    world.schedule(workflow, r#"{"name": "by hand", "interval": "1h"}"#).await;
+    let declared = world.store().triggered(workflow).await.unwrap();
+    let declared: Vec<ScheduleId> = declared.iter().map(|view| view.schedule.id).collect();
+    assert_eq!(declared, [same, changed, removed], "not what somebody else has made");
     let second = format!(
         "name: w\ntriggers:
   - {{id: new, type: schedule, interval: 3m}}

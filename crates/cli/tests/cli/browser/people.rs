@@ -63,7 +63,7 @@ fn a_schedule_is_created_and_seen_to_fire() {
     let (_home, node) = world();
     wait(async {
         let browser = arrived(&node, "/schedules/new").await;
-        browser.find("[name='name:text']").await.write("made by hand").await;
+        browser.find("[name=name]").await.write("made by hand").await;
         browser.find("[name=workflow_id]").await.write("orders").await;
         let cron = browser.find("[name=cron]").await;
         cron.write("0 25 * * *").await;

@@ -8,11 +8,11 @@ mod save;
 use axum::extract::State;
 use axum::http::StatusCode;
 use engine::WorkflowId;
-use engine::schedule::{LARGEST_PAYLOAD, Schedule};
+use engine::schedule::LARGEST_PAYLOAD;
 use engine::turn::{Answer, Command, NewRun, WorkflowStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use store::{Cursor, Idempotency, ScheduleQuery, Total, WorkflowQuery, WorkflowView};
+use store::{Cursor, Idempotency, Total, WorkflowQuery, WorkflowView};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -68,32 +68,12 @@ pub(crate) async fn shown(app: &App, view: WorkflowView) -> Result<WorkflowObjec
     let mut around = Around::default();
     // Of a revision that is not live, nothing happens.
     if view.workflow.live == Some(view.revision) {
-        around.schedules = triggered(app, id).await?;
+        let schedules = app.store().triggered(id).await?;
+        around.schedules = schedules.into_iter().map(|view| view.schedule).collect();
         around.handlers = app.store().handlers(id).await?;
     }
     around.topics = topics::of_workflow(app, id, &view.definition).await?;
     Ok(WorkflowObject::new(view, around, &app.rules()))
-}
-
-/// The schedules that the workflow's triggers declare.
-async fn triggered(app: &App, workflow: WorkflowId) -> Result<Vec<Schedule>, Problem> {
-    let mut found = Vec::new();
-    let mut after = None;
-    loop {
-        let query = ScheduleQuery {
-            workflow: Some(workflow),
-            limit: engine::definition::limits::TRIGGERS,
-            after,
-            ..ScheduleQuery::default()
-        };
-        let page = app.store().schedules(query).await?;
-        let schedules = page.items.into_iter().map(|view| view.schedule);
-        found.extend(schedules.filter(|schedule| schedule.trigger.is_some()));
-        after = page.next;
-        if after.is_none() {
-            return Ok(found);
-        }
-    }
 }
 
 /// Workflows that are asked for.
