@@ -3,7 +3,6 @@
 use engine::schedule::{Schedule, Status};
 use engine::turn::{Answer, Command, Verb, WorkflowStatus};
 use engine::{ScheduleId, WorkflowId};
-use store::ScheduleQuery;
 
 use crate::world::{World, begun, failed, performs, refusal, succeeded};
 
