@@ -64,6 +64,9 @@ const WIDEST_LABEL: f64 = 150.0;
 const BOX_HEIGHT: f64 = 46.0;
 const LABEL_HEIGHT: f64 = 16.0;
 const PADDING: f64 = 14.0;
+/// More lines than that are told by the boxes that they come from alone: a title for each would weigh more than the
+/// lines.
+const TOLD_LINES: usize = 100;
 /// Around everything, for lines that have a width.
 const MARGIN: f64 = 6.0;
 
@@ -76,7 +79,8 @@ impl Graph {
         let (known, left_out) = self.known_edges();
         let sizes: Vec<Size> = self.nodes.iter().map(Node::size).collect();
         let links: Vec<Link> = known.iter().map(|(from, to, edge)| edge.link(*from, *to)).collect();
-        let placed = layers::place(&sizes, &links);
+        let mut placed = layers::place(&sizes, &links);
+        placed.round();
         let (wide, high) = (placed.size.width + 2.0 * MARGIN, placed.size.height + 2.0 * MARGIN);
         let description = self.description(known.len(), left_out);
         frame::scrolled(
@@ -90,7 +94,8 @@ impl Graph {
                     g transform={ "translate(" (Num(MARGIN)) " " (Num(MARGIN)) ")" } {
                         g aria-hidden="true" {
                             @for ((from, to, edge), route) in known.iter().zip(&placed.routes) {
-                                (edge.draw(route, &self.nodes[*from], &self.nodes[*to]))
+                                @let ends = (&self.nodes[*from], &self.nodes[*to]);
+                                (edge.draw(route, (known.len() <= TOLD_LINES).then_some(ends)))
                             }
                         }
                         @for (number, node) in self.nodes.iter().enumerate() {
@@ -166,7 +171,7 @@ impl Node {
     fn size(&self) -> Size {
         let name = width(&self.label, BOLD_SIZE).min(WIDEST_TEXT);
         let below = width(&self.below(), NOTE_SIZE).min(WIDEST_TEXT);
-        Size { width: (name.max(below) + 2.0 * PADDING).max(NARROWEST), height: BOX_HEIGHT }
+        Size { width: (name.max(below) + 2.0 * PADDING).ceil().max(NARROWEST), height: BOX_HEIGHT }
     }
 
     fn sentence(&self, next: &[&str]) -> String {
@@ -191,7 +196,7 @@ impl Node {
         let inside = html! {
             title { (self.sentence(next)) }
             rect class="node-box" width=(Num(size.width)) height=(Num(size.height)) rx="8" {}
-            rect class="node-mark" x="4" y="8" width="4" height=(Num(size.height - 16.0)) rx="2" {}
+            path class="node-mark" d={ "M4 8h4v" (Num(size.height - 16.0)) "h-4z" } {}
             text class="node-name" x=(Num(PADDING)) y=(Num(name_y)) {
                 (cut(&self.label, BOLD_SIZE, WIDEST_TEXT))
             }
@@ -219,14 +224,16 @@ impl Edge {
         Link { from, to, label, is_back: self.is_back }
     }
 
-    fn draw(&self, route: &Route, from: &Node, to: &Node) -> Markup {
+    fn draw(&self, route: &Route, told: Option<(&Node, &Node)>) -> Markup {
         let back = if route.course == Course::Down { "" } else { " edge-back" };
         let class = format!("edge{back} {}", self.state.as_deref().unwrap_or("is-plain"));
         html! {
             g class=(class) {
-                title {
-                    (from.label) " → " (to.label)
-                    @if let Some(label) = &self.label { ": " (label) }
+                @if let Some((from, to)) = told {
+                    title {
+                        (from.label) " → " (to.label)
+                        @if let Some(label) = &self.label { ": " (label) }
+                    }
                 }
                 path class="edge-line" d=(line(route)) {}
                 path class="edge-tip" d=(tip(route)) {}
@@ -365,12 +372,12 @@ mod tests {
                 <a href="/steps/a">
                   <title>a. Then: b</title>
                   <rect class="node-box" width="96" height="46" rx="8"></rect>
-                  <rect class="node-mark" x="4" y="8" width="4" height="30" rx="2"></rect>
+                  <path class="node-mark" d="M4 8h4v30h-4z"></path>
                   <text class="node-name" x="14" y="27.5">a</text></a></g>
               <g class="node is-plain" transform="translate(0 98)" role="listitem">
                 <title>b (http)</title>
                 <rect class="node-box" width="96" height="46" rx="8"></rect>
-                <rect class="node-mark" x="4" y="8" width="4" height="30" rx="2"></rect>
+                <path class="node-mark" d="M4 8h4v30h-4z"></path>
                 <text class="node-name" x="14" y="20">b</text>
                 <text class="node-kind" x="14" y="36">http</text></g>
               <g aria-hidden="true">

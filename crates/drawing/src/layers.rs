@@ -67,6 +67,17 @@ pub(crate) struct Placed {
     pub(crate) routes: Vec<Route>,
 }
 
+impl Placed {
+    /// To whole pixels: lines are sharper, and what is written of them is shorter.
+    pub(crate) fn round(&mut self) {
+        let points = self.routes.iter_mut().flat_map(|route| &mut route.points);
+        for point in self.corners.iter_mut().chain(points) {
+            (point.x, point.y) = (point.x.round(), point.y.round());
+        }
+        (self.size.width, self.size.height) = (self.size.width.ceil(), self.size.height.ceil());
+    }
+}
+
 /// Finds a place for boxes and links. Links name boxes that are there.
 pub(crate) fn place(sizes: &[Size], links: &[Link]) -> Placed {
     let is_back = backward(sizes.len(), links);
