@@ -57,7 +57,7 @@ fn operation_rows(operations: &[Operation<'_>]) -> Markup {
             tbody {
                 @for operation in operations {
                     tr {
-                        td {
+                        td.path {
                             span.tag { (operation.method()) } " "
                             a.mono href={ "/docs/" (operation.id()) } { (operation.path) }
                         }
