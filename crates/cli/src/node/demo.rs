@@ -78,7 +78,7 @@ async fn greet(
     writeln!(out, "{BOLD}A node runs at http://{}{BOLD:#}", server.address())?;
     writeln!(
         out,
-        "{DIM}Ask it from another terminal: PUNCTUAL_URL=http://{} punctual schedule list{DIM:#}",
+        "{DIM}Open it in a browser, or ask it from another terminal: PUNCTUAL_URL=http://{} punctual schedule list{DIM:#}",
         server.address()
     )?;
     writeln!(out, "\nIt has four workflows, and these are due:")?;

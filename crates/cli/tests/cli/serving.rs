@@ -226,6 +226,7 @@ fn the_demo_shows_something() {
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     for expected in [
         "A node runs at http://127.0.0.1:",
+        "Open it in a browser",
         "heartbeat/pulse",
         "The next reports, New York time: ",
         "heartbeat starts",
