@@ -83,7 +83,7 @@ pub(crate) async fn triggers_move_with_the_published_revision(world: World) {
     assert!(world.store().schedule(removed).await.unwrap().is_none());
     let new = id_of(&world, workflow, "new").await;
     assert_eq!((world.next(new).await, world.seen(new).await.progress.n), (Some(15), 0));
-    assert_eq!(world.workflow_view(workflow).await.schedules, 3);
+    assert_eq!(world.workflow_view(workflow).await.schedules, 4);
     // Each is woken at its own time and at no other.
     world.settle_each(12, 30).await;
     assert_eq!(world.ledger(same).await, ["0 started 10", "1 started 20", "2 started 30"]);
