@@ -1,6 +1,6 @@
 //! Who may ask for what: the check that every request passes before its route is entered.
 //!
-//! It is decided on the route that was found, not on the text of the path, by one table ([`rules`]).
+//! It is decided on the route that was found, not on the text of the path, by one table (`rules.rs`).
 
 mod caller;
 mod cookie;
