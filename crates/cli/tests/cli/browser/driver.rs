@@ -1,9 +1,11 @@
 //! A real browser, driven by the few requests of WebDriver that these tests need.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -154,10 +156,12 @@ impl Element<'_> {
     }
 }
 
+/// The driver does not end its browser when it is ended: both go, with all that they have started.
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The driver ends its browser when it is told to end, but not when it is killed.
-        let _ = Command::new("kill").arg(self.driver.id().to_string()).status();
+        if let Some(group) = Pid::from_raw(self.driver.id() as i32) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         let _ = self.driver.wait();
     }
 }
@@ -167,6 +171,7 @@ fn start_driver() -> (Child, u16) {
         .arg("--port=0")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        .process_group(0)
         .spawn()
         .expect("chromedriver is installed: apt-get install chromium chromium-driver");
     let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
