@@ -198,6 +198,8 @@ fn wanted(kind: Kind, profile: &TempDir) -> Value {
         "--disable-background-networking".to_owned(),
         "--disable-component-update".to_owned(),
         "--disable-sync".to_owned(),
+        "--disable-breakpad".to_owned(),
+        "--disable-crash-reporter".to_owned(),
         "--window-size=1280,900".to_owned(),
         format!("--user-data-dir={}", profile.path().display()),
     ];
