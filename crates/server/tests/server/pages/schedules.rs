@@ -228,16 +228,17 @@ async fn mistakes_stand_beside_their_fields_and_nothing_is_changed() {
     let reply = submit(&node, "/schedules/new", &fields).await;
     assert!(reply.status == 422 && reply.text.contains("there is no such workflow"));
     assert_eq!(node.get("/api/v1/schedules").await.expect(200)["total"], 0);
-    node.schedule(daily("a")).await;
-    let reply = submit(&node, "/schedules/1/edit", &[("name:text", ""), ("cron", "@hourly")]).await;
+    let id = node.schedule(daily("a")).await;
+    let (edit, shown) = (format!("/schedules/{id}/edit"), format!("/api/v1/schedules/{id}"));
+    let reply = submit(&node, &edit, &[("name:text", ""), ("cron", "@hourly")]).await;
     assert_eq!(reply.status, 422);
     assert!(reply.text.contains("not a name"), "{}", reply.text);
-    assert_eq!(node.get("/api/v1/schedules/1").await.expect(200)["cron"], "0 9 * * *");
+    assert_eq!(node.get(&shown).await.expect(200)["cron"], "0 9 * * *");
     // Another kind of rule without the script: its fields are shown, nothing is sent.
     let fields = [("name:text", "a"), ("_rule", "interval"), ("cron", "@hourly")];
-    let reply = submit(&node, "/schedules/1/edit", &fields).await;
+    let reply = submit(&node, &edit, &fields).await;
     assert_eq!(reply.status, 200);
-    assert_eq!(node.get("/api/v1/schedules/1").await.expect(200)["cron"], "0 9 * * *");
+    assert_eq!(node.get(&shown).await.expect(200)["cron"], "0 9 * * *");
 }
 
 #[tokio::test]
