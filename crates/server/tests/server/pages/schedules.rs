@@ -228,8 +228,8 @@ async fn mistakes_stand_beside_their_fields_and_nothing_is_changed() {
     let reply = submit(&node, "/schedules/new", &fields).await;
     assert!(reply.status == 422 && reply.text.contains("there is no such workflow"));
     assert_eq!(node.get("/api/v1/schedules").await.expect(200)["total"], 0);
-    let id = node.schedule(daily("a")).await;
-    let (edit, shown) = (format!("/schedules/{id}/edit"), format!("/api/v1/schedules/{id}"));
+    let shown = node.schedule(daily("a")).await;
+    let edit = format!("{}/edit", shown.trim_start_matches("/api/v1"));
     let reply = submit(&node, &edit, &[("name:text", ""), ("cron", "@hourly")]).await;
     assert_eq!(reply.status, 422);
     assert!(reply.text.contains("not a name"), "{}", reply.text);
