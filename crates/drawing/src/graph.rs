@@ -195,8 +195,8 @@ impl Node {
         let name_y = if below.is_empty() { middle + 4.5 } else { middle - 3.0 };
         let inside = html! {
             title { (self.sentence(next)) }
-            rect class="node-box" width=(Num(size.width)) height=(Num(size.height)) rx="8" {}
-            path class="node-mark" d={ "M4 8h4v" (Num(size.height - 16.0)) "h-4z" } {}
+            rect width=(Num(size.width)) height=(Num(size.height)) rx="8" {}
+            path d={ "M4 8h4v" (Num(size.height - 16.0)) "h-4z" } {}
             text class="node-name" x=(Num(PADDING)) y=(Num(name_y)) {
                 (cut(&self.label, BOLD_SIZE, WIDEST_TEXT))
             }
@@ -228,15 +228,13 @@ impl Edge {
         let back = if route.course == Course::Down { "" } else { " edge-back" };
         let class = format!("edge{back} {}", self.state.as_deref().unwrap_or("is-plain"));
         html! {
-            g class=(class) {
+            path class=(class) d=(line(route)) {
                 @if let Some((from, to)) = told {
                     title {
                         (from.label) " → " (to.label)
                         @if let Some(label) = &self.label { ": " (label) }
                     }
                 }
-                path class="edge-line" d=(line(route)) {}
-                path class="edge-tip" d=(tip(route)) {}
             }
         }
     }
@@ -259,32 +257,22 @@ fn labels(known: &[(usize, usize, &Edge)], placed: &Placed) -> Markup {
     }
 }
 
-/// How far a line ends before the box: its tip is there.
-const TIP: f64 = 7.0;
-
+/// A line with the arrow at its end, all of one stroke.
 fn line(route: &Route) -> String {
-    let mut points = route.points.clone();
+    let points = &route.points;
     let mut path = String::new();
-    let Some(first) = points.first().copied() else { return path };
-    let came_from_right =
-        points.len() > 1 && points[points.len() - 2].x > points[points.len() - 1].x;
-    if let Some(last) = points.last_mut() {
-        match route.course {
-            Course::Down => last.y -= TIP - 1.0,
-            Course::Aside | Course::Around if came_from_right => last.x += TIP - 1.0,
-            Course::Aside | Course::Around => last.x -= TIP - 1.0,
-        }
-    }
+    let Some(first) = points.first() else { return path };
     let _ = write!(path, "M{} {}", Num(first.x), Num(first.y));
     match route.course {
-        Course::Down => curves(&points, &mut path),
-        Course::Aside => corners(&points, &mut path),
+        Course::Down => curves(points, &mut path),
+        Course::Aside => corners(points, &mut path),
         Course::Around => {
             let [_, a, b, end] = points.as_slice() else { return path };
             let _ = write!(path, "C{} {}", Num(a.x), Num(a.y));
             let _ = write!(path, " {} {} {} {}", Num(b.x), Num(b.y), Num(end.x), Num(end.y));
         }
     }
+    path.push_str(tip(route));
     path
 }
 
@@ -320,14 +308,13 @@ fn corners(points: &[Point], path: &mut String) {
     }
 }
 
-/// The arrow at the end.
-fn tip(route: &Route) -> String {
-    let [.., before, end] = route.points.as_slice() else { return String::new() };
-    let at = format!("M{} {}", Num(end.x), Num(end.y));
+/// From the end of a line back along both sides of it. Dashes begin anew with each side.
+fn tip(route: &Route) -> &'static str {
+    let [.., before, end] = route.points.as_slice() else { return "" };
     match route.course {
-        Course::Down => format!("{at}l-4-7h8z"),
-        Course::Aside | Course::Around if before.x > end.x => format!("{at}l7-4v8z"),
-        Course::Aside | Course::Around => format!("{at}l-7-4v8z"),
+        Course::Down => "m0 0l-4-6m4 6l4-6",
+        Course::Aside | Course::Around if before.x > end.x => "m0 0l6-4m-6 4l6 4",
+        Course::Aside | Course::Around => "m0 0l-6-4m6 4l-6 4",
     }
 }
 
@@ -364,20 +351,18 @@ mod tests {
             <desc>A graph of 2 boxes with 1 line between them.</desc>
             <g transform="translate(6 6)">
               <g aria-hidden="true">
-                <g class="edge is-plain">
-                  <title>a → b: then</title>
-                  <path class="edge-line" d="M48 46L48 64L48 80L48 92"></path>
-                  <path class="edge-tip" d="M48 98l-4-7h8z"></path></g></g>
+                <path class="edge is-plain" d="M48 46L48 64L48 80L48 98m0 0l-4-6m4 6l4-6">
+                  <title>a → b: then</title></path></g>
               <g class="node is-ok" transform="translate(0 0)" role="listitem">
                 <a href="/steps/a">
                   <title>a. Then: b</title>
-                  <rect class="node-box" width="96" height="46" rx="8"></rect>
-                  <path class="node-mark" d="M4 8h4v30h-4z"></path>
+                  <rect width="96" height="46" rx="8"></rect>
+                  <path d="M4 8h4v30h-4z"></path>
                   <text class="node-name" x="14" y="27.5">a</text></a></g>
               <g class="node is-plain" transform="translate(0 98)" role="listitem">
                 <title>b (http)</title>
-                <rect class="node-box" width="96" height="46" rx="8"></rect>
-                <path class="node-mark" d="M4 8h4v30h-4z"></path>
+                <rect width="96" height="46" rx="8"></rect>
+                <path d="M4 8h4v30h-4z"></path>
                 <text class="node-name" x="14" y="20">b</text>
                 <text class="node-kind" x="14" y="36">http</text></g>
               <g aria-hidden="true">
@@ -396,7 +381,7 @@ mod tests {
     #[test]
     fn lines_to_nowhere_are_told() {
         let drawn = check(&graph("a b", "a>b a>c d>d").draw());
-        assert_eq!(drawn.matches("class=\"edge-line\"").count(), 1, "{drawn}");
+        assert_eq!(drawn.matches("<path class=\"edge ").count(), 1, "{drawn}");
         assert_eq!(drawn.matches("2 lines are left out").count(), 2, "{drawn}");
         let drawn = check(&graph("a b", "a>b a>c").draw());
         assert!(drawn.contains("1 line is left out: it names a box that is not here."), "{drawn}");
@@ -407,7 +392,7 @@ mod tests {
         let mut graph = graph("a b", "a>b a>b a>b");
         graph.edges[2].label = Some("else".to_owned());
         let drawn = check(&graph.draw());
-        assert_eq!(drawn.matches("class=\"edge-line\"").count(), 2, "{drawn}");
+        assert_eq!(drawn.matches("<path class=\"edge ").count(), 2, "{drawn}");
     }
 
     #[test]
@@ -427,7 +412,7 @@ mod tests {
         let escaped = "&lt;b&gt;&amp;&quot;'&lt;/b&gt; and a name that is much too long";
         assert!(drawn.contains(&format!("<title>{escaped}")), "{drawn}");
         assert!(drawn.contains("…</text>"), "{drawn}");
-        let boxes = drawn.split("class=\"node-box\" width=\"").skip(1);
+        let boxes = drawn.split("<rect width=\"").skip(1);
         let widths = boxes.map(|piece| piece.split('"').next().unwrap().parse::<f64>().unwrap());
         assert!(widths.clone().all(|width| width <= WIDEST_TEXT + 2.0 * PADDING), "{drawn}");
     }

@@ -34,8 +34,8 @@
 //! | `drawing-columns`, `drawing-names`, `drawing-plot` | names that stay in sight, and what is scrolled beside them |
 //! | `drawing-legend`, `swatch`, `swatch-median`, `swatch-most` | what colours and lines mean |
 //! | `drawing-unseen` | text for those who listen |
-//! | `node`, `node-box`, `node-mark`, `node-name`, `node-kind` | a box of the graph |
-//! | `edge`, `edge-back`, `edge-line`, `edge-tip`, `edge-label` | a line of the graph |
+//! | `node`, `node-name`, `node-kind` | a box of the graph |
+//! | `edge`, `edge-back`, `edge-label` | a line of the graph |
 //! | `axis`, `axis-line`, `axis-label`, `axis-context` | scales |
 //! | `row-name`, `row-below`, `row-band` | names of rows and lanes, and stripes behind rows |
 //! | `bar`, `bar-open`, `bar-length` | a bar of the gantt, one that goes on, and its length |

@@ -187,6 +187,7 @@ impl Metrics {
                 Notice::Schedule { .. }
                 | Notice::Workflow { .. }
                 | Notice::Output { .. }
+                | Notice::Steps { .. }
                 | Notice::Queued { .. }
                 | Notice::Deadline { .. } => {}
             }

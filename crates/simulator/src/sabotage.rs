@@ -99,6 +99,8 @@ pub enum Sabotage {
     LoseQueued,
     /// What people are asked is lost.
     ForgetToAsk,
+    /// What became of earlier attempts is lost.
+    ForgetAttempts,
     /// What a failed run has reserved stays reserved.
     ForgetToGiveBack,
     /// What is reserved is consumed before its run has succeeded.
@@ -131,7 +133,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// Every bug.
-    pub const ALL: [Sabotage; 55] = [
+    pub const ALL: [Sabotage; 56] = [
         Sabotage::DropReport,
         Sabotage::TurnTwice,
         Sabotage::LoseEffects,
@@ -173,6 +175,7 @@ impl Sabotage {
         Sabotage::StayDone,
         Sabotage::LoseQueued,
         Sabotage::ForgetToAsk,
+        Sabotage::ForgetAttempts,
         Sabotage::ForgetToGiveBack,
         Sabotage::ConsumeTooEarly,
         Sabotage::WorkOnItAgain,
@@ -229,6 +232,7 @@ impl Sabotage {
             Sabotage::StayDone => &["again", "shape", "order"],
             Sabotage::LoseQueued => &["waiting", "store"],
             Sabotage::ForgetToAsk => &["waiting", "store"],
+            Sabotage::ForgetAttempts => &["history"],
             Sabotage::ForgetToGiveBack => &["events", "store"],
             Sabotage::ConsumeTooEarly => &["events"],
             Sabotage::WorkOnItAgain => &["events"],

@@ -209,7 +209,7 @@ impl Watch {
     /// A run that is no more, of which something is left.
     pub(crate) fn leftovers(&self) -> Read<Option<i64>> {
         let sql = "SELECT run FROM (SELECT run FROM steps UNION SELECT run FROM queue
-                    UNION SELECT run FROM approvals UNION SELECT run FROM alerts
+                    UNION SELECT run FROM attempts UNION SELECT run FROM approvals UNION SELECT run FROM alerts
                     UNION SELECT run FROM waits UNION SELECT run FROM mutations)
                    WHERE run NOT IN (SELECT key FROM runs) LIMIT 1";
         self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()

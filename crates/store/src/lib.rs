@@ -38,9 +38,10 @@ pub use topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 pub use view::{
-    AlertView, ApprovalQuery, ApprovalView, CalendarView, Connections, Cursor, Finding,
-    LedgerQuery, LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery,
-    ScheduleView, Stats, StepView, Total, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
+    ATTEMPTS_SHOWN, AlertView, ApprovalQuery, ApprovalView, CalendarView, Connections, Cursor,
+    Finding, LedgerQuery, LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView,
+    ScheduleQuery, ScheduleView, Stats, StepView, Total, UnusualQuery, UnusualRow, WorkflowQuery,
+    WorkflowView,
 };
 
 use engine::{Moment, NodeId, RunId, ScheduleId, TopicId, WorkflowId};

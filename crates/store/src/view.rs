@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::definition::{DeadlineEnd, Definition};
 use engine::ledger::{Entry, Outcome};
-use engine::run::{Position, Run, RunStatus, StepRecord, TriggeredBy};
+use engine::run::{AttemptRecord, Position, Run, RunStatus, StepRecord, TriggeredBy};
 use engine::schedule::{Schedule, Status};
 use engine::turn::Workflow;
 use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
@@ -168,7 +168,13 @@ pub struct RunDetail {
     /// What became of its steps, in their order, of what undoes them and of their items; those not reached yet
     /// are left out.
     pub steps: Vec<StepView>,
+    /// Attempts that others followed or are to follow, in the order of their steps and of time: of many, the first
+    /// [`ATTEMPTS_SHOWN`].
+    pub earlier: Vec<AttemptRecord>,
 }
+
+/// Of a run with more earlier attempts only so many are read.
+pub const ATTEMPTS_SHOWN: usize = 2_000;
 
 /// What became of a step.
 pub type StepView = StepRecord;

@@ -85,6 +85,7 @@ fn overdue(value: &Value) -> Cell {
 /// A step, what undoes it, and its items.
 fn rows_of(step: &Value) -> Vec<Vec<Cell>> {
     let mut rows = vec![row(step, field(step, "id"), field(step, "type"))];
+    rows.extend(earlier(step));
     let items = shown::items(&step["items"]);
     for item in items.iter().take(MOST_ITEMS) {
         rows.push(row(item, format!("  item {}", item["index"]), String::new()));
@@ -98,6 +99,28 @@ fn rows_of(step: &Value) -> Vec<Vec<Cell>> {
     }
     if step["compensation"].is_object() {
         rows.push(row(&step["compensation"], "  undone".to_owned(), String::new()));
+    }
+    rows
+}
+
+/// The attempts before the one that a step tells of.
+fn earlier(step: &Value) -> Vec<Vec<Cell>> {
+    let attempts = shown::items(&step["earlier"]);
+    let passed_over = attempts.len().saturating_sub(MOST_ITEMS);
+    let mut rows = Vec::new();
+    if passed_over > 0 {
+        rows.push(vec![Cell::styled(format!("  {passed_over} earlier attempts"), DIM)]);
+    }
+    for attempt in &attempts[passed_over..] {
+        rows.push(vec![
+            Cell::styled("  before", DIM),
+            Cell::plain(""),
+            state(&field(attempt, "status")),
+            Cell::plain(field(attempt, "attempt")),
+            took(attempt, clock::instant()),
+            Cell::styled(error(attempt), DIM),
+            Cell::plain(""),
+        ]);
     }
     rows
 }

@@ -77,6 +77,7 @@ impl Feed {
             Notice::Schedule { .. }
             | Notice::Workflow { .. }
             | Notice::Output { .. }
+            | Notice::Steps { .. }
             | Notice::Queued { .. }
             | Notice::Published { .. }
             | Notice::Consumed { .. }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::input::{AttemptEnd, Decision, Facts, Input, Resolution};
 use super::position::{Doing, RECONCILING, States};
-use super::{Ending, Refusal, Run, RunError, RunStatus};
+use super::{Ending, Refusal, Run, RunError, RunStatus, StepStatus};
 use crate::definition::{Definition, Graph, Step};
 use crate::ids::NodeId;
 use crate::rules::Rules;
@@ -256,7 +256,12 @@ impl<F: Facts> Decider<'_, F> {
             }
             // What a consumer has read may be old by now: it begins anew.
             Resolution::DidNotHappen if self.run.handler.is_some() => self.did_not_happen(at)?,
-            Resolution::DidNotHappen => self.run.position.active[at].doing = Doing::Ready,
+            Resolution::DidNotHappen => {
+                let unknown = self.run.position.active[at].clone();
+                let error = self.error(step, "did_not_happen", "a person says it did not happen");
+                self.is_followed(&unknown, StepStatus::Cancelled, error);
+                self.run.position.active[at].doing = Doing::Ready;
+            }
             Resolution::Skip => self.skip_unknown(at),
             Resolution::Failed => {
                 let own = self.error(step, "unknown_outcome", "a person says that it failed");

@@ -194,6 +194,9 @@ impl<F: Facts> Decider<'_, F> {
         let active = &self.run.position.active[at];
         let step = active.step;
         if self.may_be_repeated(active.part()) {
+            let lost = active.clone();
+            let error = self.error(step, "lost", how);
+            self.is_followed(&lost, StepStatus::Cancelled, error);
             let active = &mut self.run.position.active[at];
             // The lost attempt is no failure of the step.
             active.attempt = active.attempt.saturating_sub(1);

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Ending, RunError, StepRecord};
+use super::{AttemptRecord, Ending, RunError, StepRecord};
 use crate::ids::{NodeId, RunKey};
 use crate::topics::Message;
 
@@ -159,6 +159,8 @@ pub struct Decision {
     pub cancel: Vec<u32>,
     /// What became of steps.
     pub records: Vec<StepRecord>,
+    /// Attempts that others follow.
+    pub earlier: Vec<AttemptRecord>,
     /// Which of these records tell of something that had begun, by their places.
     pub begun: Vec<usize>,
     /// What is put into queues for workers, or taken out of them.

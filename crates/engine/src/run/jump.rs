@@ -4,34 +4,42 @@ use std::collections::BTreeSet;
 
 use super::decide::Decider;
 use super::input::Facts;
-use super::position::{Active, StepState};
-use super::{Ending, RunError, StepStatus};
+use super::position::{Active, StepState, WHOLE};
+use super::{AttemptRecord, Ending, RunError, StepStatus};
 
 /// A run that goes back and forth for ever is stopped.
 const JUMPS: u32 = 100;
 
 impl<F: Facts> Decider<'_, F> {
     /// The run goes on with `target` instead of what depends on `from`.
-    pub(super) fn jump(&mut self, from: u32, target: &str, error: RunError) {
+    pub(super) fn jump(
+        &mut self,
+        from: u32,
+        target: &str,
+        error: RunError,
+    ) -> Result<(), F::Error> {
         let Some(target) = self.graph.index(target) else {
-            return self.end_from_outside(Ending::Failed, error, false);
+            self.end_from_outside(Ending::Failed, error, false);
+            return Ok(());
         };
         self.run.position.jumps += 1;
         if self.run.position.jumps > JUMPS {
             let message =
                 format!("went on elsewhere more than {JUMPS} times; last: {}", error.message);
             let error = self.error(from, "too_many_jumps", message);
-            return self.end_from_outside(Ending::Failed, error, false);
+            self.end_from_outside(Ending::Failed, error, false);
+            return Ok(());
         }
         if self.state(target) != StepState::Pending {
-            self.do_again(target);
+            self.do_again(target)?;
         }
         self.run.position.jumped_to.push(target);
         self.agenda.insert(target);
+        Ok(())
     }
 
     /// The step and everything that depends on it begins anew. What is going on of it is given up.
-    fn do_again(&mut self, target: u32) {
+    fn do_again(&mut self, target: u32) -> Result<(), F::Error> {
         let mut again = BTreeSet::from([target]);
         let mut open = vec![target];
         while let Some(step) = open.pop() {
@@ -45,9 +53,35 @@ impl<F: Facts> Decider<'_, F> {
         self.run.position.jumped_to.retain(|step| !again.contains(step));
         self.run.position.routes.retain(|(gateway, _)| !again.contains(gateway));
         for step in again {
+            self.remember(step)?;
             self.unwatch(step);
             self.agenda.remove(&step);
             self.run.position.states.set(step, StepState::Pending);
         }
+        Ok(())
+    }
+
+    /// What became of a step that is done again is kept among its attempts; of its items, not.
+    fn remember(&mut self, step: u32) -> Result<(), F::Error> {
+        if !self.state(step).has_ended() && !self.was_recorded_now(step) {
+            return Ok(());
+        }
+        let Some(record) = self.known_record(step)? else { return Ok(()) };
+        if record.attempts > 0 {
+            self.decision.earlier.push(AttemptRecord {
+                step,
+                item: record.item,
+                attempt: record.attempts,
+                status: record.status,
+                started_at: record.started_at,
+                ended_at: record.ended_at,
+                error: record.error,
+            });
+        }
+        Ok(())
+    }
+
+    fn was_recorded_now(&self, step: u32) -> bool {
+        self.decision.records.iter().any(|record| record.step == step && record.item == WHOLE)
     }
 }

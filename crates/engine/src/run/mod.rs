@@ -345,6 +345,26 @@ pub struct StepRecord {
     pub overdue: bool,
 }
 
+/// An attempt that another one follows: what it left is not the last word on its step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptRecord {
+    /// Its step's place in the definition.
+    pub step: u32,
+    /// [`WHOLE`], [`UNDOING`], [`RECONCILING`], or the number of an item.
+    pub item: i32,
+    /// Which attempt. One that was lost with whoever performed it does not count, so that two can have the same number;
+    /// after a run has gone back, counting begins anew.
+    pub attempt: u32,
+    /// How it ended.
+    pub status: StepStatus,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// What went wrong.
+    pub error: Option<RunError>,
+}
+
 /// Why a run does not do what it is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {

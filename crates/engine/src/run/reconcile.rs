@@ -71,12 +71,8 @@ impl<F: Facts> Decider<'_, F> {
     pub(super) fn not_reconciled(&mut self, at: usize, error: RunError, retryable: bool) {
         let attempt = self.run.position.active[at].attempt;
         if retryable && attempt < TRIES {
-            let tried = self.run.position.active[at].clone();
-            self.record(&tried, super::StepStatus::Failed, None, Some(error));
             let wait = crate::handlers::FIRST_RETRY.saturating_mul(1 << attempt.min(8));
-            let again = self.now.checked_add(wait).unwrap_or(self.now);
-            self.run.position.active[at].doing = Doing::Retrying { at: again };
-            return;
+            return self.try_again(at, wait, error, None);
         }
         let active = self.remove(at);
         self.record(&active, super::StepStatus::Failed, None, Some(error));

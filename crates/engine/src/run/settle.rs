@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::decide::{Decider, Taken};
 use super::input::{Awaiting, Facts, Part, Queueing};
 use super::position::{Active, Doing, StepState, UNDOING, WHOLE};
-use super::{Ending, Refusal, RunError, StepRecord, StepStatus};
+use super::{AttemptRecord, Ending, Refusal, RunError, StepRecord, StepStatus};
 use crate::definition::{Action, OnError, StepRetry, limits};
 
 impl<F: Facts> Decider<'_, F> {
@@ -57,11 +57,7 @@ impl<F: Facts> Decider<'_, F> {
         let (step, item, attempts) = (active.step, active.item, active.attempt);
         let retry = self.retry_of(step, item);
         if retryable && attempts < retry.max {
-            let tried = active.clone();
-            self.record(&tried, StepStatus::Failed, output, Some(error));
-            let at_time = self.now.checked_add(retry.delay_before(attempts + 1));
-            let doing = Doing::Retrying { at: at_time.unwrap_or(self.now) };
-            self.run.position.active[at].doing = doing;
+            self.try_again(at, retry.delay_before(attempts + 1), error, output);
             return Ok(());
         }
         let active = self.remove(at);
@@ -76,6 +72,34 @@ impl<F: Facts> Decider<'_, F> {
                 self.items_failed(step, error, retryable)
             }
         }
+    }
+
+    /// A part has failed in passing.
+    pub(super) fn try_again(
+        &mut self,
+        at: usize,
+        delay: SignedDuration,
+        error: RunError,
+        output: Option<Box<RawValue>>,
+    ) {
+        let tried = self.run.position.active[at].clone();
+        self.is_followed(&tried, StepStatus::Failed, error.clone());
+        self.record(&tried, StepStatus::Failed, output, Some(error));
+        let again = self.now.checked_add(delay).unwrap_or(self.now);
+        self.run.position.active[at].doing = Doing::Retrying { at: again };
+    }
+
+    /// Another attempt follows the one that has just ended.
+    pub(super) fn is_followed(&mut self, tried: &Active, status: StepStatus, error: RunError) {
+        self.decision.earlier.push(AttemptRecord {
+            step: tried.step,
+            item: tried.item,
+            attempt: tried.attempt,
+            status,
+            started_at: tried.doing.since().unwrap_or(tried.enabled_at),
+            ended_at: self.now,
+            error: Some(error),
+        });
     }
 
     fn retry_of(&self, step: u32, item: i32) -> StepRetry {
@@ -105,7 +129,7 @@ impl<F: Facts> Decider<'_, F> {
                 self.record(active, StepStatus::Failed, output, Some(error.clone()));
                 self.unwatch(step);
                 self.set_state(step, StepState::Failed);
-                self.jump(step, &target, error);
+                self.jump(step, &target, error)?;
             }
             OnError::FailProcess => {
                 self.record(active, StepStatus::Failed, output, Some(error.clone()));

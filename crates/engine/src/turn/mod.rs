@@ -39,7 +39,7 @@ use crate::ids::{HandlerId, NodeId, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::Entry;
 use crate::moment::Moment;
 use crate::rules::Rules;
-use crate::run::{Queueing, Run, RunStatus, StepRecord};
+use crate::run::{AttemptRecord, Queueing, Run, RunStatus, StepRecord};
 use crate::schedule::{Schedule, Status};
 use crate::trace::Span;
 
@@ -118,10 +118,14 @@ struct RunSlot {
     run: Run,
     /// What became of its steps in this turn.
     records: Vec<StepRecord>,
+    /// Its attempts that ended in this turn and that others follow.
+    earlier: Vec<AttemptRecord>,
     old_wake: Option<Timestamp>,
     old_status: RunStatus,
     is_new: bool,
     is_changed: bool,
+    /// Whether something about its steps may have changed.
+    has_moved: bool,
 }
 
 struct WorkflowSlot {
@@ -279,6 +283,7 @@ impl<'a, B: Book> Turn<'a, B> {
         }
         let key = slot.run.key;
         self.writes.steps.extend(slot.records.into_iter().map(|record| (key, record)));
+        self.writes.attempts.extend(slot.earlier.into_iter().map(|attempt| (key, attempt)));
         let run = Box::new(slot.run);
         if slot.is_new || run.status != slot.old_status {
             self.notices.push(Notice::Run {
@@ -287,6 +292,9 @@ impl<'a, B: Book> Turn<'a, B> {
                 schedule: run.schedule,
                 status: run.status,
             });
+        } else if slot.has_moved {
+            let (workflow, schedule) = (run.workflow, run.schedule);
+            self.notices.push(Notice::Steps { run: run.id.clone(), workflow, schedule });
         }
         self.writes.runs.push(match slot.is_new {
             true => RunWrite::Insert(run),
@@ -345,7 +353,9 @@ impl<'a, B: Book> Turn<'a, B> {
             old_status: run.status,
             is_new,
             is_changed: is_new,
+            has_moved: false,
             records: Vec::new(),
+            earlier: Vec::new(),
             run,
         };
         self.runs.insert(slot.run.key, slot);

@@ -380,6 +380,7 @@ impl<B: Book> Turn<'_, B> {
         let Some(slot) = self.runs.get_mut(&key) else { return Ok(Ok(())) };
         let (before, had_ended) = (slot.run.status, slot.run.status.has_ended());
         let (now, node) = (self.moment.now, self.node);
+        let has_moved = !matches!(input, Input::Heartbeat { .. });
         let mut facts = RunFacts { book: self.book, run: key, records: &slot.records };
         let performer = Performer { node, free: &mut self.places.free, is_paused };
         let decided =
@@ -389,10 +390,12 @@ impl<B: Book> Turn<'_, B> {
             Err(refusal) => return Ok(Err(refusal)),
         };
         slot.is_changed = true;
+        slot.has_moved |= has_moved;
         if self.is_traced {
             trace_attempts(&mut self.spans, &slot.run, &definition, &decision);
         }
         slot.records.append(&mut decision.records);
+        slot.earlier.append(&mut decision.earlier);
         self.places.look |= slot.run.is_ready();
         let has_ended = slot.run.status.has_ended() && !had_ended;
         let (retryable, took) = (decision.retryable, decision.took);

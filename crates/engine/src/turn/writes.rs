@@ -12,7 +12,8 @@ use crate::handlers::{Handler, Mutation};
 use crate::ids::{EventKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use crate::ledger::{Entry, Outcome};
 use crate::run::{
-    Alert, Approval, Part, Queueing, Run, RunStatus, StepRecord, UNDOING, WHOLE, action_of,
+    Alert, Approval, AttemptRecord, Part, Queueing, Run, RunStatus, StepRecord, UNDOING, WHOLE,
+    action_of,
 };
 use crate::schedule::{Override, Schedule, Status};
 use crate::topics::Topic;
@@ -28,6 +29,8 @@ pub struct Writes {
     pub runs: Vec<RunWrite>,
     /// What became of steps, in place of the row of the same run, step and item.
     pub steps: Vec<(RunKey, StepRecord)>,
+    /// Attempts that others follow.
+    pub attempts: Vec<(RunKey, AttemptRecord)>,
     /// Ledger rows, in place of the row with the same schedule and number.
     pub ledger: Vec<Entry>,
     /// Workflows, in place of the row with the same id.
@@ -323,6 +326,15 @@ pub enum Notice {
         schedule: Option<ScheduleId>,
         /// Where it stands.
         status: RunStatus,
+    },
+    /// A run whose status stays has come further in its steps.
+    Steps {
+        /// Which.
+        run: RunId,
+        /// Of which workflow.
+        workflow: WorkflowId,
+        /// Of which schedule.
+        schedule: Option<ScheduleId>,
     },
     /// A schedule was created, changed or has come to a status.
     Schedule {

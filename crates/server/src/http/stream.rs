@@ -33,7 +33,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 
 /// What happens from now on.
 ///
-/// Events `occurrence`, `run`, `schedule` and `workflow` with JSON data; `output` with `run_id` and `step_id` when what
+/// Events `occurrence`, `run`, `schedule` and `workflow` with JSON data; `steps` with `run_id` when a run whose status
+/// stays has come further; `output` with `run_id` and `step_id` when what
 /// this node performs says something, twice a second at most for each attempt; `lagged` with how many batches were
 /// lost by a listener that is too slow.
 #[utoipa::path(get, path = "/stream", tag = "node",
@@ -101,6 +102,14 @@ fn event(notice: &Notice) -> Event {
                 "workflow_id": workflow.to_string(),
                 "schedule_id": schedule.map(|id| id.to_string()),
                 "status": status.name(),
+            }),
+        ),
+        Notice::Steps { run, workflow, schedule } => (
+            "steps",
+            json!({
+                "run_id": run.to_string(),
+                "workflow_id": workflow.to_string(),
+                "schedule_id": schedule.map(|id| id.to_string()),
             }),
         ),
         Notice::Schedule { id, status } => {

@@ -50,8 +50,11 @@ impl About {
     /// Whether a notice may have changed the page. Those that do not say whose they are may have.
     fn concerns(&self, notice: &Notice) -> bool {
         match (self, notice) {
-            (About::All, _) => true,
-            (About::Run(run), Notice::Run { id, .. }) => id.to_string() == *run,
+            (About::All, notice) => !matches!(notice, Notice::Output { .. }),
+            (About::Run(wanted), Notice::Run { id, .. }) => id.to_string() == *wanted,
+            (About::Run(wanted), Notice::Steps { run, .. } | Notice::Output { run, .. }) => {
+                run.to_string() == *wanted
+            }
             (About::Run(_), Notice::Occurrence { .. } | Notice::Schedule { .. }) => false,
             (About::Schedule(wanted), Notice::Occurrence { schedule, .. }) => {
                 schedule.to_string() == *wanted
@@ -63,6 +66,8 @@ impl About {
             (About::Workflow(wanted), Notice::Run { workflow, .. }) => {
                 workflow.to_string() == *wanted
             }
+            // Only the run's own page shows its steps and what they say.
+            (_, Notice::Steps { .. } | Notice::Output { .. }) => false,
             (About::Schedule(_) | About::Workflow(_) | About::Run(_), _) => true,
         }
     }
@@ -144,7 +149,32 @@ impl Listener {
 
 #[cfg(test)]
 mod tests {
+    use engine::run::RunStatus;
+    use engine::{RunId, ScheduleId, WorkflowId};
+
     use super::*;
+
+    #[test]
+    fn what_a_step_says_is_told_to_its_run_alone() {
+        let run = RunId::Other(7);
+        let (workflow, schedule) = (WorkflowId(5), Some(ScheduleId(3)));
+        let output = Notice::Output { run: run.clone(), step: "say".to_owned() };
+        let steps = Notice::Steps { run: run.clone(), workflow, schedule };
+        let status = RunStatus::Succeeded;
+        let ended = Notice::Run { id: run.clone(), workflow, schedule, status };
+        for (about, [by_output, by_steps, by_end]) in [
+            (About::All, [false, true, true]),
+            (About::Run(run.to_string()), [true, true, true]),
+            (About::Run("other".to_owned()), [false, false, false]),
+            (About::Workflow("5".to_owned()), [false, false, true]),
+            (About::Schedule("3".to_owned()), [false, false, true]),
+            (About::Schedule("4".to_owned()), [false, false, false]),
+        ] {
+            assert_eq!(about.concerns(&output), by_output, "{about:?}");
+            assert_eq!(about.concerns(&steps), by_steps, "{about:?}");
+            assert_eq!(about.concerns(&ended), by_end, "{about:?}");
+        }
+    }
 
     #[test]
     fn pages_say_what_they_are_about() {

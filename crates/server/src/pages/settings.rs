@@ -64,7 +64,7 @@ async fn show(visit: Visit) -> Result<Response, Problem> {
 
 async fn save(visit: Visit, body: RawBody) -> Result<Response, Problem> {
     let form = forms::read(&visit, &body.text)?;
-    let value = |name: &str| form.values.get(name).and_then(|value| value.as_str()).unwrap_or("");
+    let value = |name: &str| form.values.text(name);
     let zone = visit.app.rules().zones().get(value("zone")).map_err(|problem| {
         Problem::from(vec![calendar::Mistake { path: "zone".to_owned(), problem }])
     })?;

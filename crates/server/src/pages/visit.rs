@@ -4,13 +4,12 @@ use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
-use axum::http::header::COOKIE;
 use axum::http::request::Parts;
 use calendar::Zone;
 use jiff::Timestamp;
 
 use crate::http::App;
-use crate::http::access::{Caller, Permission};
+use crate::http::access::{self, Caller, Permission};
 
 /// The zone that times are shown in.
 pub(super) const ZONE_COOKIE: &str = "punctual_zone";
@@ -92,9 +91,7 @@ impl FromRequestParts<App> for Visit {
 
 /// A cookie's value, with what is written as `%20` read.
 pub(super) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
-    let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.split_once('='));
-    let (_, value) = pairs.find(|(key, _)| key.trim() == name)?;
-    let decoded = percent_encoding::percent_decode_str(value.trim()).decode_utf8().ok()?;
+    let value = access::cookies(headers, name).next()?;
+    let decoded = percent_encoding::percent_decode_str(value).decode_utf8().ok()?;
     Some(decoded.into_owned())
 }

@@ -68,6 +68,9 @@ pub(crate) fn sql(sabotage: Sabotage) -> Option<&'static str> {
         ),
         Sabotage::LoseQueued => "DELETE FROM queue",
         Sabotage::ForgetToAsk => "DELETE FROM approvals",
+        Sabotage::ForgetAttempts => {
+            "DELETE FROM attempts WHERE run IN (SELECT key FROM runs WHERE status < 4)"
+        }
         _ => return None,
     })
 }

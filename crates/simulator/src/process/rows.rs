@@ -22,6 +22,8 @@ pub(crate) struct Detail {
     pub(crate) overdue: bool,
     /// What became of steps, in the order of their places.
     pub(crate) steps: Vec<StepRow>,
+    /// Attempts that others follow, in the order of their parts and of time.
+    pub(crate) earlier: Vec<AttemptRow>,
     /// What waits for a worker.
     pub(crate) queue: Vec<(u32, i32)>,
     /// What people are asked.
@@ -40,6 +42,15 @@ pub(crate) struct StepRow {
     pub(crate) output: Option<Value>,
     pub(crate) error: Option<RunError>,
     pub(crate) reason: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AttemptRow {
+    pub(crate) step: u32,
+    pub(crate) item: i32,
+    pub(crate) started_at: i64,
+    pub(crate) attempt: u32,
+    pub(crate) ended_at: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +110,17 @@ impl Definitions {
                  FROM steps WHERE run = ?1 ORDER BY step, item",
                 key,
                 step_row,
+            )?,
+            earlier: all(
+                db,
+                "SELECT step, item, started_at, attempt, ended_at FROM attempts WHERE run = ?1
+                 ORDER BY step, item, started_at, attempt, ended_at",
+                key,
+                |row| {
+                    let (step, item, started_at) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                    let (attempt, ended_at) = (row.get(3)?, row.get(4)?);
+                    Ok(AttemptRow { step, item, started_at, attempt, ended_at })
+                },
             )?,
             queue: all(
                 db,

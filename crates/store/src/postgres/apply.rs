@@ -43,6 +43,7 @@ pub(super) fn statements(
     schedules(writes, node, stamp, &mut all)?;
     apply_runs::runs(writes, stamp, &mut all)?;
     apply_runs::steps(writes, before.may_be_there, &mut all)?;
+    apply_runs::attempts(writes, &mut all)?;
     apply_waiting::waiting(writes, &mut all)?;
     apply_topics::topics(writes, &mut all)?;
     ledger(writes, before, &mut all)?;

@@ -223,7 +223,7 @@ pub(super) fn steps(
     // A part that is written twice in one turn counts as it was last.
     let latest: BTreeMap<_, _> =
         writes.steps.iter().map(|(run, step)| ((run.0, step.step, step.item), step)).collect();
-    // Only a run that went back comes to a step again.
+    // Only an attempt after the first, or a run that went back, comes to a step again.
     let returned: HashSet<i64> = writes
         .runs
         .iter()
@@ -234,7 +234,7 @@ pub(super) fn steps(
         .map(|run| run.key.0)
         .collect();
     let (again, new): (Vec<_>, Vec<_>) =
-        latest.into_iter().partition(|((run, _, _), _)| returned.contains(run));
+        latest.into_iter().partition(|((run, _, _), r)| r.attempts > 1 || returned.contains(run));
     for (rows, may_be_there) in [(new, may_be_there), (again, true)] {
         if rows.is_empty() {
             continue;
@@ -248,6 +248,41 @@ pub(super) fn steps(
         }
         all.push(out.asked());
     }
+    Ok(())
+}
+
+static ATTEMPTS: &[Type] = &[
+    Type::INT8,
+    Type::INT4,
+    Type::INT4,
+    Type::INT8,
+    Type::INT4,
+    Type::INT2,
+    Type::INT8,
+    Type::TEXT,
+];
+const INSERT_ATTEMPTS: &str = "INSERT INTO attempts
+       (run, step, item, started_at, attempt, status, ended_at, error)
+     SELECT * FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::bigint[], $5::integer[],
+       $6::smallint[], $7::bigint[], $8::text[])
+     ON CONFLICT DO NOTHING";
+
+pub(super) fn attempts(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
+    if writes.attempts.is_empty() {
+        return Ok(());
+    }
+    let mut out = Outgoing::arrays(INSERT_ATTEMPTS, ATTEMPTS);
+    for (run, attempt) in &writes.attempts {
+        out.put(run.0)?;
+        out.put(attempt.step.cast_signed())?;
+        out.put(attempt.item)?;
+        out.put(ms(attempt.started_at))?;
+        out.put(attempt.attempt.cast_signed())?;
+        out.put(narrow(&StepStatus::ALL, attempt.status))?;
+        out.put(ms(attempt.ended_at))?;
+        out.put(attempt.error.as_ref().map(json).transpose()?)?;
+    }
+    all.push(out.asked());
     Ok(())
 }
 

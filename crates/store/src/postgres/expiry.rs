@@ -82,8 +82,9 @@ const REMOVE_ROWS: &str = "DELETE FROM ledger WHERE (schedule, n) IN
      (SELECT * FROM unnest($1::bigint[], $2::bigint[]))";
 
 /// What goes of runs that have been kept long enough.
-const OF_RUNS: [&str; 7] = [
+const OF_RUNS: [&str; 8] = [
     "DELETE FROM steps WHERE run = ANY($1)",
+    "DELETE FROM attempts WHERE run = ANY($1)",
     "DELETE FROM alerts WHERE run = ANY($1)",
     "DELETE FROM approvals WHERE run = ANY($1)",
     "DELETE FROM queue WHERE run = ANY($1)",

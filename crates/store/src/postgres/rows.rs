@@ -2,7 +2,9 @@
 
 use engine::definition::DeadlineEnd;
 use engine::ledger::{Entry, Outcome};
-use engine::run::{Ending, Parent, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy};
+use engine::run::{
+    AttemptRecord, Ending, Parent, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy,
+};
 use engine::schedule::{Due, Progress, Schedule, Status};
 use engine::turn::{Workflow, WorkflowStatus};
 use engine::{RunId, RunKey, ScheduleId, WorkflowId};
@@ -220,6 +222,18 @@ pub(super) fn workflow(row: &Row) -> Read<Workflow> {
         retention: get::<Option<i64>>(row, 9)?.map(SignedDuration::from_millis),
         created_at: instant(row, 10)?,
         updated_at: instant(row, 11)?,
+    })
+}
+
+pub(super) fn attempt(row: &Row) -> Read<AttemptRecord> {
+    Ok(AttemptRecord {
+        step: small(row, 0)?,
+        item: get(row, 1)?,
+        attempt: small(row, 2)?,
+        status: coded(row, 3, &StepStatus::ALL)?,
+        started_at: instant(row, 4)?,
+        ended_at: instant(row, 5)?,
+        error: maybe_json(row, 6)?,
     })
 }
 

@@ -15,7 +15,7 @@ use super::reader::ask;
 use super::rows::{self, RUN_COLUMNS, get, narrow};
 use crate::failure::Failure;
 use crate::stored::{APART_MS, ms};
-use crate::view::{self, Cursor, Page, RunDetail, RunQuery, RunView};
+use crate::view::{self, ATTEMPTS_SHOWN, Cursor, Page, RunDetail, RunQuery, RunView};
 
 /// What is read beside a run: its workflow's name, and what its parent is called.
 macro_rules! beside {
@@ -318,6 +318,8 @@ macro_rules! one {
 const BY_OCCURRENCE: &str = one!("r.schedule = $1 AND r.n = $2 AND r.retry = $3");
 const STEPS: &str =
     concat!("SELECT ", of_step!(), " FROM steps WHERE run = $1 ORDER BY step, item");
+const EARLIER: &str = "SELECT step, item, attempt, status, started_at, ended_at, error
+     FROM attempts WHERE run = $1 ORDER BY step, item, started_at, attempt, ended_at LIMIT $2";
 const BY_UUID: &str = one!("r.uuid = $1");
 
 pub(super) async fn run(client: &Client, id: RunId) -> Result<Option<RunDetail>, Failure> {
@@ -337,5 +339,8 @@ pub(super) async fn run(client: &Client, id: RunId) -> Result<Option<RunDetail>,
     let definition = view::process(rows::json(row, RUN_COLUMNS + BESIDE)?, &view.run)?;
     let steps = ask(client, STEPS, &[&view.run.key.0]).await?;
     let steps = steps.iter().map(rows::step).collect::<Result<_, _>>()?;
-    Ok(Some(RunDetail { view, definition, steps }))
+    let shown = i64::try_from(ATTEMPTS_SHOWN).unwrap_or(i64::MAX);
+    let earlier = ask(client, EARLIER, &[&view.run.key.0, &shown]).await?;
+    let earlier = earlier.iter().map(rows::attempt).collect::<Result<_, _>>()?;
+    Ok(Some(RunDetail { view, definition, steps, earlier }))
 }

@@ -40,6 +40,7 @@ pub(super) fn apply(
         apply_runs::run(&mut pen, write)?;
     }
     apply_runs::steps(connection, writes)?;
+    apply_runs::attempts(connection, writes)?;
     apply_runs::waiting(connection, writes)?;
     apply_topics::apply(&mut pen, writes)?;
     ledger(connection, writes)?;

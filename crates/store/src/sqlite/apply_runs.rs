@@ -128,6 +128,25 @@ pub(super) fn steps(connection: &Connection, writes: &Writes) -> Result<(), Fail
     Ok(())
 }
 
+pub(super) fn attempts(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
+    let sql = "INSERT OR IGNORE INTO attempts
+               (run, step, item, started_at, attempt, status, ended_at, error)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    for (run, attempt) in &writes.attempts {
+        connection.prepare_cached(sql)?.execute(params![
+            run.0,
+            attempt.step,
+            attempt.item,
+            ms(attempt.started_at),
+            attempt.attempt,
+            code(&StepStatus::ALL, attempt.status),
+            ms(attempt.ended_at),
+            attempt.error.as_ref().map(json).transpose()?,
+        ])?;
+    }
+    Ok(())
+}
+
 /// What waits for workers and for people, and what deadlines have brought about.
 pub(super) fn waiting(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
     for (run, queueing) in &writes.queueing {

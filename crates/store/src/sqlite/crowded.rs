@@ -1,14 +1,12 @@
 //! However many runs and ledger rows there are: pages of them take as many steps of SQLite as with a few.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use engine::WorkflowId;
 use engine::ledger::Outcome;
 use engine::run::RunStatus;
 use jiff::Timestamp;
 use rusqlite::Connection;
 
+use super::counted::{Question, steps};
 use super::{run_views, tallies, unusual};
 use crate::failure::Failure;
 use crate::view::{Cursor, RunQuery, UnusualQuery};
@@ -46,8 +44,6 @@ fn crowd(size: u64) -> Connection {
         .unwrap();
     connection
 }
-
-type Question = fn(&Connection) -> Result<usize, Failure>;
 
 fn at(seconds: i64) -> Option<Timestamp> {
     Timestamp::from_second(seconds).ok()
@@ -101,29 +97,9 @@ const QUESTIONS: [(&str, Question); 14] = [
     }),
 ];
 
-/// What each question finds, and how many steps that takes.
-fn steps(size: u64) -> Vec<(&'static str, usize, u64)> {
-    let mut connection = crowd(size);
-    let count = Arc::new(AtomicU64::new(0));
-    let counting = count.clone();
-    let step = move || {
-        counting.fetch_add(1, Ordering::Relaxed);
-        false
-    };
-    connection.progress_handler(1, Some(step)).unwrap();
-    let ask = |(name, question): &(&'static str, Question)| {
-        // Preparing a statement takes steps of its own, the first time.
-        question(&connection).unwrap();
-        count.store(0, Ordering::Relaxed);
-        let found = question(&connection).unwrap();
-        (*name, found, count.load(Ordering::Relaxed))
-    };
-    QUESTIONS.iter().map(ask).collect()
-}
-
 #[test]
 fn a_crowd_costs_nothing() {
-    let (few, many) = (steps(10_000), steps(60_000));
+    let (few, many) = (steps(crowd(10_000), &QUESTIONS), steps(crowd(60_000), &QUESTIONS));
     for ((name, found, few), (_, also, many)) in few.into_iter().zip(many) {
         assert!(found > 0, "{name}");
         assert_eq!(found.min(5), also.min(5), "{name}");

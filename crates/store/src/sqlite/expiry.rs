@@ -83,6 +83,7 @@ impl Core {
         for key in &expired {
             for sql in [
                 "DELETE FROM steps WHERE run = ?1",
+                "DELETE FROM attempts WHERE run = ?1",
                 "DELETE FROM alerts WHERE run = ?1",
                 "DELETE FROM approvals WHERE run = ?1",
                 "DELETE FROM queue WHERE run = ?1",

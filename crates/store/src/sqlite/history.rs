@@ -1,12 +1,10 @@
 //! However much was consumed: what is decided and shown of topics takes as many steps of SQLite as without it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use engine::topics::EventState;
 use engine::{RunKey, TopicId, WorkflowId};
 use rusqlite::Connection;
 
+use super::counted::{Question, steps};
 use super::topic_expiry::{expire_in, is_needed};
 use super::{topic_book, topic_views};
 use crate::failure::Failure;
@@ -57,9 +55,6 @@ fn with_history(past: u64) -> Connection {
     connection
 }
 
-/// What is asked, by name.
-type Question = fn(&Connection) -> Result<usize, Failure>;
-
 fn page(
     connection: &Connection,
     state: Option<EventState>,
@@ -106,29 +101,10 @@ const QUESTIONS: [(&str, Question); 13] = [
     ("whether a run is needed", |c| Ok(usize::from(is_needed(c, 300_000)?))),
 ];
 
-/// What each question finds, and how many steps that takes.
-fn steps(past: u64) -> Vec<(&'static str, usize, u64)> {
-    let mut connection = with_history(past);
-    let count = Arc::new(AtomicU64::new(0));
-    let counting = count.clone();
-    let step = move || {
-        counting.fetch_add(1, Ordering::Relaxed);
-        false
-    };
-    connection.progress_handler(1, Some(step)).unwrap();
-    let ask = |(name, question): &(&'static str, Question)| {
-        // Preparing a statement takes steps of its own, the first time.
-        question(&connection).unwrap();
-        count.store(0, Ordering::Relaxed);
-        let found = question(&connection).unwrap();
-        (*name, found, count.load(Ordering::Relaxed))
-    };
-    QUESTIONS.iter().map(ask).collect()
-}
-
 #[test]
 fn history_costs_nothing() {
-    let (short, long) = (steps(1_000), steps(20_000));
+    let (short, long) =
+        (steps(with_history(1_000), &QUESTIONS), steps(with_history(20_000), &QUESTIONS));
     let nothing_expires =
         |(name, found, _): &&(&str, usize, u64)| *found > 0 || *name == "what has expired";
     assert!(short.iter().all(|asked| nothing_expires(&asked)), "{short:?}");

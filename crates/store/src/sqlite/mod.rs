@@ -11,6 +11,8 @@ mod check_topics;
 mod checkpoint;
 mod core;
 #[cfg(test)]
+mod counted;
+#[cfg(test)]
 mod crowded;
 mod expiry;
 #[cfg(test)]

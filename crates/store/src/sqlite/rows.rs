@@ -2,7 +2,9 @@
 
 use engine::definition::DeadlineEnd;
 use engine::ledger::{Entry, Outcome};
-use engine::run::{Ending, Parent, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy};
+use engine::run::{
+    AttemptRecord, Ending, Parent, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy,
+};
 use engine::schedule::{Due, Progress, Schedule, Status};
 use engine::turn::{Workflow, WorkflowStatus};
 use engine::{RunId, RunKey, ScheduleId, WorkflowId};
@@ -203,6 +205,20 @@ pub(super) fn workflow(row: &Row<'_>) -> Read<Workflow> {
         retention: row.get::<_, Option<i64>>(9)?.map(SignedDuration::from_millis),
         created_at: instant(row, 10)?,
         updated_at: instant(row, 11)?,
+    })
+}
+
+pub(super) const ATTEMPT: &str = "step, item, attempt, status, started_at, ended_at, error";
+
+pub(super) fn attempt(row: &Row<'_>) -> Read<AttemptRecord> {
+    Ok(AttemptRecord {
+        step: row.get(0)?,
+        item: row.get(1)?,
+        attempt: row.get(2)?,
+        status: coded(row, 3, &StepStatus::ALL)?,
+        started_at: instant(row, 4)?,
+        ended_at: instant(row, 5)?,
+        error: maybe_json(row, 6)?,
     })
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::run::{RunStatus, TriggeredBy};
+use engine::run::{AttemptRecord, RunStatus, TriggeredBy};
 use engine::{RunId, RunKey, ScheduleId, WorkflowId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
@@ -14,7 +14,7 @@ use super::book;
 use super::rows::{self, code, ms};
 use crate::failure::Failure;
 use crate::stored::APART_MS;
-use crate::view::{self, Cursor, Page, RunDetail, RunQuery, RunView};
+use crate::view::{self, ATTEMPTS_SHOWN, Cursor, Page, RunDetail, RunQuery, RunView};
 
 /// What is read beside a run: its workflow's name, and what its parent is called.
 const BESIDE: &str = "w.name, p.key, p.schedule, p.uuid, p.n, p.retry";
@@ -292,5 +292,17 @@ pub(super) fn run(connection: &Connection, id: &RunId) -> Result<Option<RunDetai
     };
     let steps = book::step_records(connection, key)?;
     let definition = view::process(definition, &view.run)?;
-    Ok(Some(RunDetail { view, definition, steps }))
+    let earlier = earlier_attempts(connection, key)?;
+    Ok(Some(RunDetail { view, definition, steps, earlier }))
+}
+
+fn earlier_attempts(connection: &Connection, run: RunKey) -> Result<Vec<AttemptRecord>, Failure> {
+    let sql = format!(
+        "SELECT {} FROM attempts WHERE run = ?1
+         ORDER BY step, item, started_at, attempt, ended_at LIMIT {ATTEMPTS_SHOWN}",
+        rows::ATTEMPT
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let found = statement.query_map([run.0], rows::attempt)?;
+    Ok(found.collect::<Result<_, _>>()?)
 }

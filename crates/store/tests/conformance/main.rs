@@ -96,6 +96,7 @@ macro_rules! suite {
             takeover: what_was_being_cancelled_has_ended,
             takeover: a_node_that_leaves_is_not_taken_over,
             processes: steps_go_on_side_by_side,
+            processes: what_is_done_again_is_known_from_before,
             processes: a_place_that_is_missing_is_found_later,
             processes: timers_wait_across_reopening,
             processes: items_are_done_a_few_at_a_time,

@@ -99,7 +99,7 @@ const LOST: &str = r#"UPDATE open_runs SET state = regexp_replace(state, '"o":\d
      owners = '{999}' WHERE status = 1"#;
 
 /// Tables with rows of runs.
-pub(crate) const OF_RUNS: [&str; 4] = ["steps", "queue", "approvals", "alerts"];
+pub(crate) const OF_RUNS: [&str; 5] = ["steps", "attempts", "queue", "approvals", "alerts"];
 
 /// How what waits is broken: what is said to the database, what is found, and whether it is mended.
 pub(crate) const OF_WHAT_WAITS: [(&str, &str, bool); 10] = [

@@ -36,6 +36,28 @@ pub(crate) async fn steps_go_on_side_by_side(mut world: World) {
     world.holds_together().await;
 }
 
+pub(crate) async fn what_is_done_again_is_known_from_before(mut world: World) {
+    let b = with(step("b", &["a"], noop()), "on_error", json!({"goto_step": "a"}));
+    let workflow = world.process("w", vec![step("a", &[], noop()), b]).await;
+    let run = world.start(0, workflow).await.unwrap();
+    let mut performed = performs(&world.turn(0).await);
+    for at in [1, 3] {
+        performed = performs(&world.turn_with(at, vec![succeeded(&performed[0])]).await);
+        let report = if at == 1 { failed(&performed[0]) } else { succeeded(&performed[0]) };
+        performed = performs(&world.turn_with(at + 1, vec![report]).await);
+    }
+    let detail = world.run(&run).await;
+    assert_eq!(detail.view.run.status, RunStatus::Succeeded);
+    let last: Vec<_> = detail.steps.iter().map(|s| (s.step, s.attempts, s.started_at)).collect();
+    assert_eq!(last, [(0, 1, minute(2)), (1, 1, minute(3))]);
+    let earlier: Vec<_> =
+        detail.earlier.iter().map(|a| (a.step, a.attempt, a.status, a.started_at)).collect();
+    let expected =
+        [(0, 1, StepStatus::Completed, minute(0)), (1, 1, StepStatus::Failed, minute(1))];
+    assert_eq!(earlier, expected);
+    world.holds_together().await;
+}
+
 pub(crate) async fn a_place_that_is_missing_is_found_later(mut world: World) {
     let steps = vec![step("a", &[], noop()), step("b", &[], noop())];
     let workflow = world.process("w", steps).await;

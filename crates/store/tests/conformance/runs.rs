@@ -1,6 +1,6 @@
 //! Runs, from their first step to their end.
 
-use engine::run::{RunStatus, StepStatus};
+use engine::run::{AttemptRecord, RunStatus, StepStatus};
 use engine::turn::{Command, Effect};
 use engine::{RunId, WorkflowId};
 use jiff::SignedDuration;
@@ -77,6 +77,13 @@ pub(crate) async fn a_failing_step_waits_and_is_tried_again(mut world: World) {
     assert_eq!(detail.view.run.status, RunStatus::Failed);
     assert_eq!(detail.view.run.error.as_ref().unwrap().step.as_deref(), Some("b"));
     assert_eq!((detail.steps[1].attempts, detail.steps.len()), (2, 2));
+    let earlier = |attempt: &AttemptRecord| {
+        let AttemptRecord { step, item, attempt, status, started_at, ended_at, .. } = *attempt;
+        (step, item, attempt, status, started_at, ended_at)
+    };
+    let first = (1, 0, 1, StepStatus::Failed, minute(1), minute(2));
+    assert_eq!(detail.earlier.iter().map(earlier).collect::<Vec<_>>(), [first]);
+    assert_eq!(detail.earlier[0].error, detail.steps[1].error);
 }
 
 pub(crate) async fn a_step_may_be_skipped_on_error(mut world: World) {

@@ -4,7 +4,7 @@ use engine::run::{Resolution, RunStatus, StepStatus};
 use engine::turn::{Command, Places};
 use store::TurnRequest;
 
-use crate::world::{World, performs, refusal, succeeded};
+use crate::world::{World, minute, performs, refusal, succeeded};
 
 const HARMLESS: &str =
     "name: w\nsteps: [{id: a, type: noop}, {id: b, type: noop, depends_on: [a]}]\n";
@@ -24,7 +24,12 @@ pub(crate) async fn attempts_of_an_earlier_life_are_handed_out_again(mut world: 
     // The earlier life's report comes too late; the attempt it made is no failure.
     let turned = world.turn_with(6, vec![succeeded(&before), succeeded(&after)]).await;
     assert_eq!(turned.refused, 1);
-    assert_eq!(world.run(&run).await.steps[0].attempts, 1);
+    let detail = world.run(&run).await;
+    assert_eq!(detail.steps[0].attempts, 1);
+    let lost = &detail.earlier[0];
+    assert_eq!((lost.attempt, lost.status), (1, StepStatus::Cancelled));
+    assert_eq!((lost.started_at, lost.ended_at), (minute(0), minute(5)));
+    assert_eq!(lost.error.as_ref().unwrap().code, "lost");
     assert_eq!(world.turn(6).await.taken_over, 0, "once");
     assert_eq!(world.join(7).await.gone, 1, "only the life before is gone now");
 }
@@ -54,6 +59,8 @@ pub(crate) async fn what_must_not_be_repeated_is_suspended_and_resolved(mut worl
         let detail = world.run(&run).await;
         assert_eq!(detail.view.run.status, status, "{resolution:?}");
         assert_eq!(detail.steps.first().map(|step| step.status), first, "{resolution:?}");
+        let is_tried_again = resolution == Resolution::DidNotHappen;
+        assert_eq!(detail.earlier.len(), usize::from(is_tried_again), "{resolution:?}");
         refusal(world.try_command(2, command).await);
         if !status.has_ended() {
             let reason = "the next case comes".to_owned();

@@ -1,10 +1,12 @@
 //! What people come for, from signing in to an answer.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::driver::{Browser, DESK};
 use super::{TOKEN, told, wait, world};
-use crate::node::Node;
+use crate::node::{Home, Node};
 
 /// Opens a page, signing in where that is asked for.
 async fn arrived(node: &Node, page: &str) -> Browser {
@@ -146,6 +148,45 @@ fn a_step_is_approved() {
     assert_eq!(runs["items"][0]["status"], "succeeded", "{runs:#}");
 }
 
+/// A node that knows one more workflow.
+fn knowing(home: &Home, node: Node, name: &str, source: &str) -> Node {
+    std::fs::write(home.definitions().join(name), source).unwrap();
+    drop(node);
+    let mut command = crate::punctual();
+    command.args(home.serve_args()).env("PUNCTUAL_TOKEN", TOKEN);
+    Node::start(command)
+}
+
+#[test]
+fn a_run_is_seen_to_come_further() {
+    let (home, node) = world();
+    let [first, second] = ["first", "second"].map(|name| home.path(name));
+    let until =
+        |file: &Path| format!("[sh, -c, 'until test -e {}; do sleep 0.05; done']", file.display());
+    let source = format!(
+        "name: stages\nsteps:\n  - {{ id: first, type: exec, command: {} }}\n  - {{ id: second, \
+         type: exec, command: {}, depends_on: [first] }}\n",
+        until(&first),
+        until(&second)
+    );
+    let node = knowing(&home, node, "stages.yaml", &source);
+    let run = json(&node, &["run", "stages"]);
+    let id = run["id"].as_str().unwrap();
+    wait(async {
+        let browser = arrived(&node, &format!("/runs/{id}")).await;
+        mark(&browser).await;
+        browser.find("#step-0 .is-run").await;
+        browser.find("#step-1 .is-idle").await;
+        // The run stays as it is: running.
+        std::fs::write(&first, "").unwrap();
+        browser.find("#step-0 .is-ok").await;
+        browser.find("#step-1 .is-run").await;
+        std::fs::write(&second, "").unwrap();
+        browser.says("succeeded").await;
+        assert!(is_marked(&browser).await, "the page was loaded anew");
+    });
+}
+
 #[test]
 fn a_failed_run_is_tried_again_from_the_step_that_failed() {
     let (home, node) = world();
@@ -155,11 +196,7 @@ fn a_failed_run_is_tried_again_from_the_step_that_failed() {
          command: [test, -e, {}], depends_on: [first] }}\n",
         ready.display()
     );
-    std::fs::write(home.definitions().join("retried.yaml"), source).unwrap();
-    drop(node);
-    let mut command = crate::punctual();
-    command.args(home.serve_args()).env("PUNCTUAL_TOKEN", TOKEN);
-    let node = Node::start(command);
+    let node = knowing(&home, node, "retried.yaml", &source);
     told(&node, &["run", "retried"]);
     let failed = || json(&node, &["run", "list", "--workflow", "retried", "--status", "failed"]);
     crate::node::until("it fails", || !failed()["items"].as_array().unwrap().is_empty());

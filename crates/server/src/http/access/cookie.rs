@@ -9,13 +9,18 @@ pub(super) const SIGN_IN: &str = "punctual_sign_in";
 pub(super) const ANYONE: &str = "punctual_anyone";
 
 /// The cookie's value, if it is given once and could be one of ours.
-pub(super) fn given<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let texts = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.split_once('='));
-    let mut values = pairs.filter(|(known, _)| known.trim() == name).map(|(_, value)| value.trim());
+pub(super) fn given<'a>(headers: &'a HeaderMap, name: &'a str) -> Option<&'a str> {
+    let mut values = cookies(headers, name);
     let value = values.next().filter(|_| values.next().is_none())?;
     let is_ours = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (value.len() == 43 && value.bytes().all(is_ours)).then_some(value)
+}
+
+/// Every value that is given for a cookie.
+pub(crate) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let texts = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.split_once('='));
+    pairs.filter(move |(known, _)| known.trim() == name).map(|(_, value)| value.trim())
 }
 
 /// Sets the cookie: scripts do not see it, and pages of other sites do not send it along with what they make

@@ -22,6 +22,7 @@ use axum::response::{IntoResponse as _, Response};
 use url::form_urlencoded;
 
 pub use caller::{Caller, Doing, Standing};
+pub(crate) use cookie::cookies;
 pub(crate) use known::{Known, has_admin};
 pub use origin::local_path;
 pub use role::{Permission, Role};

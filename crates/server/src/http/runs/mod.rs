@@ -24,7 +24,7 @@ use utoipa_axum::routes;
 
 pub(crate) use explain::told;
 pub(super) use object::{RunObject, RunWithSteps};
-pub(crate) use steps::{PartObject, StepObject};
+pub(crate) use steps::{AttemptObject, PartObject, StepObject};
 
 use super::App;
 use super::access::Caller;
@@ -158,10 +158,10 @@ pub(crate) struct WholeRun {
 
 /// The run of this id, with all that belongs to it.
 pub(crate) async fn whole(app: &App, id: &str) -> Result<WholeRun, Problem> {
-    let RunDetail { view, definition, steps } = found(app, id).await?;
+    let RunDetail { view, definition, steps, earlier } = found(app, id).await?;
     let alerts = app.store().alerts(run_id(id)?).await?;
     let mutation = mutation_of(app, &view.run).await?;
-    let steps = steps::shown(&view.run, &definition, steps);
+    let steps = steps::shown(&view.run, &definition, steps, earlier);
     Ok(WholeRun { view, definition, steps, alerts, mutation })
 }
 

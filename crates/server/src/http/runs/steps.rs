@@ -2,7 +2,8 @@
 
 use engine::definition::{Definition, Step};
 use engine::run::{
-    Active, Doing, RECONCILING, Run, RunError, StepState, StepStatus, UNDOING, WHOLE, Watch,
+    Active, AttemptRecord, Doing, RECONCILING, Run, RunError, StepState, StepStatus, UNDOING,
+    WHOLE, Watch,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -57,11 +58,38 @@ pub(crate) struct PartObject {
     pub(crate) output: Option<Box<RawValue>>,
     #[schema(value_type = Option<Object>)]
     pub(crate) error: Option<RunError>,
+    /// The attempts before the one that all this is about, the oldest first. Of a run with more than 2,000 only the
+    /// first are told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) earlier: Vec<AttemptObject>,
+}
+
+/// An attempt that another one followed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AttemptObject {
+    /// Its number. One that was lost with whoever performed it does not count: the next one has the same. Where a run
+    /// goes back, it begins with 1 again.
+    pub(crate) attempt: u32,
+    /// `failed`, `cancelled` (it was lost, or is known not to have happened), or how the step stood before the run
+    /// went back.
+    pub(crate) status: &'static str,
+    #[schema(value_type = String)]
+    pub(crate) started_at: Timestamp,
+    #[schema(value_type = String)]
+    pub(crate) ended_at: Timestamp,
+    #[schema(value_type = Option<Object>)]
+    pub(crate) error: Option<RunError>,
 }
 
 /// All steps of a run, in the order of its definition.
-pub(super) fn shown(run: &Run, definition: &Definition, records: Vec<StepView>) -> Vec<StepObject> {
+pub(super) fn shown(
+    run: &Run,
+    definition: &Definition,
+    records: Vec<StepView>,
+    earlier: Vec<AttemptRecord>,
+) -> Vec<StepObject> {
     let mut records = records.into_iter().peekable();
+    let mut earlier = earlier.into_iter().peekable();
     let steps = definition.steps.iter().zip(0_u32..);
     steps
         .map(|(step, place)| {
@@ -69,7 +97,11 @@ pub(super) fn shown(run: &Run, definition: &Definition, records: Vec<StepView>) 
             while let Some(record) = records.next_if(|record| record.step <= place) {
                 own.push(record);
             }
-            one(run, step, place, own)
+            let mut shown = one(run, step, place, own);
+            while let Some(attempt) = earlier.next_if(|attempt| attempt.step <= place) {
+                shown.tried_before(attempt);
+            }
+            shown
         })
         .collect()
 }
@@ -124,7 +156,41 @@ fn one(run: &Run, step: &Step, place: u32, records: Vec<StepView>) -> StepObject
     }
 }
 
+impl StepObject {
+    fn tried_before(&mut self, attempt: AttemptRecord) {
+        let part = match attempt.item {
+            WHOLE => Some(&mut self.part),
+            UNDOING => self.compensation.as_mut(),
+            RECONCILING => self.reconcile.as_mut(),
+            item => {
+                let index = u32::try_from(item - 1).ok();
+                // Items are in the order of their numbers.
+                let place = self.items.binary_search_by_key(&index, |part| part.index);
+                place.ok().and_then(|place| self.items.get_mut(place))
+            }
+        };
+        if let Some(part) = part {
+            part.tried_before(attempt);
+        }
+    }
+}
+
 impl PartObject {
+    fn tried_before(&mut self, attempt: AttemptRecord) {
+        let own = (self.attempts, self.started_at, self.ended_at);
+        // Until the next attempt begins, the part itself tells of the last one.
+        if own == (attempt.attempt, Some(attempt.started_at), Some(attempt.ended_at)) {
+            return;
+        }
+        self.earlier.push(AttemptObject {
+            attempt: attempt.attempt,
+            status: attempt.status.name(),
+            started_at: attempt.started_at,
+            ended_at: attempt.ended_at,
+            error: attempt.error,
+        });
+    }
+
     fn new(
         run: &Run,
         active: Option<&Active>,
@@ -141,6 +207,7 @@ impl PartObject {
             overdue: watch.is_some_and(|watch| watch.overdue),
             output: None,
             error: None,
+            earlier: Vec::new(),
         };
         if let Some(record) = record {
             part.status = record.status.name();

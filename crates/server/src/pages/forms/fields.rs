@@ -1,8 +1,9 @@
 //! From the fields of a form to the JSON that the API takes.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::values::{Said, Values};
 use crate::http::access::local_path;
 use crate::http::problem::Wrong;
 
@@ -10,7 +11,7 @@ use crate::http::problem::Wrong;
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// What a form sends besides what it is about.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub(in crate::pages) struct Form {
     /// The key that shows that one of our own pages made the form.
     pub(in crate::pages) key: String,
@@ -24,7 +25,7 @@ pub(in crate::pages) struct Form {
     pub(in crate::pages) body: Option<String>,
     pub(in crate::pages) content_type: Option<String>,
     /// What it is about.
-    pub(in crate::pages) values: Map<String, Value>,
+    pub(in crate::pages) values: Values,
 }
 
 /// Reads a form. A name may say what its value is, as in `timeout_seconds:number`: `number`, `flag` (a box),
@@ -47,7 +48,7 @@ pub(super) fn read(pairs: impl Iterator<Item = (String, String)>) -> Result<Form
             name => {
                 let (path, kind) = name.split_once(':').unwrap_or((name, ""));
                 match converted(kind, &value) {
-                    Ok(Some(value)) => put(&mut form.values, path, value, kind == "list"),
+                    Ok(Some(value)) => form.values.put(path, value, kind == "list"),
                     Ok(None) => {}
                     Err(message) => wrong.push(Wrong::new(path, "value", message)),
                 }
@@ -60,52 +61,32 @@ pub(super) fn read(pairs: impl Iterator<Item = (String, String)>) -> Result<Form
 /// What a kind ends with if nothing is to be sent as null.
 const OR_NULL: &str = "-or-null";
 
-fn converted(kind: &str, value: &str) -> Result<Option<Value>, String> {
+fn converted(kind: &str, value: &str) -> Result<Option<Said>, String> {
     let value = value.replace("\r\n", "\n");
-    if value.trim().is_empty() {
-        return Ok(match kind {
-            "text" => Some(Value::String(String::new())),
-            kind if kind == "null" || kind.ends_with(OR_NULL) => Some(Value::Null),
-            _ => None,
-        });
-    }
-    match kind.strip_suffix(OR_NULL).unwrap_or(kind) {
-        // What is no number is for the API to refuse, which knows what is allowed.
-        "number" => Ok(Some(value.trim().parse::<i64>().map_or(Value::String(value), Value::from))),
-        "flag" => Ok(Some(Value::Bool(value == "true"))),
-        "json" => {
-            serde_json::from_str(&value).map(Some).map_err(|error| format!("is not JSON: {error}"))
+    let said = match kind.strip_suffix(OR_NULL).unwrap_or(kind) {
+        _ if kind == "text" && value.trim().is_empty() => Value::String(String::new()),
+        _ if value.trim().is_empty() => {
+            let is_sent = kind == "null" || kind.ends_with(OR_NULL);
+            return Ok(is_sent.then_some(Said::Value(Value::Null)));
         }
+        "json" => {
+            let written = serde_json::from_str(&value).map(|json| Some(Said::Written(json)));
+            return written.map_err(|error| format!("is not JSON: {error}"));
+        }
+        // What is no number is for the API to refuse, which knows what is allowed.
+        "number" => value.trim().parse::<i64>().map_or(Value::String(value), Value::from),
+        "flag" => Value::Bool(value == "true"),
         "lines" => {
             let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
-            Ok(Some(lines.map(Value::from).collect()))
+            lines.map(Value::from).collect()
         }
         "parts" => {
             let parts = value.split(',').map(str::trim).filter(|part| !part.is_empty());
-            Ok(Some(parts.map(Value::from).collect()))
+            parts.map(Value::from).collect()
         }
-        _ => Ok(Some(Value::String(value))),
-    }
-}
-
-fn put(into: &mut Map<String, Value>, path: &str, value: Value, is_one_of_many: bool) {
-    match path.split_once('.') {
-        Some((first, rest)) => {
-            let inner = into.entry(first).or_insert_with(|| Value::Object(Map::new()));
-            if let Value::Object(inner) = inner {
-                put(inner, rest, value, is_one_of_many);
-            }
-        }
-        None if is_one_of_many => {
-            let list = into.entry(path).or_insert_with(|| Value::Array(Vec::new()));
-            if let Value::Array(list) = list {
-                list.push(value);
-            }
-        }
-        None => {
-            into.insert(path.to_owned(), value);
-        }
-    }
+        _ => Value::String(value),
+    };
+    Ok(Some(Said::Value(said)))
 }
 
 /// Where to go: `next`, filled in; only to our own pages.
@@ -144,7 +125,7 @@ mod tests {
 
     fn values(fields: &[(&str, &str)]) -> Value {
         let pairs = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Value::Object(read(pairs).unwrap().values)
+        serde_json::from_str(&read(pairs).unwrap().values.json()).unwrap()
     }
 
     #[test]
@@ -169,6 +150,16 @@ mod tests {
         }
         let wrong = read([("payload:json".to_owned(), "{".to_owned())].into_iter()).unwrap_err();
         assert_eq!(wrong[0].path, "payload");
+    }
+
+    #[test]
+    fn json_stays_as_it_is_written() {
+        let written =
+            r#"{"amount": 0.1000000000000000055511151231257827, "n": 12345678901234567890123}"#;
+        let fields = [("payload:json", written), ("retry:json", r#"{"a":1.10}"#), ("retry.b", "x")];
+        let pairs = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let expected = format!(r#"{{"payload":{written},"retry":{{"a":1.10,"b":"x"}}}}"#);
+        assert_eq!(read(pairs).unwrap().values.json(), expected);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! what is right and what is recorded is decided there, once for programs and people.
 
 mod fields;
+mod values;
 
 use axum::extract::OriginalUri;
 use axum::http::header::{ACCEPT, LOCATION, SET_COOKIE};
@@ -51,9 +52,9 @@ pub(super) fn answered(form: &Form, answer: &Value, is_script: bool) -> Answered
 }
 
 /// The JSON that a form's fields mean, whoever made it.
-pub(super) fn fields_of(text: &str) -> Result<Value, Vec<Wrong>> {
+pub(super) fn fields_of(text: &str) -> Result<String, Vec<Wrong>> {
     let form = fields::read(form_urlencoded::parse(text.as_bytes()).into_owned())?;
-    Ok(Value::Object(form.values))
+    Ok(form.values.json())
 }
 
 /// The form, if one of our own pages made it.
@@ -78,7 +79,7 @@ pub(super) async fn call(
     let (kind, body) = match (&form.body, &form.content_type) {
         (Some(body), kind) => (kind.as_deref().unwrap_or("application/yaml"), Some(body.clone())),
         (None, _) if form.values.is_empty() => ("application/json", None),
-        (None, _) => ("application/json", Some(Value::Object(form.values.clone()).to_string())),
+        (None, _) => ("application/json", Some(form.values.json())),
     };
     let (_, answer) = visit.app.call_with(&visit.caller, method, &target, kind, body).await?;
     Ok(answer)

@@ -25,10 +25,8 @@ pub(super) async fn list(visit: Visit) -> Result<Response, Problem> {
 /// The secret is on the page that answers, and nowhere else.
 pub(super) async fn create(visit: Visit, body: RawBody) -> Result<Response, Problem> {
     let form = forms::read(&visit, &body.text)?;
-    let wanted = Value::Object(form.values);
-    let made = visit.app.call(&visit.caller, Method::POST, "/api/v1/tokens", Some(wanted)).await;
-    match made {
-        Ok((status, made)) => show(&visit, status, secret(&made)).await,
+    match forms::call(&visit, Method::POST, "tokens", &form).await {
+        Ok(made) => show(&visit, StatusCode::CREATED, secret(&made)).await,
         Err(problem) => show(&visit, problem.status(), told(&problem)).await,
     }
 }

@@ -9,13 +9,15 @@ use maud::{Markup, html};
 
 use super::facts::{action_words, watched};
 use super::steps::{address, called, class};
-use crate::http::runs::{PartObject, StepObject, WholeRun};
+use crate::http::runs::{AttemptObject, PartObject, StepObject, WholeRun};
 use crate::pages::flow::{self, Look};
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
 /// Items that are drawn below their step.
 const ITEMS: usize = 20;
+/// Earlier attempts that are drawn in a row: the last ones.
+const ATTEMPTS: usize = 20;
 /// Rows at most.
 const ROWS: usize = 120;
 /// A graph of more steps has a page of its own.
@@ -76,11 +78,12 @@ fn notable(step: &StepObject) -> Vec<&PartObject> {
     found
 }
 
-/// The last attempt, and what is waited for since then.
+/// Its attempts, and what is waited for since the last one.
 fn bar(visit: &Visit, whole: &WholeRun, part: &PartObject, place: usize, item: i32) -> Vec<Bar> {
     let position = &whole.view.run.position;
     let active = u32::try_from(place).ok().and_then(|place| position.part(place, item));
-    let mut bars = Vec::new();
+    let earlier = &part.earlier[part.earlier.len().saturating_sub(ATTEMPTS)..];
+    let mut bars: Vec<Bar> = earlier.iter().map(tried).collect();
     if let Some(start) = part.started_at {
         bars.push(Bar {
             start,
@@ -101,6 +104,22 @@ fn bar(visit: &Visit, whole: &WholeRun, part: &PartObject, place: usize, item: i
         });
     }
     bars
+}
+
+fn tried(attempt: &AttemptObject) -> Bar {
+    let why = attempt.error.as_ref().map(|error| format!(": {}", super::in_a_line(&error.message)));
+    Bar {
+        start: attempt.started_at,
+        end: Some(attempt.ended_at),
+        state: class(attempt.status).to_owned(),
+        label: format!(
+            "attempt {}, {}{}",
+            attempt.attempt,
+            attempt.status,
+            why.unwrap_or_default()
+        ),
+        href: None,
+    }
 }
 
 /// The graph of its steps, with where each stands; a way to it if it is large.

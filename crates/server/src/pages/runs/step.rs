@@ -15,6 +15,7 @@ use crate::pages::badge::badge;
 use crate::pages::frame::Page;
 use crate::pages::value::{self, Room};
 use crate::pages::visit::Visit;
+use crate::pages::when;
 
 /// Which step of which run.
 pub(super) struct Which {
@@ -67,6 +68,7 @@ pub(super) async fn show(
             (about(&visit, &whole, step, place))
             (results("step", &step.part, &api, &mut room))
         }
+        (earlier(&visit, &step.part))
         (said)
         @for (what, beside) in [("Undone", &step.compensation), ("Looked whether it was done", &step.reconcile)] {
             @if let Some(part) = beside {
@@ -95,6 +97,43 @@ fn about(visit: &Visit, whole: &WholeRun, step: &StepObject, place: usize) -> Ma
             dt { "Attempts" } dd { (part.attempts) }
             @if part.started_at.is_some() { dt { "Last attempt" } dd { (times(visit, part)) } }
             @if let Some(watch) = watch { dt { "Deadline" } dd { (facts::watched(visit, watch)) } }
+        }
+    }
+}
+
+/// The attempts before the last one, the latest first.
+fn earlier(visit: &Visit, part: &PartObject) -> Markup {
+    if part.earlier.is_empty() {
+        return html! {};
+    }
+    let more = part.earlier.len().saturating_sub(steps::ON_A_PAGE);
+    html! {
+        section.card.flush id="earlier" {
+            header { h2 { "Earlier attempts" } }
+            table.cards {
+                thead {
+                    tr {
+                        th.number scope="col" { "Attempt" } th scope="col" { "How it ended" }
+                        th scope="col" { "When" } th scope="col" { "What went wrong" }
+                    }
+                }
+                tbody {
+                    @for attempt in part.earlier.iter().rev().take(steps::ON_A_PAGE) {
+                        tr {
+                            td.number data-label="Attempt" { (attempt.attempt) }
+                            td data-label="How it ended" { (badge(attempt.status, class(attempt.status))) }
+                            td.small data-label="When" {
+                                (when::at(visit, attempt.started_at)) " · "
+                                (when::took_until(visit, Some(attempt.started_at), Some(attempt.ended_at)))
+                            }
+                            td.small data-label="What went wrong" {
+                                @if let Some(error) = &attempt.error { (super::in_a_line(&error.message)) }
+                            }
+                        }
+                    }
+                }
+            }
+            @if more > 0 { p.small.muted { "And " (more) " before these." } }
         }
     }
 }

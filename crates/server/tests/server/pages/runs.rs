@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use engine::run::RunStatus;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::browser::{Browser, HOSTILE, check};
@@ -82,6 +83,37 @@ async fn a_run_that_failed_says_where_and_is_tried_again() {
     let wrong = browser.submit(&again, &[("from", "nowhere"), next]).await;
     assert_eq!(wrong.status, 422);
     check(&again, &wrong);
+}
+
+#[tokio::test]
+async fn every_attempt_is_told() {
+    let node = Node::start().await;
+    let browser = Browser::open(&node).await;
+    let definition = "name: flaky\nsteps:\n\
+        - {id: tries, type: exec, command: [sh, -c, 'echo \"<b>no</b>\" >&2; exit 3'], \
+           retry: {max: 3, delay: 10ms}}\n";
+    node.publish(definition).await;
+    let run = node.run("flaky").await;
+    node.ended(&run).await;
+    let told = node.get(&format!("/api/v1/runs/{run}")).await.expect(200);
+    let step = &told["steps"][0];
+    assert_eq!((&step["attempts"], &step["status"]), (&json!(3), &json!("failed")));
+    let at = |time: &Value| time.as_str().unwrap().parse::<Timestamp>().unwrap();
+    let earlier = step["earlier"].as_array().unwrap();
+    let numbers: Vec<&Value> = earlier.iter().map(|attempt| &attempt["attempt"]).collect();
+    assert_eq!(numbers, [&json!(1), &json!(2)]);
+    for (attempt, next) in earlier.iter().zip(earlier.iter().skip(1).chain([step])) {
+        assert_eq!((&attempt["status"], &attempt["error"]), (&json!("failed"), &step["error"]));
+        assert!(at(&attempt["started_at"]) <= at(&attempt["ended_at"]), "{attempt}");
+        assert!(at(&attempt["ended_at"]) < at(&next["started_at"]), "{attempt} {next}");
+    }
+    let page = browser.page(&format!("/runs/{run}")).await;
+    for number in 1..=3 {
+        assert!(page.contains(&format!("tries: attempt {number}, failed")), "{number}");
+    }
+    let page = browser.page(&format!("/runs/{run}/steps/tries")).await;
+    let (_, earlier) = page.split_once("Earlier attempts").unwrap();
+    assert_eq!(earlier.matches("code 3: &lt;b&gt;no").count(), 2, "{earlier}");
 }
 
 #[tokio::test]

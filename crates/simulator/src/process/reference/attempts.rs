@@ -10,6 +10,7 @@ use super::deadlines::after;
 use super::{Seen, Story};
 use crate::clock::instant;
 use crate::model::{Cause, Checked, broken};
+use crate::process::rows::AttemptRow;
 
 /// Codes of failures that trying again may heal.
 const HEALS: [&str; 2] = ["trouble", "timeout"];
@@ -20,6 +21,7 @@ impl Seen<'_> {
         for active in &position.active {
             self.check_active(active)?;
         }
+        self.check_history()?;
         let is_performed = |active: &&Active| {
             active.doing.is_performed() || matches!(active.doing, Doing::Queued { .. })
         };
@@ -96,7 +98,14 @@ impl Seen<'_> {
                     let message = format!("tried again at {at}, expected {}", instant(expected));
                     return self.broken("retry", active.step, &message);
                 }
-                Ok(())
+                let is_it = |row: &AttemptRow| {
+                    (row.step, row.item) == (active.step, active.item)
+                        && (row.attempt, row.ended_at) == (active.attempt, self.now)
+                };
+                match self.is.earlier.iter().any(is_it) {
+                    true => Ok(()),
+                    false => self.broken("history", active.step, "tried again, not remembered"),
+                }
             }
             Doing::Timer { since, until } => match self.until(active.step, *since) {
                 Some(expected) if expected == *until => Ok(()),
@@ -107,6 +116,38 @@ impl Seen<'_> {
             },
             _ => Ok(()),
         }
+    }
+
+    /// What is known of earlier attempts stays known, and each attempt that another follows is among them: the one
+    /// before what is tried again, and the last one of what was tried before the run went back.
+    fn check_history(&self) -> Checked {
+        let earlier = &self.is.earlier;
+        let known = self.was.map(|was| was.earlier.as_slice()).unwrap_or_default();
+        if let Some(lost) = known.iter().find(|row| earlier.binary_search(row).is_err()) {
+            return self.broken(
+                "history",
+                lost.step,
+                &format!("it is not known any more: {lost:?}"),
+            );
+        }
+        for row in self.was.map(|was| was.steps.as_slice()).unwrap_or_default() {
+            let is_last = self.is.row(row.step, row.item) == Some(row);
+            // Items begin anew with their step; that it was undone before is not told.
+            let is_told = row.attempts > 0 && row.item == WHOLE;
+            let of_it = |old: &AttemptRow| {
+                (old.step, old.item, old.started_at, old.attempt)
+                    == (row.step, row.item, row.started_at, row.attempts)
+            };
+            // What is given up between two attempts has the same number as the one before.
+            let is_followed = self
+                .is
+                .row(row.step, row.item)
+                .is_some_and(|now| now.attempts != row.attempts || self.after.position.jumps > 0);
+            if is_told && !is_last && is_followed && !earlier.iter().any(of_it) {
+                return self.broken("history", row.step, &format!("it is lost: {row:?}"));
+            }
+        }
+        Ok(())
     }
 
     fn until(&self, step: u32, since: Timestamp) -> Option<Timestamp> {

@@ -201,6 +201,20 @@ pub(super) const TABLES: &[Table] = &[
         ],
     },
     Table {
+        name: "attempts",
+        from: "FROM attempts",
+        columns: &[
+            column("run"),
+            column("step"),
+            column("item"),
+            column("started_at"),
+            column("attempt"),
+            column("status"),
+            column("ended_at"),
+            column("error"),
+        ],
+    },
+    Table {
         name: "queue",
         from: "FROM queue",
         columns: &[column("run"), column("step"), column("item"), column("queue")],

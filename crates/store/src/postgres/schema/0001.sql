@@ -226,6 +226,20 @@ CREATE TABLE steps (
   PRIMARY KEY (run, step, item)
 );
 
+-- Attempts that others followed: what became of the last one is in `steps`. Two can have the same number, see the
+-- engine.
+CREATE TABLE attempts (
+  run bigint NOT NULL,
+  step integer NOT NULL,
+  item integer NOT NULL,
+  started_at bigint NOT NULL,
+  attempt integer NOT NULL,
+  status smallint NOT NULL,
+  ended_at bigint NOT NULL,
+  error text,
+  PRIMARY KEY (run, step, item, started_at, attempt, ended_at)
+);
+
 -- What waits for a worker: each part of a run in one queue at most. As with `open_runs`, a run's key as such is in
 -- the primary key's index alone.
 CREATE TABLE queue (

@@ -203,6 +203,20 @@ CREATE TABLE steps (
   PRIMARY KEY (run, step, item)
 ) WITHOUT ROWID;
 
+-- Attempts that others followed: what became of the last one is in `steps`. Two can have the same number, see the
+-- engine.
+CREATE TABLE attempts (
+  run INTEGER NOT NULL,
+  step INTEGER NOT NULL,
+  item INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  status INTEGER NOT NULL,
+  ended_at INTEGER NOT NULL,
+  error TEXT,
+  PRIMARY KEY (run, step, item, started_at, attempt, ended_at)
+) WITHOUT ROWID;
+
 -- What waits for a worker: each part of a run in one queue at most.
 CREATE TABLE queue (
   run INTEGER NOT NULL,

@@ -35,8 +35,7 @@ pub(super) enum Told {
 
 /// Of a schedule that there is not yet.
 pub(super) fn of_new(visit: &Visit, text: &str) -> Told {
-    let read = forms::fields_of(text).map(|values| values.to_string());
-    let declared = match read.map(|text| read_written(&text)) {
+    let declared = match forms::fields_of(text).map(|text| read_written(&text)) {
         Ok(Ok(written)) => written.declared,
         Ok(Err(mistakes)) => return Told::Wrong(mistakes.into_iter().map(Wrong::from).collect()),
         Err(wrong) => return Told::Wrong(wrong),
@@ -47,7 +46,7 @@ pub(super) fn of_new(visit: &Visit, text: &str) -> Told {
 /// Of one that there is.
 pub(super) fn of_change(visit: &Visit, looked: &Looked, text: &str) -> Told {
     let values = match forms::fields_of(text) {
-        Ok(values) => values.to_string(),
+        Ok(values) => values,
         Err(wrong) => return Told::Wrong(wrong),
     };
     let (declared, change) =

@@ -1,0 +1,33 @@
+//! How many steps SQLite takes to answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::Connection;
+
+use crate::failure::Failure;
+
+/// What is asked; it answers how much it has found.
+pub(super) type Question = fn(&Connection) -> Result<usize, Failure>;
+
+/// What each question finds, and how many steps that takes.
+pub(super) fn steps(
+    mut connection: Connection,
+    questions: &[(&'static str, Question)],
+) -> Vec<(&'static str, usize, u64)> {
+    let count = Arc::new(AtomicU64::new(0));
+    let counting = count.clone();
+    let step = move || {
+        counting.fetch_add(1, Ordering::Relaxed);
+        false
+    };
+    connection.progress_handler(1, Some(step)).unwrap();
+    let ask = |(name, question): &(&'static str, Question)| {
+        // Preparing a statement takes steps of its own, the first time.
+        question(&connection).unwrap();
+        count.store(0, Ordering::Relaxed);
+        let found = question(&connection).unwrap();
+        (*name, found, count.load(Ordering::Relaxed))
+    };
+    questions.iter().map(ask).collect()
+}
