@@ -46,10 +46,12 @@ const OF_SCHEDULES: &str = "SELECT s.id, r.key
      WHERE r.ended_at < $2 - s.retention ORDER BY s.id, r.key";
 const WITH_RETENTION: &str = "SELECT id FROM schedules WHERE retention IS NOT NULL AND id > $1
      ORDER BY id LIMIT $2";
-/// Runs of workflows that do, but for those of such schedules.
+/// Runs of workflows that do, but for those of such schedules. As they are looked for, only the index of workflows has
+/// them in order.
 const OF_WORKFLOW: &str = "SELECT r.key, r.created_at, r.ended_at, s.retention IS NULL
      FROM (SELECT key, schedule, created_at, ended_at FROM ended_runs
-           WHERE workflow = $3 AND key > $1 ORDER BY key LIMIT $2) r
+           WHERE (workflow, key) > ($3, $1) AND workflow <= $3
+           ORDER BY workflow, key LIMIT $2) r
      LEFT JOIN schedules s ON s.id = r.schedule ORDER BY r.key";
 /// All others. Keys are in the order of creation: the oldest are at the beginning.
 const OTHERS: &str = "SELECT r.key, r.created_at, r.ended_at,

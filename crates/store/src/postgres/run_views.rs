@@ -58,6 +58,12 @@ struct Branch {
     way: Way,
 }
 
+/// What is said of a workflow, which is the third parameter. Where the planner may choose, it takes an index in the
+/// order of keys alone, and reads everything in search of a workflow with few runs: only what has the workflow in its
+/// order lets it not choose.
+const OF_WORKFLOW: &str = " AND workflow = $3";
+const IN_ORDER_OF_WORKFLOW: &str = " AND (workflow, key) < ($3, $1) AND (workflow, key) > ($3, $2)";
+
 /// How a branch is read.
 #[derive(Clone, Copy)]
 enum Way {
@@ -75,19 +81,36 @@ impl Branch {
     }
 
     fn of_status(status: RunStatus, query: &RunQuery) -> Branch {
-        let table = if status.has_ended() { "ended_runs" } else { "open_runs" };
-        let of = format!("AND status = {}", narrow(&RunStatus::ALL, status));
-        if status.has_ended() {
-            return Branch::new(table, of);
-        }
-        if query.workflow.is_some() {
-            let of = format!("{of} AND key + 0 < $1");
-            return Branch { order: "key + 0 DESC", ..Branch::new(table, of) };
+        let code = narrow(&RunStatus::ALL, status);
+        let of = format!("AND status = {code}");
+        match (status.has_ended(), query.workflow.is_some()) {
+            (true, false) => return Branch::new("ended_runs", of),
+            (true, true) if status == RunStatus::Succeeded => return Branch::of_workflow(&of),
+            (true, true) => {
+                let row = "(workflow, status, key)";
+                let of = format!(
+                    "AND status > 4 AND {row} < ($3, {code}::smallint, $1)
+                     AND {row} > ($3, {code}::smallint, $2)"
+                );
+                let order = "workflow DESC, status DESC, key DESC";
+                return Branch { order, ..Branch::new("ended_runs", of) };
+            }
+            (false, true) => {
+                let of = format!("{of} AND key + 0 < $1 {OF_WORKFLOW}");
+                return Branch { order: "key + 0 DESC", ..Branch::new("open_runs", of) };
+            }
+            (false, false) => {}
         }
         // Those that run are as many as there are places. Those that wait may be all there are.
         let is_small = matches!(status, RunStatus::Running | RunStatus::Suspended);
         let way = if is_small { Way::Small } else { Way::ByWorkflow };
-        Branch { way, ..Branch::new(table, of) }
+        Branch { way, ..Branch::new("open_runs", of) }
+    }
+
+    /// What has ended of a workflow.
+    fn of_workflow(of: &str) -> Branch {
+        let of = format!("{of} {IN_ORDER_OF_WORKFLOW}");
+        Branch { order: "workflow DESC, key DESC", ..Branch::new("ended_runs", of) }
     }
 
     fn sql(&self, conditions: &str, limit: usize) -> String {
@@ -135,17 +158,19 @@ fn branches(query: &RunQuery) -> Vec<Branch> {
         // Those that have not ended are found by workflow and status together.
         (true, true) => {
             let open = RunStatus::ALL.iter().filter(|status| !status.has_ended());
-            open.map(of_status).chain([Branch::new("ended_runs", "")]).collect()
+            open.map(of_status).chain([Branch::of_workflow("")]).collect()
         }
     }
 }
 
+/// The statuses and the workflow that are asked for, where neither has an index of its own.
 fn of_statuses(query: &RunQuery) -> String {
     let codes: Vec<String> =
         query.status.iter().map(|s| narrow(&RunStatus::ALL, *s).to_string()).collect();
+    let of_workflow = if query.workflow.is_some() { OF_WORKFLOW } else { "" };
     match codes.is_empty() {
-        true => String::new(),
-        false => format!("AND status IN ({})", codes.join(", ")),
+        true => of_workflow.to_owned(),
+        false => format!("AND status IN ({}) {of_workflow}", codes.join(", ")),
     }
 }
 
@@ -205,14 +230,15 @@ fn conditions(
 ) -> (String, Vec<Box<dyn ToSql + Sync + Send>>) {
     let mut sql = String::from("key < $1 AND key > $2");
     let mut params: Vec<Box<dyn ToSql + Sync + Send>> = vec![Box::new(before), Box::new(after)];
+    // What is said of it depends on the branch.
+    if let Some(workflow) = query.workflow {
+        params.push(Box::new(workflow.0));
+    }
     let mut also = |condition: &str, value: Box<dyn ToSql + Sync + Send>| {
         params.push(value);
         // Writing to a string does not fail.
         let _ = write!(sql, " AND {condition} ${}", params.len());
     };
-    if let Some(workflow) = query.workflow {
-        also("workflow =", Box::new(workflow.0));
-    }
     if let Some(schedule) = query.schedule {
         also("schedule =", Box::new(schedule.0));
     }
@@ -283,7 +309,8 @@ const LAST_RUNS: &str = concat!(
     latest_open!("1"),
     latest_open!("2"),
     latest_open!("3"),
-    "(SELECT key FROM ended_runs WHERE workflow = u.id ORDER BY key DESC LIMIT 1)) k
+    "(SELECT key FROM ended_runs WHERE workflow >= u.id AND workflow <= u.id
+          ORDER BY workflow DESC, key DESC LIMIT 1)) k
        ORDER BY key DESC LIMIT 1) k
      JOIN runs r ON r.key = k.key",
     joined!(),
