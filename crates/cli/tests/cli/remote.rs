@@ -135,7 +135,7 @@ fn a_run_by_hand() {
       send  noop  completed  1  LONG
     "#);
     let told = node.shown(&["explain", id]);
-    assert!(told.contains("was started by hand; it is succeeded."), "{told}");
+    assert!(told.contains("was started by hand; it has succeeded."), "{told}");
 }
 
 #[test]

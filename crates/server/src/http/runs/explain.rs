@@ -3,7 +3,7 @@
 use axum::extract::State;
 use engine::definition::handlers::PREPARE;
 use engine::handlers::{Mutation, MutationStatus};
-use engine::run::TriggeredBy;
+use engine::run::{RunStatus, TriggeredBy};
 use engine::{RunId, ScheduleId};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -88,7 +88,13 @@ fn own_words(whole: &WholeRun) -> String {
         (_, TriggeredBy::Manual) => "was started by hand".to_owned(),
         (_, by) => format!("was started by {}", by.name()),
     };
-    format!("Run {} of {workflow} {cause}; it is {}.", run.id, run.status.name())
+    let standing = match run.status {
+        RunStatus::Succeeded | RunStatus::Failed => format!("it has {}", run.status.name()),
+        RunStatus::TimedOut => "it has taken longer than it may".to_owned(),
+        RunStatus::Cancelled => "it was cancelled".to_owned(),
+        open => format!("it is {}", open.name()),
+    };
+    format!("Run {} of {workflow} {cause}; {standing}.", run.id)
 }
 
 /// Why a consumer looked, how far its run came, and what it has changed outside.

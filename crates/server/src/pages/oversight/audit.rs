@@ -69,13 +69,13 @@ fn rows(visit: &Visit, changes: &[AuditView]) -> Markup {
                 @for AuditView { key, at, entry } in changes {
                     tr id={ "change-" (key) } {
                         td { (when::at_and_age(visit, *at)) }
-                        td data-label="who" { strong { (entry.who) } }
+                        td.short data-label="who" { strong { (entry.who) } }
                         td data-label="what" {
                             span.mono.small { (entry.action) }
                             @if let Some(detail) = &entry.detail { div.small { (detail) } }
                         }
                         td.mono.small data-label="to what" { (entry.target) }
-                        td data-label="from" { (entry.from.as_deref().unwrap_or("–")) }
+                        td.short.small data-label="from" { (entry.from.as_deref().unwrap_or("–")) }
                     }
                 }
             }
