@@ -88,6 +88,7 @@ async fn describe(
         permits: Permits::NONE,
         secrets: BTreeMap::new(),
         now,
+        timeout: None,
     };
     let never = CancellationToken::new();
     let described = tokio::time::timeout(TIME, scripts.evaluate(evaluation, &Nowhere, &never));

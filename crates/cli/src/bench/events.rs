@@ -71,6 +71,7 @@ async fn evaluated(scripts: &Arc<Scripts>) -> Result<f64, Failure> {
             permits: Permits::NONE,
             secrets: std::collections::BTreeMap::new(),
             now: jiff::Timestamp::UNIX_EPOCH,
+            timeout: None,
         };
         let done = scripts.evaluate(evaluation, &Nothing, &CancellationToken::new()).await;
         done.map_err(|failed| Failure::Environment(failed.to_string()))

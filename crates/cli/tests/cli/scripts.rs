@@ -39,6 +39,7 @@ async fn evaluate(scripts: &Scripts, source: &str) -> Result<Evaluated, Failed> 
         permits: Permits::STEP,
         secrets: BTreeMap::new(),
         now: "2026-03-01T09:00:00Z".parse().expect("a time"),
+        timeout: None,
     };
     scripts.evaluate(step, &Nowhere, &CancellationToken::new()).await
 }

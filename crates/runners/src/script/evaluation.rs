@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,8 @@ pub struct Evaluation {
     pub secrets: BTreeMap<String, String>,
     /// What `ctx.now()` says.
     pub now: Timestamp,
+    /// How long it may take, if that is less than every script may.
+    pub timeout: Option<Duration>,
 }
 
 /// Without what may be secret: arguments and secrets.
@@ -211,6 +214,12 @@ pub enum ScriptFailure {
     Transient {
         /// What happened.
         message: String,
+    },
+    /// It took longer than its step may.
+    #[error("the script was not done within {within:?}")]
+    TimedOut {
+        /// How long that is.
+        within: Duration,
     },
     /// Somebody asked for the end.
     #[error("the script was cancelled")]

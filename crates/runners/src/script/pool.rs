@@ -5,6 +5,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -134,12 +135,12 @@ impl Shared {
         let _place = self.places.acquire().await;
         let mut process = self.ready().await?;
         let asking = exchange(&mut process, &request, evaluation.permits, limits, world, log);
-        let Ok(done) = tokio::time::timeout(limits.wall, asking).await else {
-            let message = format!(
-                "the script was not done within the {:?} of wall time that a phase may take",
-                limits.wall
-            );
-            return Err(ScriptFailure::limit(Limit::WallTime, message));
+        let own = evaluation.timeout.filter(|own| *own < limits.wall);
+        let Ok(done) = tokio::time::timeout(own.unwrap_or(limits.wall), asking).await else {
+            return Err(match own {
+                Some(within) => ScriptFailure::TimedOut { within },
+                None => out_of_time(limits.wall),
+            });
         };
         let ended = done.and_then(|(done, is_reusable)| {
             Ok((read(done.outcome, evaluation.permits, limits)?, is_reusable))
@@ -175,4 +176,10 @@ impl Shared {
     fn give_back(&self, process: Process) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
     }
+}
+
+fn out_of_time(wall: Duration) -> ScriptFailure {
+    let message =
+        format!("the script was not done within the {wall:?} of wall time that a phase may take");
+    ScriptFailure::limit(Limit::WallTime, message)
 }

@@ -5,6 +5,7 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::definition::handlers::{MUTATE, NEXT, PREPARE, PRODUCE};
 use engine::definition::{Definition, ScriptAction};
@@ -71,6 +72,7 @@ impl ScriptRunner {
             permits: phase.permits(),
             secrets: self.secrets_of(&perform.definition, &marks),
             now: self.clock.now(),
+            timeout: perform.timeout().and_then(|limit| Duration::try_from(limit).ok()),
         };
         let world = World {
             runners: &self.runners,
@@ -184,6 +186,7 @@ impl ScriptRunner {
             ScriptFailure::Cancelled => return AttemptEnd::Cancelled { message },
             ScriptFailure::Logic { .. } => ("script", false),
             ScriptFailure::Limit { .. } => ("script_limit", false),
+            ScriptFailure::TimedOut { .. } => ("timeout", true),
             ScriptFailure::Transient { .. } => ("network", true),
             ScriptFailure::Unavailable { .. } => ("script_unavailable", true),
         };

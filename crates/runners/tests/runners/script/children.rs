@@ -144,6 +144,14 @@ async fn dropping_and_cancelling_kill_the_child() {
     assert_eq!(failed.failure, ScriptFailure::Cancelled);
     assert_eq!(failed.log.lines, ["asking"]);
     all_gone(&host).await;
+
+    let within = Duration::from_millis(200);
+    let (cancel, hasty) =
+        (CancellationToken::new(), Evaluation { timeout: Some(within), ..step(asking) });
+    let failed = scripts.evaluate(hasty, &world, &cancel).await.unwrap_err();
+    assert_eq!(failed.failure, ScriptFailure::TimedOut { within });
+    assert_eq!(failed.log.lines, ["asking"]);
+    all_gone(&host).await;
     assert_eq!(evaluate(&scripts, step("return 1")).await.unwrap().value, json!(1));
 }
 

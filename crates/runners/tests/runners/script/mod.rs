@@ -43,6 +43,7 @@ fn step(source: &str) -> Evaluation {
         permits: Permits::STEP,
         secrets: BTreeMap::new(),
         now: "2026-03-01T09:00:00Z".parse().unwrap(),
+        timeout: None,
     }
 }
 

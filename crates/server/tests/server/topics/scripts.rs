@@ -86,3 +86,19 @@ async fn editors_are_told_what_scripts_see() {
     assert_eq!(types.status, 200);
     assert!(types.text.contains("declare function workflow"), "{}", types.text);
 }
+
+#[tokio::test]
+async fn a_script_ends_when_its_step_may_take_no_longer_and_is_tried_again() {
+    let node = Node::start().await;
+    node.publish(
+        "name: slow\nsteps: [{id: s, type: script, timeout: 300ms, retry: {max: 2, delay: 10ms}, \
+         source: 'while (true) {}'}]\n",
+    )
+    .await;
+    let run = node.run("slow").await;
+    let ended = node.ended(&run).await;
+    assert_eq!(ended["error"]["code"], "timeout", "{ended}");
+    assert_eq!(ended["error"]["message"], "the script was not done within 300ms");
+    let step = &ended["steps"][0];
+    assert_eq!((&step["attempts"], &step["earlier"][0]["attempt"]), (&json!(2), &json!(1)));
+}
