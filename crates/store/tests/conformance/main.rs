@@ -21,6 +21,7 @@ mod moving;
 mod nodes;
 mod overrides;
 mod places;
+mod plans;
 mod postgres;
 mod process;
 mod processes;

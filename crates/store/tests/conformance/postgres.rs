@@ -47,8 +47,20 @@ impl Schema {
     }
 
     /// Says something to the database itself.
-    async fn execute(&self, sql: &str) {
+    pub(crate) async fn execute(&self, sql: &str) {
         say(&self.0.url, &format!("SET search_path = {}; {sql}", self.0.name)).await;
+    }
+
+    /// A number that it answers with.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        let (client, connection) = tokio_postgres::connect(&self.0.url, NoTls).await.unwrap();
+        let talk = tokio::spawn(connection);
+        let set = format!("SET search_path = {}", self.0.name);
+        client.batch_execute(&set).await.unwrap();
+        let answer = client.query_one(sql, &[]).await.unwrap().get(0);
+        drop(client);
+        talk.await.unwrap().unwrap();
+        answer
     }
 }
 

@@ -29,6 +29,7 @@ const LOOKED_UP: usize = 20;
 pub(super) async fn show(visit: Visit, Query(month): Query<Month>) -> Result<Response, Problem> {
     let first = month.first(&visit.zone, visit.now);
     let views = visit.app.store().coming(SCHEDULES).await?;
+    let changed = views.iter().filter(|view| view.schedule.progress.has_overrides).count();
     let marks = marks(&visit, &views, first).await?;
     let today = visit.zone.wall(visit.now).date();
     let dates = std::iter::successors(Some(first), |date| date.tomorrow().ok());
@@ -51,6 +52,9 @@ pub(super) async fn show(visit: Visit, Query(month): Query<Month>) -> Result<Res
             p.small.muted {
                 "Days are those of " (visit.zone.name()) ". Shown is what comes of the "
                 (SCHEDULES) " schedules that are due first, up to " (TIMES) " times of each."
+                @if changed > LOOKED_UP {
+                    " Of " (changed) " some times were changed by hand, which is shown for " (LOOKED_UP) " of them."
+                }
             }
         }
     };

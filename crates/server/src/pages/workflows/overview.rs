@@ -123,6 +123,12 @@ fn graph(view: &WorkflowView, is_wanted: bool) -> Markup {
 }
 
 fn triggers(visit: &Visit, view: &WorkflowView, all: &[TriggerObject]) -> Markup {
+    let definition = &view.definition;
+    if all.is_empty() && !(definition.producers.is_empty() && definition.consumers.is_empty()) {
+        let remedy =
+            html! { p { "Producers have schedules of their own; consumers hear of events." } };
+        return empty("It declares no other trigger.", remedy);
+    }
     if all.is_empty() {
         let remedy = html! { p { "You can run it by hand, or " a href="/schedules/new" { "create a schedule" } "." } };
         return empty("It declares no trigger.", remedy);
