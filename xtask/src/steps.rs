@@ -61,7 +61,8 @@ fn tests(root: &Path) -> Outcome {
         command
     };
     run(&mut test(&["--workspace"]))?;
-    run(test(&["--package", "punctual-server"]).env("PUNCTUAL_TEST_STORE", "postgres"))
+    // Of the whole workspace: another selection of packages has other features, and would be built anew.
+    run(test(&["--workspace", "--test", "server"]).env("PUNCTUAL_TEST_STORE", "postgres"))
 }
 
 fn documentation(root: &Path) -> Outcome {

@@ -39,7 +39,7 @@ use crate::ids::{HandlerId, NodeId, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::Entry;
 use crate::moment::Moment;
 use crate::rules::Rules;
-use crate::run::{AttemptRecord, Queueing, Run, RunStatus, StepRecord};
+use crate::run::{AttemptRecord, Decision, Queueing, Run, RunStatus, StepRecord};
 use crate::schedule::{Schedule, Status};
 use crate::trace::Span;
 
@@ -126,6 +126,16 @@ struct RunSlot {
     is_changed: bool,
     /// Whether something about its steps may have changed.
     has_moved: bool,
+}
+
+impl RunSlot {
+    /// What a decision says of its steps is written with it.
+    fn keep(&mut self, decision: &mut Decision, has_moved: bool) {
+        self.is_changed = true;
+        self.has_moved |= has_moved;
+        self.records.append(&mut decision.records);
+        self.earlier.append(&mut decision.earlier);
+    }
 }
 
 struct WorkflowSlot {

@@ -389,13 +389,10 @@ impl<B: Book> Turn<'_, B> {
             Ok(decision) => decision,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        slot.is_changed = true;
-        slot.has_moved |= has_moved;
         if self.is_traced {
             trace_attempts(&mut self.spans, &slot.run, &definition, &decision);
         }
-        slot.records.append(&mut decision.records);
-        slot.earlier.append(&mut decision.earlier);
+        slot.keep(&mut decision, has_moved);
         self.places.look |= slot.run.is_ready();
         let has_ended = slot.run.status.has_ended() && !had_ended;
         let (retryable, took) = (decision.retryable, decision.took);
