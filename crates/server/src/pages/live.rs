@@ -22,8 +22,9 @@ use crate::http::query::{Parameters, Query, Values};
 pub(crate) const MOST_PAGES: usize = 256;
 /// A page is told at most so often.
 const PACE: Duration = Duration::from_millis(400);
-/// Other nodes change things without telling this one: pages look again after so long on a shared store.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Other nodes change things without telling this one: pages look again after so long on a shared store, and after
+/// [`PACE`], so that they show within a second what was changed elsewhere.
+const LOOK_AGAIN: Duration = Duration::from_millis(450);
 /// A silent stream says so, that nobody in between takes it for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 

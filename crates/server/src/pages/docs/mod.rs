@@ -24,6 +24,15 @@ pub(super) fn routes() -> Router<App> {
     Router::new().route("/docs", get(index)).route("/docs/{operation}", get(read).post(tried))
 }
 
+/// A text of the document: what stands between backticks is code.
+fn prose(text: &str) -> Markup {
+    html! {
+        @for (place, piece) in text.split('`').enumerate() {
+            @if place % 2 == 1 { code { (piece) } } @else { (piece) }
+        }
+    }
+}
+
 async fn index(visit: Visit) -> Result<Response, Problem> {
     let document = visit.app.read_document()?;
     let mut by_tag: BTreeMap<&str, Vec<Operation<'_>>> = BTreeMap::new();
@@ -35,7 +44,7 @@ async fn index(visit: Visit) -> Result<Response, Problem> {
             h1 { "API" }
             div.row { a.button href="/openapi.json" { "OpenAPI document" } }
         }
-        p.lead { (document["info"]["description"].as_str().unwrap_or_default()) }
+        p.lead { (prose(document["info"]["description"].as_str().unwrap_or_default())) }
         p {
             "Programs show a token: " code { "Authorization: Bearer TOKEN" } ". "
             "What you try here is really done, as you."
@@ -61,7 +70,7 @@ fn operation_rows(operations: &[Operation<'_>]) -> Markup {
                             span.tag { (operation.method()) } " "
                             a.mono href={ "/docs/" (operation.id()) } { (operation.path) }
                         }
-                        td { (operation.text("summary")) }
+                        td { (prose(operation.text("summary"))) }
                     }
                 }
             }
@@ -93,7 +102,7 @@ async fn show(
             div.trail { a href="/docs" { "API" } " / " (operation.tag()) }
             div.title { h1.mono { (operation.method()) " " (operation.path) } }
         }
-        p { (operation.text("summary")) " " (operation.text("description")) }
+        p { (prose(operation.text("summary"))) " " (prose(operation.text("description"))) }
         div.columns {
             section.card {
                 h2 { "Try it" }

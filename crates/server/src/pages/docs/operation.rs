@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use url::form_urlencoded;
 
-use super::schema;
+use super::{prose, schema};
 use crate::pages::form;
 use crate::pages::visit::Visit;
 
@@ -131,7 +131,7 @@ impl<'a> Operation<'a> {
                                     (schema::kind(&parameter["schema"]))
                                     @if parameter["required"] == true { " " strong { "required" } }
                                 }
-                                td { (parameter["description"].as_str().unwrap_or_default()) }
+                                td { (prose(parameter["description"].as_str().unwrap_or_default())) }
                             }
                         }
                     }
@@ -161,7 +161,7 @@ impl<'a> Operation<'a> {
                     @let content = response["content"].as_object().and_then(|all| all.iter().next());
                     details open[status.starts_with('2')] {
                         summary {
-                            (status) " " span.muted { (response["description"].as_str().unwrap_or_default()) }
+                            (status) " " span.muted { (prose(response["description"].as_str().unwrap_or_default())) }
                         }
                         @match content {
                             Some((kind, content)) => {

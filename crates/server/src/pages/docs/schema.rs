@@ -33,7 +33,7 @@ fn fields(document: &Value, schema: &Value, depth: usize) -> Markup {
                     code { (name) } " " span.muted.small { (kind(field)) }
                     @if is_required(name) { " " span.tag { "required" } }
                     @let said = field["description"].as_str().or(inner["description"].as_str());
-                    @if let Some(said) = said { div.small { (said) } }
+                    @if let Some(said) = said { div.small { (super::prose(said)) } }
                     @if has_fields(document, inner) && depth < DEEPEST {
                         details { summary.small { "fields" } (fields(document, inner, depth + 1)) }
                     }
