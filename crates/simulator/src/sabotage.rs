@@ -290,9 +290,9 @@ impl Sabotage {
             Sabotage::RetryAtOnce => {
                 "INSERT OR IGNORE INTO wakeups (due, kind, id)
                  SELECT ?1, 1, id FROM progress
-                 WHERE json_extract(live, '$[0][0].Retrying.at') > ?1 + 1000;
-                 UPDATE progress SET live = json_set(live, '$[0][0].Retrying.at', ?1)
-                 WHERE json_extract(live, '$[0][0].Retrying.at') > ?1 + 1000"
+                 WHERE json_extract(live, '$[0][0].w.at') > ?1 + 1000;
+                 UPDATE progress SET live = json_set(live, '$[0][0].w.at', ?1)
+                 WHERE json_extract(live, '$[0][0].w.at') > ?1 + 1000"
             }
             Sabotage::CountTwice => "UPDATE progress SET run_count = run_count + 1 WHERE run_count > 1",
             Sabotage::ForgetRepeats => {

@@ -61,6 +61,12 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// How many turns of a node the store takes side by side. Each settles what it was told before it looks at what
+    /// is due, and none sees what another one is deciding.
+    fn turns_at_a_time(&self) -> usize {
+        1
+    }
+
     /// The node lives: its lease begins anew, and it learns what others have done to its attempts and
     /// what there is to do. [`Failure::Fenced`] if it has been taken for dead.
     fn renew(&self, request: RenewRequest) -> Answered<'_, Renewed>;

@@ -22,6 +22,11 @@ impl Checked {
     }
 }
 
+/// What became of steps: in rows of their own, or in the rows of runs that ended with them.
+const DONE: &str = "(SELECT run, step, status, attempts FROM steps
+    UNION ALL SELECT r.key, (e->>0)::integer, (e->>2)::smallint, (e->>3)::integer
+    FROM ended_runs r CROSS JOIN LATERAL json_array_elements(r.last_steps::json) e)";
+
 /// Each finds rows that must not be there. `REPEATS` and `INTERVAL` are those of the load.
 const RULES: [(&str, &str); 9] = [
     (
@@ -62,13 +67,13 @@ const RULES: [(&str, &str); 9] = [
     ),
     (
         "a run whose steps are not done once each",
-        "SELECT r.key, count(s.step) FROM ended_runs r LEFT JOIN steps s ON s.run = r.key
+        "SELECT r.key, count(s.step) FROM ended_runs r LEFT JOIN DONE s ON s.run = r.key
          WHERE r.status = 4 GROUP BY r.key HAVING count(s.step) <> 1 OR min(s.status) <> 0",
     ),
     (
         // Each attempt has a token of its own; one that was lost with its node is not counted, and has one.
         "a run whose step had more attempts than tokens were given",
-        "SELECT r.key, r.state, s.attempts FROM ended_runs r JOIN steps s ON s.run = r.key
+        "SELECT r.key, r.state, s.attempts FROM ended_runs r JOIN DONE s ON s.run = r.key
          WHERE (r.state::json->>'t')::integer < s.attempts",
     ),
 ];
@@ -76,7 +81,7 @@ const RULES: [(&str, &str); 9] = [
 pub(super) fn all(cluster: &Cluster, load: &Load) -> Result<Checked, String> {
     let ask = |sql: &str| {
         let sql = sql.replace("REPEATS", &load.repeats.to_string());
-        let sql = sql.replace("INTERVAL", &load.interval.to_string());
+        let sql = sql.replace("INTERVAL", &load.interval.to_string()).replace("DONE", DONE);
         cluster.ask(&format!("SET search_path = punctual; {sql}")).map_err(|why| why.to_string())
     };
     let mut wrong = Vec::new();

@@ -33,7 +33,8 @@ impl PostgresLimits {
         schema: &str,
         during: Duration,
     ) -> Result<PostgresLimits, Failure> {
-        let recorded = recorded(url, &format!("{schema}_records"), during).await?;
+        // For longer than the others: what fires are held against.
+        let recorded = recorded(url, &format!("{schema}_records"), 3 * during).await?;
         let client = connect(url).await?;
         let schema = format!("{schema}_limits");
         let make = format!(
@@ -125,6 +126,7 @@ async fn claimed(client: &Client, during: Duration, inserts: bool) -> Result<f64
     Ok(count as f64 / watch.elapsed().as_secs_f64())
 }
 
+// The rows are as long as those that the store writes.
 const WAITING_SCHEDULES: &str =
     "INSERT INTO progress (id, wake_at, anchor, mark, next_nominal, next_effective,
     n, repeats, current_repeat, current_retry, run_count, error_count, has_overrides, version)
@@ -134,14 +136,16 @@ const CLAIM_SCHEDULES: &str =
     ORDER BY wake_at, id LIMIT $1 FOR UPDATE SKIP LOCKED)
   UPDATE progress p SET wake_at = p.wake_at + 100000000, mark = p.wake_at, n = p.n + 1,
     next_nominal = p.wake_at + 100000000, next_effective = p.wake_at + 100000000,
-    run_count = p.run_count + 1, last_run_at = p.wake_at
+    run_count = p.run_count + 1, last_run_at = p.wake_at, stamp = 1,
+    live = '[[{\"r\":{\"o\":{\"n\":0,\"r\":0,\"a\":1794822403167,\"e\":1794822403167},\"t\":0,\"k\":90112}}],[]]'
   FROM due WHERE p.id = due.id RETURNING p.id, p.n, p.mark";
 const INSERT_RUNS: &str = "INSERT INTO open_runs (key, workflow, version, schedule, n, retry, triggered_by,
     nominal, effective, status, created_at, started_at, timeout, state, owners, lacks_place, overdue,
     input, wake_at)
   SELECT nextval('run_blocks'), u.id % 100, 1, u.id, u.n, 0, 0, u.due, u.due, 1, u.due, u.due, 3600000,
     '{\"s\":\"a\",\"t\":1,\"a\":[{\"s\":0,\"n\":1,\"at\":1,\"d\":{\"p\":{\"t\":1,\"s\":1,\"o\":1}}}]}',
-    '{1}', false, false, '{\"payload\":null}', u.due + 3600000
+    '{1}', false, false, '{\"payload\":{\"customer\":1000049999},\"schedule_id\":\"60000\",\"n\":0,\"retry\":0,
+    \"nominal_at\":\"2026-11-16T09:02:01.946Z\",\"effective_at\":\"2026-11-16T09:02:01.946Z\"}', u.due + 3600000
   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (id, n, due)";
 
 /// Without this, no scheduler with the same records and indexes has begun a run.

@@ -114,8 +114,9 @@ pub struct Progress {
     pub recomputed_at: Option<Timestamp>,
 }
 
-/// An occurrence with its number.
+/// An occurrence with its number. Stored in few letters: it is written with each fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Line", try_from = "Line")]
 pub struct Numbered {
     /// Its number.
     pub n: u64,
@@ -127,31 +128,72 @@ pub struct Numbered {
     pub merged: u64,
 }
 
+/// How a [`Numbered`] is stored. Whoever looks for an occurrence's number in what is stored looks for `n`.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    n: u64,
+    r: u64,
+    a: i64,
+    e: i64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    m: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl From<Numbered> for Line {
+    fn from(Numbered { n, repeat, due, merged }: Numbered) -> Line {
+        let (nominal, effective) = (due.nominal.as_millisecond(), due.effective.as_millisecond());
+        Line { n, r: repeat, a: nominal, e: effective, m: merged }
+    }
+}
+
+impl TryFrom<Line> for Numbered {
+    type Error = jiff::Error;
+
+    fn try_from(Line { n, r, a, e, m }: Line) -> Result<Numbered, jiff::Error> {
+        let nominal = Timestamp::from_millisecond(a)?;
+        let effective = Timestamp::from_millisecond(e)?;
+        Ok(Numbered { n, repeat: r, due: Due { nominal, effective }, merged: m })
+    }
+}
+
 /// What has started and not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Active {
     /// An occurrence's run.
+    #[serde(rename = "r")]
     Running {
         /// Which.
+        #[serde(rename = "o")]
         occurrence: Numbered,
         /// Which retry.
+        #[serde(rename = "t")]
         retry: u32,
         /// Its run.
+        #[serde(rename = "k")]
         run: RunKey,
     },
     /// An occurrence whose run failed waits to be tried again.
+    #[serde(rename = "w")]
     Retrying {
         /// Which.
+        #[serde(rename = "o")]
         occurrence: Numbered,
         /// The retry that comes.
+        #[serde(rename = "t")]
         retry: u32,
         /// When.
         #[serde(with = "crate::moment::milliseconds")]
         at: Timestamp,
     },
     /// A run that was started by hand.
+    #[serde(rename = "h")]
     ByHand {
         /// Its run.
+        #[serde(rename = "k")]
         run: RunKey,
     },
 }

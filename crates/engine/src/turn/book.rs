@@ -19,11 +19,11 @@ pub trait Book {
     type Error;
 
     /// A schedule.
-    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Schedule>, Self::Error>;
+    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Self::Error>;
     /// What was overridden of a schedule.
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Self::Error>;
     /// The schedules that a workflow's triggers declare.
-    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Schedule>, Self::Error>;
+    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Self::Error>;
     /// All schedules of a workflow, ids only.
     fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Self::Error>;
     /// A workflow.
@@ -37,7 +37,7 @@ pub trait Book {
         revision: u32,
     ) -> Result<Option<Arc<Definition>>, Self::Error>;
     /// A run.
-    fn run(&mut self, key: RunKey) -> Result<Option<Run>, Self::Error>;
+    fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Self::Error>;
     /// The run with this id.
     fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Self::Error>;
     /// The oldest pending run of each workflow that has one, by workflow id, beginning after `after`.

@@ -463,7 +463,7 @@ impl<B: Book> Turn<'_, B> {
         }
         let NewSchedule { workflow, trigger, declared } = new;
         let schedule = Schedule::new(id, workflow, trigger, declared, &plan, self.moment.now);
-        self.keep_schedule(schedule, true);
+        self.keep_schedule(Box::new(schedule), true);
         id
     }
 

@@ -536,8 +536,9 @@ impl<B: Book> Turn<'_, B> {
     fn resume_producer(&mut self, id: WorkflowId, name: &str) -> Result<(), B::Error> {
         let trigger = format!("producers.{name}");
         let known = self.book.triggered_schedules(id)?;
-        let is_its = |known: &&schedule::Schedule| known.trigger.as_deref() == Some(&trigger);
-        if let Some(schedule) = known.iter().find(is_its).map(|known| known.id) {
+        let is_its = |known: &schedule::Schedule| known.trigger.as_deref() == Some(&trigger);
+        let its = known.iter().find(|known| is_its(known)).map(|known| known.id);
+        if let Some(schedule) = its {
             let input = schedule::Input::Resume { catch_up: true };
             // One that was not paused goes on anyway.
             let _ = self.decide_schedule(schedule, input, None)?;

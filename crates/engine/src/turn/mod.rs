@@ -99,7 +99,8 @@ pub struct Turned {
 }
 
 struct ScheduleSlot {
-    schedule: Schedule,
+    /// Boxed, as runs are: a turn hands them on from the book to what is written, and they are large.
+    schedule: Box<Schedule>,
     old_wake: Option<Timestamp>,
     old_status: Status,
     is_new: bool,
@@ -115,7 +116,7 @@ enum Change {
 }
 
 struct RunSlot {
-    run: Run,
+    run: Box<Run>,
     /// What became of its steps in this turn.
     records: Vec<StepRecord>,
     /// Its attempts that ended in this turn and that others follow.
@@ -261,7 +262,6 @@ impl<'a, B: Book> Turn<'a, B> {
     fn write_schedule(&mut self, slot: ScheduleSlot) {
         let ScheduleSlot { schedule, old_wake, old_status, is_new, change } = slot;
         let (id, status) = (schedule.id, schedule.status);
-        let schedule = Box::new(schedule);
         match (change, is_new) {
             (Change::None, _) | (Change::Deleted, true) => return,
             (Change::Deleted, false) => {
@@ -294,7 +294,7 @@ impl<'a, B: Book> Turn<'a, B> {
         let key = slot.run.key;
         self.writes.steps.extend(slot.records.into_iter().map(|record| (key, record)));
         self.writes.attempts.extend(slot.earlier.into_iter().map(|attempt| (key, attempt)));
-        let run = Box::new(slot.run);
+        let run = slot.run;
         if slot.is_new || run.status != slot.old_status {
             self.notices.push(Notice::Run {
                 id: run.id.clone(),
@@ -335,7 +335,7 @@ impl<'a, B: Book> Turn<'a, B> {
         Ok(true)
     }
 
-    fn keep_schedule(&mut self, schedule: Schedule, is_new: bool) {
+    fn keep_schedule(&mut self, schedule: Box<Schedule>, is_new: bool) {
         self.schedule_order.push(schedule.id);
         let slot = ScheduleSlot {
             old_wake: schedule.wake_at(),
@@ -356,7 +356,7 @@ impl<'a, B: Book> Turn<'a, B> {
         Ok(true)
     }
 
-    fn keep_run(&mut self, run: Run, is_new: bool) {
+    fn keep_run(&mut self, run: Box<Run>, is_new: bool) {
         self.run_order.push(run.key);
         let slot = RunSlot {
             old_wake: run.wake_at(),

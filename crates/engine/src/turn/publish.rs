@@ -209,7 +209,7 @@ impl<B: Book> Turn<'_, B> {
         before: Option<&Definition>,
     ) -> Result<(), B::Error> {
         let known = self.book.triggered_schedules(id)?;
-        let mut known: HashMap<String, Schedule> = known
+        let mut known: HashMap<String, Box<Schedule>> = known
             .into_iter()
             .filter_map(|schedule| Some((schedule.trigger.clone()?, schedule)))
             .collect();
@@ -261,7 +261,7 @@ impl<B: Book> Turn<'_, B> {
 
     fn known_trigger(
         &mut self,
-        schedule: Schedule,
+        schedule: Box<Schedule>,
         trigger: &Trigger,
         declared: Box<Declared>,
         before: Option<&Definition>,

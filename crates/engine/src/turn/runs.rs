@@ -212,7 +212,7 @@ impl<B: Book> Turn<'_, B> {
         let Some(slot) = self.schedules.get(&id).filter(|_| nominal != effective) else {
             return nominal != effective;
         };
-        let Schedule { declared, progress, .. } = &slot.schedule;
+        let Schedule { declared, progress, .. } = &*slot.schedule;
         let plan = declared.plan(self.rules, progress.anchor, &id.to_string());
         plan.is_ok_and(|plan| {
             let plain = effective.checked_sub(plan.timing.moved_by()).unwrap_or(effective);
@@ -283,7 +283,7 @@ impl<B: Book> Turn<'_, B> {
             run::watch_new_run(&mut run, &definition, self.rules);
         }
         let key = run.key;
-        self.keep_run(run, true);
+        self.keep_run(Box::new(run), true);
         if !self.try_begin(key)? {
             self.note_waiting(id, start);
         }
@@ -344,7 +344,7 @@ impl<B: Book> Turn<'_, B> {
         if let Some(definition) = definition {
             run::watch_new_run(&mut run, &definition, self.rules);
         }
-        self.keep_run(run, true);
+        self.keep_run(Box::new(run), true);
         self.places.look = true;
         Ok(key)
     }

@@ -55,8 +55,8 @@ impl Memory {
 impl Book for Memory {
     type Error = Infallible;
 
-    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Schedule>, Infallible> {
-        Ok(self.schedules.get(&id).cloned())
+    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Infallible> {
+        Ok(self.schedules.get(&id).cloned().map(Box::new))
     }
 
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Infallible> {
@@ -64,9 +64,9 @@ impl Book for Memory {
         Ok(all.map(|(_, over)| over.clone()).collect())
     }
 
-    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Schedule>, Infallible> {
+    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Infallible> {
         let all = self.schedules.values().filter(|s| s.workflow == id && s.trigger.is_some());
-        Ok(all.cloned().collect())
+        Ok(all.cloned().map(Box::new).collect())
     }
 
     fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Infallible> {
@@ -89,8 +89,8 @@ impl Book for Memory {
         Ok(self.definitions.get(&(id, revision)).cloned())
     }
 
-    fn run(&mut self, key: RunKey) -> Result<Option<Run>, Infallible> {
-        Ok(self.runs.get(&key).cloned())
+    fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Infallible> {
+        Ok(self.runs.get(&key).cloned().map(Box::new))
     }
 
     fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Infallible> {

@@ -289,8 +289,8 @@ impl Kept {
             let of = |item: &serde_json::Value| item.pointer(path).and_then(|n| n.as_u64());
             all.iter().filter_map(of).collect()
         };
-        let mut active = numbers(0, "/Running/occurrence/n");
-        active.extend(numbers(0, "/Retrying/occurrence/n"));
+        let mut active = numbers(0, "/r/o/n");
+        active.extend(numbers(0, "/w/o/n"));
         let queued = numbers(1, "/occurrence/n");
         let expected: BTreeSet<u64> = self.active.keys().copied().collect();
         let waiting: BTreeSet<u64> = self.queued.keys().copied().collect();

@@ -9,10 +9,11 @@ use engine::turn::{ById, OverrideWrite, ScheduleWrite, WorkflowStatus, Writes};
 use engine::{NodeId, RunKey, ScheduleId};
 use tokio_postgres::types::{ToSql, Type};
 
-use super::apply_progress;
+use super::apply_progress::{self, Was};
 use super::apply_runs;
 use super::apply_topics;
 use super::apply_waiting;
+use super::last_steps;
 use super::link::{Asked, Param, param};
 use super::outgoing::{Outgoing, Table};
 use super::rows::narrow;
@@ -26,8 +27,10 @@ const SLOTS: i64 = 16;
 /// What is known of rows that are about to be written.
 #[derive(Clone, Copy)]
 pub(super) struct Before<'a> {
-    /// The next number of each schedule that was loaded: rows from it on are new.
-    pub(super) numbers: &'a ById<ScheduleId, u64>,
+    /// The schedules that were loaded.
+    pub(super) schedules: &'a ById<ScheduleId, Was>,
+    /// Runs that were not locked, and their stamps.
+    pub(super) unlocked: &'a ById<RunKey, i64>,
     /// Something that seems new was there when this was tried before.
     pub(super) may_be_there: bool,
 }
@@ -40,9 +43,10 @@ pub(super) fn statements(
     before: Before<'_>,
 ) -> Result<Vec<Asked>, Failure> {
     let mut all = Vec::new();
-    schedules(writes, node, stamp, &mut all)?;
-    apply_runs::runs(writes, stamp, &mut all)?;
-    apply_runs::steps(writes, before.may_be_there, &mut all)?;
+    schedules(writes, node, stamp, before, &mut all)?;
+    let last_steps = last_steps::of(writes);
+    apply_runs::runs(writes, stamp, before.unlocked, &last_steps, &mut all)?;
+    apply_runs::steps(writes, &last_steps, before.may_be_there, &mut all)?;
     apply_runs::attempts(writes, &mut all)?;
     apply_waiting::waiting(writes, &mut all)?;
     apply_topics::topics(writes, &mut all)?;
@@ -94,6 +98,7 @@ fn schedules(
     writes: &Writes,
     node: NodeId,
     stamp: i64,
+    before: Before<'_>,
     all: &mut Vec<Asked>,
 ) -> Result<(), Failure> {
     let mut counts = Counts::default();
@@ -129,9 +134,7 @@ fn schedules(
     insert_schedules(&new, stamp, all)?;
     update_schedules(&changed, all)?;
     rename(&renamed, all);
-    if !moved.is_empty() {
-        all.push(apply_progress::update(&moved, stamp)?);
-    }
+    apply_progress::update(&moved, before.schedules, stamp, all)?;
     if !gone.is_empty() {
         for sql in [
             "DELETE FROM progress WHERE id = ANY($1)",
@@ -250,8 +253,9 @@ fn ledger(writes: &Writes, before: Before<'_>, all: &mut Vec<Asked>) -> Result<(
         let row = latest.entry((entry.schedule, entry.n)).or_insert((entry, None));
         *row = (entry, row.1.or(entry.run));
     }
+    // From the next number on they are new.
     let is_new = |(entry, _): &(&Entry, Option<RunKey>)| {
-        before.numbers.get(&entry.schedule).is_some_and(|next| entry.n >= *next)
+        before.schedules.get(&entry.schedule).is_some_and(|was| entry.n >= was.n())
     };
     let (new, again): (Vec<_>, Vec<_>) = latest.into_values().partition(is_new);
     for (rows, may_be_there) in [(new, before.may_be_there), (again, true)] {

@@ -1,10 +1,14 @@
-//! How far schedules have come: the row that every fire writes twice.
+//! How far schedules have come: the row that every fire writes twice, when a run begins and when it ends. Each time
+//! only some columns change, and only those are sent.
 
+use engine::ScheduleId;
 use engine::run::Ending;
 use engine::schedule::Schedule;
+use engine::turn::ById;
 
 use super::apply::owned;
-use super::link::{Asked, param};
+use super::link::{Asked, Param, param};
+use super::outgoing::MANY;
 use super::rows::narrow;
 use crate::failure::Failure;
 use crate::stored::{json, ms};
@@ -15,17 +19,17 @@ const NUMBERS: usize = 16;
 /// Stands for no number.
 const NONE: i64 = i64::MIN;
 
-/// The number at this place, counted from the row's last one.
-macro_rules! number {
-    ($back:literal) => {
-        concat!("($4::bigint[])[u.i * 16 - ", $back, "]")
+/// The number at this place of so many, counted from the last one.
+macro_rules! of {
+    ($numbers:literal, $back:literal) => {
+        concat!("($4::bigint[])[u.i * ", $numbers, " - ", $back, "]")
     };
 }
 
 /// The same where there may be none.
-macro_rules! maybe {
-    ($back:literal) => {
-        concat!("nullif(", number!($back), ", '-9223372036854775808')")
+macro_rules! maybe_of {
+    ($numbers:literal, $back:literal) => {
+        concat!("nullif(", of!($numbers, $back), ", '-9223372036854775808')")
     };
 }
 
@@ -36,10 +40,10 @@ macro_rules! insert_progress {
                current_repeat, current_retry, run_count, error_count, last_run_at, last_outcome,
                has_overrides, recomputed_at, version, last_error, live, stamp)
              SELECT u.id, ",
-            maybe!(15), ", ", number!(14), ", ", number!(13), ", ", maybe!(12), ", ", maybe!(11), ", ",
-            number!(10), ", ", number!(9), ", ", number!(8), ", ", number!(7), ", ", number!(6), ", ",
-            number!(5), ", ", maybe!(4), ", ", maybe!(3), ", ", number!(2), " <> 0, ", maybe!(1), ", ",
-            number!(0), ", u.last_error, u.live, $5::bigint
+            maybe_of!(16, 15), ", ", of!(16, 14), ", ", of!(16, 13), ", ", maybe_of!(16, 12), ", ", maybe_of!(16, 11), ", ",
+            of!(16, 10), ", ", of!(16, 9), ", ", of!(16, 8), ", ", of!(16, 7), ", ", of!(16, 6), ", ",
+            of!(16, 5), ", ", maybe_of!(16, 4), ", ", maybe_of!(16, 3), ", ", of!(16, 2), " <> 0, ", maybe_of!(16, 1), ", ",
+            of!(16, 0), ", u.last_error, u.live, $5::bigint
              FROM unnest($1::bigint[], $2::text[], $3::text[]) WITH ORDINALITY
                AS u (id, last_error, live, i)"
         )
@@ -62,32 +66,165 @@ const MOVED: &str = concat!(
         version = progress.version + excluded.version, stamp = excluded.stamp"
 );
 
+/// Columns that are written together, and no others, if there are [`MANY`] rows of them: then the table is so large
+/// that the planner finds each by its id, and it stays with that. Before, it might read all of a table for each row, and
+/// would stay with that as well.
+struct Narrow {
+    sql: &'static str,
+    /// Which of the row's numbers, in the order in which the statement takes them.
+    numbers: &'static [usize],
+    /// Whether the last error is one of them.
+    has_error: bool,
+}
+
+macro_rules! update_progress {
+    ($numbers:literal: $($column:literal $kind:ident $back:literal),*; $others:literal) => {
+        concat!(
+            "UPDATE progress p SET ",
+            $($column, " = ", $kind!($numbers, $back), ", ",)*
+            $others,
+            "live = u.live, stamp = $5::bigint
+             FROM ROWS FROM (generate_series(1, $6::integer), unnest($2::text[]), unnest($3::text[]))
+               AS u (i, last_error, live)
+             WHERE p.id = ($1::bigint[])[u.i]"
+        )
+    };
+}
+
+/// Runs have begun, or occurrences were passed over.
+static BEGUN: Narrow = Narrow {
+    sql: update_progress!(8: "wake_at" maybe_of 7, "mark" of 6, "next_nominal" maybe_of 5,
+        "next_effective" maybe_of 4, "n" of 3, "repeats" of 2, "current_retry" of 1,
+        "last_run_at" maybe_of 0; ""),
+    numbers: &[0, 2, 3, 4, 5, 6, 8, 11],
+    has_error: false,
+};
+/// Runs have ended. Nothing of it is in an index: there the row stays what it was.
+static ENDED: Narrow = Narrow {
+    sql: update_progress!(5: "current_repeat" of 4, "current_retry" of 3, "run_count" of 2,
+        "error_count" of 1, "last_outcome" maybe_of 0; "last_error = u.last_error, "),
+    numbers: &[7, 8, 9, 10, 12],
+    has_error: true,
+};
+
+/// What a row said before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Was {
+    numbers: [i64; NUMBERS],
+    had_error: bool,
+}
+
+impl Was {
+    pub(super) fn of(schedule: &Schedule) -> Was {
+        let had_error = schedule.progress.last_error.is_some();
+        Was { numbers: numbers_of(schedule, 0), had_error }
+    }
+
+    /// The number of the next occurrence.
+    pub(super) fn n(&self) -> u64 {
+        self.numbers[5].cast_unsigned()
+    }
+}
+
+/// A schedule as it is now.
+struct Moved<'a> {
+    schedule: &'a Schedule,
+    numbers: [i64; NUMBERS],
+}
+
+impl Narrow {
+    /// Whether everything that has changed is among these columns.
+    fn is_enough(&self, was: Option<&Was>, is: &Moved<'_>) -> bool {
+        let Some(was) = was else { return false };
+        let is_same = |at: usize| was.numbers[at] == is.numbers[at] || self.numbers.contains(&at);
+        let has_error = is.schedule.progress.last_error.is_some();
+        let keeps_error = self.has_error || !(was.had_error || has_error);
+        keeps_error && (0..NUMBERS).all(is_same)
+    }
+
+    fn asked(&self, moved: &[Moved<'_>], stamp: i64) -> Result<Asked, Failure> {
+        let mut rows = Rows::default();
+        for moved in moved {
+            rows.put(moved.schedule, self.numbers.iter().map(|at| &moved.numbers[*at]))?;
+        }
+        let count = i32::try_from(rows.ids.len()).unwrap_or(i32::MAX);
+        let mut params = rows.params(stamp);
+        params.push(param(count));
+        Ok(Asked::new(self.sql, params))
+    }
+}
+
 /// Schedules that are new.
 pub(super) fn insert(new: &[&Schedule], stamp: i64) -> Result<Asked, Failure> {
-    write(NEW, new.iter().map(|schedule| (*schedule, 0)), stamp)
+    let mut rows = Rows::default();
+    for schedule in new {
+        rows.put(schedule, &numbers_of(schedule, 0))?;
+    }
+    Ok(Asked::new(NEW, rows.params(stamp)))
 }
 
 /// Schedules that have come further, each with how much its version goes up.
-pub(super) fn update(moved: &[(&Schedule, i32)], stamp: i64) -> Result<Asked, Failure> {
-    write(MOVED, moved.iter().copied(), stamp)
+pub(super) fn update(
+    moved: &[(&Schedule, i32)],
+    before: &ById<ScheduleId, Was>,
+    stamp: i64,
+    all: &mut Vec<Asked>,
+) -> Result<(), Failure> {
+    let [mut begun, mut ended, mut others] = [(); 3].map(|()| Vec::new());
+    for (schedule, version) in moved {
+        let is = Moved { schedule, numbers: numbers_of(schedule, *version) };
+        let was = before.get(&schedule.id);
+        if ENDED.is_enough(was, &is) {
+            ended.push(is);
+        } else if BEGUN.is_enough(was, &is) {
+            begun.push(is);
+        } else {
+            others.push(is);
+        }
+    }
+    for (form, moved) in [(&BEGUN, begun), (&ENDED, ended)] {
+        match moved.len() < MANY {
+            true => others.extend(moved),
+            false => all.push(form.asked(&moved, stamp)?),
+        }
+    }
+    if others.is_empty() {
+        return Ok(());
+    }
+    let mut rows = Rows::default();
+    for moved in &others {
+        rows.put(moved.schedule, &moved.numbers)?;
+    }
+    all.push(Asked::new(MOVED, rows.params(stamp)));
+    Ok(())
 }
 
-fn write<'a>(
-    sql: &'static str,
-    schedules: impl ExactSizeIterator<Item = (&'a Schedule, i32)>,
-    stamp: i64,
-) -> Result<Asked, Failure> {
-    let count = schedules.len();
-    let (mut ids, mut numbers) = (Vec::with_capacity(count), Vec::with_capacity(count * NUMBERS));
-    let (mut errors, mut live) = (Vec::with_capacity(count), Vec::with_capacity(count));
-    for (schedule, version) in schedules {
-        ids.push(schedule.id.0);
-        numbers.extend(numbers_of(schedule, version));
-        errors.push(schedule.progress.last_error.as_deref().map(owned));
-        live.push(live_of(schedule)?);
+/// What a statement takes.
+#[derive(Default)]
+struct Rows {
+    ids: Vec<i64>,
+    errors: Vec<Option<String>>,
+    live: Vec<Option<String>>,
+    numbers: Vec<i64>,
+}
+
+impl Rows {
+    fn put<'a>(
+        &mut self,
+        schedule: &Schedule,
+        numbers: impl IntoIterator<Item = &'a i64>,
+    ) -> Result<(), Failure> {
+        self.ids.push(schedule.id.0);
+        self.errors.push(schedule.progress.last_error.as_deref().map(owned));
+        self.live.push(live_of(schedule)?);
+        self.numbers.extend(numbers);
+        Ok(())
     }
-    let params = vec![param(ids), param(errors), param(live), param(numbers), param(stamp)];
-    Ok(Asked::new(sql, params))
+
+    fn params(self, stamp: i64) -> Vec<Param> {
+        let Rows { ids, errors, live, numbers } = self;
+        vec![param(ids), param(errors), param(live), param(numbers), param(stamp)]
+    }
 }
 
 fn numbers_of(schedule: &Schedule, version: i32) -> [i64; NUMBERS] {

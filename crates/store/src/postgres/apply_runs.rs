@@ -2,37 +2,72 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use engine::RunId;
 use engine::run::{Position, Run, RunStatus, StepRecord, StepStatus, TriggeredBy};
-use engine::turn::{RunWrite, Writes};
+use engine::turn::{ById, RunWrite, Writes};
+use engine::{RunId, RunKey};
 use tokio_postgres::types::Type;
 
-use super::apply::plain;
+use super::apply::{column, plain};
+use super::last_steps::{self, LastSteps};
 use super::link::{Asked, param};
 use super::outgoing::{Numbers, Outgoing, Table};
 use super::rows::narrow;
 use crate::failure::Failure;
 use crate::stored::{json, milliseconds, ms};
 
-pub(super) fn runs(writes: &Writes, stamp: i64, all: &mut Vec<Asked>) -> Result<(), Failure> {
+/// Runs that were not locked: nobody else has written them, or the statement fails and nothing is.
+const LEFT: &str = "WITH gone AS (
+       DELETE FROM open_runs WHERE key = ANY($1) RETURNING key, stamp)
+     SELECT 1 / (coalesce(array_agg(stamp ORDER BY key), '{}') = $2)::integer FROM gone";
+/// The same of runs that go on.
+const STILL_SO: &str = "WITH same AS (
+       SELECT key, stamp FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE)
+     SELECT 1 / (coalesce(array_agg(stamp ORDER BY key), '{}') = $2)::integer FROM same";
+
+/// The runs with the stamps that they must have, if there are any.
+fn guard(sql: &'static str, mut runs: Vec<(i64, i64)>) -> Option<Asked> {
+    runs.sort_unstable();
+    let params = || vec![column(&runs, |run| run.0), column(&runs, |run| run.1)];
+    (!runs.is_empty()).then(|| Asked::new(sql, params()))
+}
+
+pub(super) fn runs(
+    writes: &Writes,
+    stamp: i64,
+    unlocked: &ById<RunKey, i64>,
+    last_steps: &LastSteps<'_>,
+    all: &mut Vec<Asked>,
+) -> Result<(), Failure> {
     let (mut new, mut changed, mut ended, mut left) = (vec![], vec![], vec![], vec![]);
+    let (mut left_unlocked, mut changed_unlocked) = (vec![], vec![]);
     for write in &writes.runs {
         match write {
             RunWrite::Insert(run) if run.status.has_ended() => ended.push(&**run),
             RunWrite::Insert(run) => new.push(&**run),
             RunWrite::Update { after, .. } if after.status.has_ended() => {
-                left.push(after.key.0);
+                match unlocked.get(&after.key) {
+                    Some(stamp) => left_unlocked.push((after.key.0, *stamp)),
+                    None => left.push(after.key.0),
+                }
                 ended.push(&**after);
             }
-            RunWrite::Update { after, .. } => changed.push(&**after),
+            RunWrite::Update { after, .. } => {
+                let known = unlocked.get(&after.key);
+                changed_unlocked.extend(known.map(|stamp| (after.key.0, *stamp)));
+                changed.push(&**after);
+            }
         }
     }
+    all.extend(guard(LEFT, left_unlocked));
+    all.extend(guard(STILL_SO, changed_unlocked));
     if !left.is_empty() {
         all.push(Asked::new("DELETE FROM open_runs WHERE key = ANY($1)", vec![param(left)]));
     }
-    write_runs(&new, stamp, Outgoing::new_rows(&OPEN, new.len(), false), all)?;
-    write_runs(&ended, stamp, Outgoing::new_rows(&ENDED, ended.len(), false), all)?;
-    write_runs(&changed, stamp, Outgoing::arrays(CHANGED, &TYPES), all)
+    let none = LastSteps::default();
+    write_runs(&new, stamp, &none, Outgoing::new_rows(&OPEN, new.len(), false), all)?;
+    let rows = Outgoing::new_rows(&ENDED, ended.len(), false);
+    write_runs(&ended, stamp, last_steps, rows, all)?;
+    write_runs(&changed, stamp, &none, Outgoing::arrays(CHANGED, &TYPES), all)
 }
 
 macro_rules! columns {
@@ -40,7 +75,7 @@ macro_rules! columns {
         "key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal, effective,
          created_at, timeout, input, retry_of, parent, parent_token, depth, status, started_at,
          ended_at, state, owners, lacks_place, overdue, output, error, wake_at, handler, trace,
-         stamp"
+         stamp, last_steps"
     };
 }
 
@@ -54,14 +89,14 @@ macro_rules! insert_into {
             ") SELECT key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
                effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
                started_at, ended_at, state, owners::bigint[], lacks_place, overdue, output, error,
-               wake_at, handler, trace, stamp
+               wake_at, handler, trace, stamp, last_steps
              FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[],
                $6::bigint[], $7::integer[], $8::smallint[], $9::text[], $10::bigint[],
                $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::text[],
                $16::bigint[], $17::integer[], $18::smallint[], $19::smallint[], $20::bigint[],
                $21::bigint[], $22::text[], $23::text[], $24::boolean[], $25::boolean[],
                $26::text[], $27::text[], $28::bigint[], $29::text[], $30::text[],
-               $31::bigint[])
+               $31::bigint[], $32::text[])
              AS u (",
             columns!(),
             ")"
@@ -75,7 +110,7 @@ macro_rules! copy_into {
     };
 }
 
-static TYPES: [Type; 31] = [
+static TYPES: [Type; 32] = [
     Type::INT8,
     Type::UUID,
     Type::INT8,
@@ -107,6 +142,7 @@ static TYPES: [Type; 31] = [
     Type::TEXT,
     Type::TEXT,
     Type::INT8,
+    Type::TEXT,
 ];
 static OPEN: Table =
     Table { types: &TYPES, insert: insert_into!("open_runs"), copy: copy_into!("open_runs") };
@@ -126,6 +162,7 @@ const CHANGED: &str = concat!(
 fn write_runs(
     runs: &[&Run],
     stamp: i64,
+    last_steps: &LastSteps<'_>,
     mut rows: Outgoing,
     all: &mut Vec<Asked>,
 ) -> Result<(), Failure> {
@@ -134,6 +171,8 @@ fn write_runs(
     }
     for run in runs {
         put_run(run, stamp, &mut rows)?;
+        let last_steps = last_steps.get(&run.key).map(|records| last_steps::written(records));
+        rows.put(last_steps.transpose()?)?;
     }
     all.push(rows.asked());
     Ok(())
@@ -217,12 +256,17 @@ static STEPS: Table = Table {
 
 pub(super) fn steps(
     writes: &Writes,
+    last_steps: &LastSteps<'_>,
     may_be_there: bool,
     all: &mut Vec<Asked>,
 ) -> Result<(), Failure> {
     // A part that is written twice in one turn counts as it was last.
-    let latest: BTreeMap<_, _> =
-        writes.steps.iter().map(|(run, step)| ((run.0, step.step, step.item), step)).collect();
+    let latest: BTreeMap<_, _> = writes
+        .steps
+        .iter()
+        .filter(|(run, _)| !last_steps.contains_key(run))
+        .map(|(run, step)| ((run.0, step.step, step.item), step))
+        .collect();
     // Only an attempt after the first, or a run that went back, comes to a step again.
     let returned: HashSet<i64> = writes
         .runs

@@ -15,6 +15,10 @@ use super::topic_load::{self, Around, Hearing};
 use crate::failure::Failure;
 use crate::stored::ms;
 
+/// Nearly always there are none at all, and none is looked for.
+const OUTDATED: &str = "SELECT schedule FROM outdated
+     WHERE EXISTS (SELECT 1 FROM outdated) AND schedule = ANY($1) ORDER BY schedule";
+
 /// What a transaction is about besides schedules and runs.
 #[derive(Default)]
 pub(super) struct About {
@@ -75,7 +79,7 @@ pub(super) fn prefetch_around(book: &mut PgBook<'_>, about: &About) -> Result<()
     let mut asked: Vec<Asked> = load::ask_workflows(shared).into();
     asked.push(load::ask_overrides(overridden.clone()));
     asked.push(Asked::new(
-        "SELECT schedule FROM outdated WHERE schedule = ANY($1) ORDER BY schedule",
+        OUTDATED,
         vec![param(book.loaded.locked.iter().map(|id| id.0).collect::<Vec<i64>>())],
     ));
     let topics_at = asked.len();

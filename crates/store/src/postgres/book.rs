@@ -22,8 +22,10 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use super::Shared;
+use super::apply_progress::Was;
 use super::claims;
 use super::columns::of_step;
+use super::last_steps::{self, LAST_STEPS};
 use super::link::{Asked, Link, param};
 use super::load;
 use super::needs::Needs;
@@ -37,18 +39,20 @@ pub(super) const KEYS: i64 = 4_096;
 /// What has been loaded.
 #[derive(Default)]
 pub(super) struct Loaded {
-    pub(super) schedules: ById<ScheduleId, Schedule>,
-    /// The next number of each schedule that the engine was given.
-    pub(super) numbers: ById<ScheduleId, u64>,
-    pub(super) runs: ById<RunKey, Run>,
+    pub(super) schedules: ById<ScheduleId, Box<Schedule>>,
+    /// Each schedule that the engine was given, as it was.
+    pub(super) before: ById<ScheduleId, Was>,
+    pub(super) runs: ById<RunKey, Box<Run>>,
     pub(super) workflows: ById<WorkflowId, Workflow>,
     pub(super) overrides: ById<ScheduleId, Vec<Override>>,
     /// Workflows whose row is ours to change.
     pub(super) owned_workflows: HashSet<WorkflowId>,
     /// Schedules whose lock is ours.
     pub(super) locked: HashSet<ScheduleId>,
-    /// Runs whose lock is ours.
+    /// Runs whose lock is ours, or whose schedule's is: nobody else decides over those.
     pub(super) locked_runs: HashSet<RunKey>,
+    /// The latter, with the stamps that their rows have if they are what they are taken for.
+    pub(super) unlocked: ById<RunKey, i64>,
     /// Pending runs that are ours to begin, by workflow and oldest first; and whether there may be more.
     pub(super) pending: ById<WorkflowId, (VecDeque<RunKey>, bool)>,
     /// What became of the parts of a step.
@@ -75,9 +79,9 @@ impl Loaded {
 
 impl Loaded {
     /// A schedule, if it is there, for the engine to change.
-    fn give(&mut self, id: ScheduleId) -> Option<Schedule> {
+    fn give(&mut self, id: ScheduleId) -> Option<Box<Schedule>> {
         let schedule = self.schedules.remove(&id)?;
-        self.numbers.insert(id, schedule.progress.n);
+        self.before.insert(id, Was::of(&schedule));
         Some(schedule)
     }
 }
@@ -186,7 +190,7 @@ const STEPS: &str =
 impl Book for PgBook<'_> {
     type Error = Failure;
 
-    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Schedule>, Failure> {
+    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Failure> {
         if !self.loaded.schedules.contains_key(&id) {
             load::schedules(self.link, &mut self.loaded, vec![id.0])?;
         }
@@ -200,7 +204,7 @@ impl Book for PgBook<'_> {
         Ok(self.loaded.overrides.get(&id).cloned().unwrap_or_default())
     }
 
-    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Schedule>, Failure> {
+    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Failure> {
         let sql =
             "SELECT id FROM schedules WHERE workflow = $1 AND trigger IS NOT NULL ORDER BY id";
         let ids = self.keys(sql, vec![param(id.0)])?;
@@ -242,7 +246,7 @@ impl Book for PgBook<'_> {
         Ok(Some(definition))
     }
 
-    fn run(&mut self, key: RunKey) -> Result<Option<Run>, Failure> {
+    fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
         self.locked_run(key)
     }
 
@@ -343,15 +347,24 @@ impl Book for PgBook<'_> {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
                 let params = vec![param(run.0), param(step.cast_signed())];
-                let found = self.link.one(STEP, params)?;
-                unknown.insert(found.iter().map(rows::step).collect::<Result<_, _>>()?)
+                let mut asked = vec![Asked::new(STEP, params)];
+                if !self.loaded.locked_runs.contains(&run) {
+                    asked.push(Asked::new(LAST_STEPS, vec![param(run.0)]));
+                }
+                let found = self.link.ask(asked)?;
+                let last = found.get(1).map_or(&[][..], Vec::as_slice);
+                let mut records = last_steps::all(&found[0], last)?;
+                records.retain(|record| record.step == step);
+                unknown.insert(records)
             }
         };
         Ok(known.iter().find(|record| record.item == item).cloned())
     }
 
     fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Failure> {
-        self.link.one(STEPS, vec![param(run.0)])?.iter().map(rows::step).collect()
+        let asked = [STEPS, LAST_STEPS].map(|sql| Asked::new(sql, vec![param(run.0)]));
+        let found = self.link.ask(asked.into())?;
+        last_steps::all(&found[0], &found[1])
     }
 
     fn queued(&mut self, queues: &[String], limit: usize) -> Result<Vec<(RunKey, Part)>, Failure> {

@@ -33,13 +33,6 @@ pub(super) struct Core {
     pub(super) shared: Arc<Shared>,
 }
 
-/// Whether a turn fills free places at its end, or leaves them to one beside it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fills {
-    Places,
-    Nothing,
-}
-
 /// What holds at the beginning of a transaction.
 pub(super) struct Opened {
     pub(super) moment: Moment,
@@ -89,18 +82,10 @@ pub(super) fn open(
 }
 
 impl Core {
-    /// `locked` is called when what the reports are about is locked, at the latest.
-    pub(super) fn turn(
-        &mut self,
-        request: &TurnRequest,
-        fills: Fills,
-        mut locked: impl FnMut(),
-    ) -> Result<Turned, Failure> {
+    pub(super) fn turn(&mut self, request: &TurnRequest) -> Result<Turned, Failure> {
         let Core { link, shared } = self;
         let mut needs = Needs::default();
-        let turned =
-            link.transact(|link| take_turn(link, shared, request, &mut needs, fills, &mut locked));
-        locked();
+        let turned = link.transact(|link| take_turn(link, shared, request, &mut needs));
         let turned = turned.inspect_err(|failure| shared.doubt(failure))?;
         shared.remember_attempts(&turned.effects, &request.reports);
         Ok(turned)
@@ -119,12 +104,10 @@ fn take_turn(
     shared: &Shared,
     request: &TurnRequest,
     needs: &mut Needs,
-    fills: Fills,
-    locked: &mut impl FnMut(),
 ) -> Result<Turned, Failure> {
     let Opened { moment, rules } = open(link, shared, request.node, request.moment)?;
     let mut book = PgBook::new(link, shared, needs, request.places.free);
-    let due = prefetch(&mut book, request, moment.now, locked)?;
+    let due = prefetch(&mut book, request, moment.now)?;
     let outdated = std::mem::take(&mut book.loaded.outdated);
     let turn = Turn::new(&mut book, &rules, moment, request.node, request.places);
     let mut turn = turn.traced(request.traced);
@@ -147,9 +130,7 @@ fn take_turn(
     for (_, wakeup) in &due {
         turn.wake(*wakeup)?;
     }
-    if fills == Fills::Places {
-        turn.fill_places()?;
-    }
+    turn.fill_places()?;
     let turned = turn.finish();
     check_book(&mut book, &turned.writes)?;
     let passed_over = book.loaded.passed_over;
@@ -160,10 +141,18 @@ fn take_turn(
     let besides = up_to_date(&outdated).into_iter().collect();
     let stamp = book.stamp();
     let (writes, node, now) = (&turned.writes, request.node, moment.now);
-    let ending = Ending { shared, writes, node, now, stamp, numbers: &book.loaded.numbers };
+    let ending = Ending {
+        shared,
+        writes,
+        node,
+        now,
+        stamp,
+        before: &book.loaded.before,
+        unlocked: &book.loaded.unlocked,
+    };
     let left = ending.end(book.link, &calls, besides)?;
     let taken_over = turned.writes.taken_over;
-    shared.memory.keep(stamp, node, turned.writes);
+    shared.memory.keep(stamp, node, turned.writes, &book.loaded.owned_workflows);
     let is_full = request.limit > 0 && due.len() >= request.limit;
     let again = if is_full {
         // There is more.
@@ -195,7 +184,6 @@ fn prefetch(
     book: &mut PgBook<'_>,
     request: &TurnRequest,
     now: Timestamp,
-    locked: &mut impl FnMut(),
 ) -> Result<Vec<(i64, Wakeup)>, Failure> {
     let mut reported: Vec<i64> = request.reports.iter().map(|report| report.run.0).collect();
     reported.extend(&book.needs.runs);
@@ -216,7 +204,6 @@ fn prefetch(
     // After the locks, so that the runs of a schedule have keys in the order of their numbers.
     asked.push(ask_block());
     let found = book.link.ask(asked)?;
-    locked();
     settling.keep(book.link, &mut book.loaded, &found)?;
     let block = found.last().map(|rows| first(rows)).transpose()?.flatten();
     book.take_block(block.unwrap_or_default());
@@ -340,7 +327,15 @@ fn carry_out(
     }
     besides.extend(ask_audit(request.audit.as_ref(), moment.now));
     let (writes, node, now) = (&turned.writes, request.node, moment.now);
-    let ending = Ending { shared, writes, node, now, stamp: 0, numbers: &book.loaded.numbers };
+    let ending = Ending {
+        shared,
+        writes,
+        node,
+        now,
+        stamp: 0,
+        before: &book.loaded.before,
+        unlocked: &book.loaded.unlocked,
+    };
     let next_wakeup = ending.end(book.link, &calls, besides)?.next_wakeup;
     Ok(Commanded {
         answer,

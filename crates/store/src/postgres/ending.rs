@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use super::apply::{self, Before};
+use super::apply_progress::Was;
 use super::link::{Asked, Link, param};
 use super::rows::get;
 use super::shared::Shared;
@@ -133,8 +134,10 @@ pub(super) struct Ending<'a> {
     pub(super) now: Timestamp,
     /// Which turn writes; 0 if it is none.
     pub(super) stamp: i64,
-    /// The next number of each schedule that was loaded.
-    pub(super) numbers: &'a ById<ScheduleId, u64>,
+    /// The schedules that were loaded, as they were.
+    pub(super) before: &'a ById<ScheduleId, Was>,
+    /// Runs whose rows have these stamps, or nothing is written.
+    pub(super) unlocked: &'a ById<RunKey, i64>,
 }
 
 impl Ending<'_> {
@@ -145,7 +148,8 @@ impl Ending<'_> {
         calls: &HashSet<Call>,
         besides: Vec<Asked>,
     ) -> Result<Left, Failure> {
-        let before = Before { numbers: self.numbers, may_be_there: link.has_met_others() };
+        let may_be_there = link.has_met_others();
+        let before = Before { schedules: self.before, unlocked: self.unlocked, may_be_there };
         let mut asked = apply::statements(self.writes, self.node, self.stamp, before)?;
         asked.extend(besides);
         for call in calls {

@@ -203,6 +203,10 @@ impl Link {
             // If a statement is answered with an error, the commit behind it undoes everything. If it is
             // not answered at all, nobody knows.
             self.in_doubt = after.is_some() && error.as_db_error().is_none();
+            // Where rows were being copied, what the connection says next may answer an earlier question.
+            if asked.iter().any(|asked| matches!(asked.with, With::Rows(_))) {
+                self.client = None;
+            }
             return Err(self.failed(&error));
         }
         if let Some(Err(error)) = ended {

@@ -45,9 +45,13 @@ const SCHEDULES: &str =
     concat!(schedule_columns!(), "WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE OF p");
 /// In a statement of its own, which sees what was committed while the lock was waited for.
 pub(super) const SCHEDULES_AGAIN: &str = concat!(schedule_columns!(), "WHERE p.id = ANY($1)");
+/// What others are working on is passed over before its declaration is looked at.
 const DUE_SCHEDULES: &str = concat!(
-    schedule_columns!(),
-    "WHERE p.wake_at <= $1 AND p.wake_at >= $3 ORDER BY p.wake_at, p.id LIMIT $2 FOR UPDATE OF p SKIP LOCKED"
+    "WITH due AS MATERIALIZED (SELECT * FROM progress WHERE wake_at <= $1 AND wake_at >= $3
+       ORDER BY wake_at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
+     SELECT ",
+    of_schedule!(),
+    ", s.version = p.version FROM due p JOIN schedules s ON s.id = p.id"
 );
 const FREE_SCHEDULES: &str =
     concat!(schedule_columns!(), "WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE OF p SKIP LOCKED");
@@ -166,13 +170,13 @@ pub(super) fn keep_schedules(
         ids.push(id);
         loaded.locked.insert(id);
         match get(row, rows::SCHEDULE_COLUMNS)? {
-            true => drop(loaded.schedules.insert(id, rows::schedule(row)?)),
+            true => drop(loaded.schedules.insert(id, Box::new(rows::schedule(row)?))),
             false => again.push(id.0),
         }
     }
     if !again.is_empty() {
         for row in &link.one(SCHEDULES_AGAIN, vec![param(again)])? {
-            let schedule = rows::schedule(row)?;
+            let schedule = Box::new(rows::schedule(row)?);
             loaded.schedules.insert(schedule.id, schedule);
         }
     }
@@ -183,7 +187,7 @@ pub(super) fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<Vec<RunKey
     found
         .iter()
         .map(|row| {
-            let run = rows::run(row)?;
+            let run = Box::new(rows::run(row)?);
             let key = run.key;
             loaded.locked_runs.insert(key);
             loaded.runs.insert(key, run);
@@ -231,7 +235,7 @@ pub(super) fn ended_runs(
     keys: Vec<i64>,
 ) -> Result<(), Failure> {
     for row in &link.one(ENDED_RUNS, vec![param(keys)])? {
-        let run = rows::run(row)?;
+        let run = Box::new(rows::run(row)?);
         loaded.runs.insert(run.key, run);
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use engine::run::Run;
 use engine::schedule::Schedule;
 use engine::turn::{ById, RunWrite, ScheduleWrite, Writes};
-use engine::{NodeId, RunKey, ScheduleId};
+use engine::{NodeId, RunKey, ScheduleId, WorkflowId};
 
 /// More than a node performs at a time: what is left over was taken from it by others.
 const MOST: usize = 100_000;
@@ -15,8 +15,16 @@ const MOST: usize = 100_000;
 /// Each with the stamp of the transaction that wrote it.
 #[derive(Default)]
 pub(super) struct Remembered {
-    pub(super) schedules: ById<ScheduleId, (i64, Schedule)>,
-    pub(super) runs: ById<RunKey, (i64, Run)>,
+    pub(super) schedules: ById<ScheduleId, (i64, Box<Schedule>)>,
+    pub(super) runs: ById<RunKey, KnownRun>,
+}
+
+/// A run as it was written.
+pub(super) struct KnownRun {
+    pub(super) stamp: i64,
+    pub(super) run: Box<Run>,
+    /// Its workflow's lock was ours alone then: active runs are counted, or handlers have their turn.
+    pub(super) is_limited: bool,
 }
 
 /// See the module.
@@ -42,7 +50,13 @@ impl Memory {
     }
 
     /// A transaction with this stamp has written this.
-    pub(super) fn keep(&self, stamp: i64, node: NodeId, writes: Writes) {
+    pub(super) fn keep(
+        &self,
+        stamp: i64,
+        node: NodeId,
+        writes: Writes,
+        limited: &HashSet<WorkflowId>,
+    ) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.runs.len() > MOST {
             *known = Remembered::default();
@@ -53,7 +67,8 @@ impl Memory {
             let is_own = run.position.active.iter().any(|active| active.owner() == Some(node));
             if is_own && !run.status.has_ended() {
                 of_runs.extend(run.schedule);
-                known.runs.insert(run.key, (stamp, *run));
+                let is_limited = limited.contains(&run.workflow);
+                known.runs.insert(run.key, KnownRun { stamp, run, is_limited });
             }
         }
         for write in writes.schedules {
@@ -63,7 +78,7 @@ impl Memory {
                 ScheduleWrite::Delete { .. } => continue,
             };
             if of_runs.contains(&schedule.id) {
-                known.schedules.insert(schedule.id, (stamp, *schedule));
+                known.schedules.insert(schedule.id, (stamp, schedule));
             }
         }
     }

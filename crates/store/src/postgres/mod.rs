@@ -20,6 +20,7 @@ mod core;
 mod ending;
 mod expiry;
 mod horizon;
+mod last_steps;
 mod link;
 mod listen;
 mod load;
@@ -36,7 +37,6 @@ mod schedule_views;
 mod search;
 mod settling;
 mod shared;
-mod split;
 mod tallies;
 mod tls;
 mod topic_book;
@@ -65,7 +65,7 @@ use jiff::{SignedDuration, Timestamp};
 pub use self::moving::{Moved, MovedTable, copy_to_postgres};
 
 use self::connect::Target;
-use self::core::{Core, Fills};
+use self::core::Core;
 use self::link::Link;
 use self::listen::Listener;
 use self::shared::Shared;
@@ -92,6 +92,10 @@ use crate::{Answered, Store};
 const LOCK_RULES: i32 = 0x7075_6e63;
 /// Whoever changes the schema holds this one.
 const LOCK_SCHEMA: i32 = 0x7075_6e64;
+
+/// Turns of a node side by side, each on a connection of its own: while the node decides for the one, the database
+/// writes for another.
+const TURNS: usize = 3;
 
 /// Who says what time it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,8 +151,6 @@ impl PostgresOptions {
 pub struct Postgres {
     shared: Arc<Shared>,
     turns: Workers,
-    /// What is due, while a turn with many reports settles them.
-    claims: Workers,
     commands: Workers,
     /// Leases are renewed beside everything else: a node that works hard is not dead.
     renewals: Workers,
@@ -182,8 +184,7 @@ impl Postgres {
         drop(client);
         let node = Arc::new(AtomicI64::new(0));
         Ok(Postgres {
-            turns: Workers::start("store-turns", several(split::PARTS))?,
-            claims: Workers::start("store-claims", several(split::PARTS))?,
+            turns: Workers::start("store-turns", several(TURNS))?,
             renewals: Workers::start("store-renewals", vec![core()])?,
             commands: Workers::start("store-commands", several(options.commands.max(1)))?,
             listener: Listener::new(target, shared.clone(), node.clone()),
@@ -264,34 +265,12 @@ impl Store for Postgres {
         self.renewals.ask(move |core| core.leave(node))
     }
 
+    fn turns_at_a_time(&self) -> usize {
+        TURNS
+    }
+
     fn turn(&self, request: TurnRequest) -> Answered<'_, Turned> {
-        if !split::is_worthwhile(&request) {
-            return self.turns.ask(move |core| core.turn(&request, Fills::Places, || {}));
-        }
-        let (settling, claiming) = split::split(request);
-        let settled = settling.into_iter().map(|split::Settling { request, locked }| {
-            self.turns.ask(move |core| {
-                let mut locked = Some(locked);
-                core.turn(&request, Fills::Nothing, || drop(locked.take()))
-            })
-        });
-        let settled = futures_util::future::join_all(settled);
-        let claimed = claiming.into_iter().map(|split::Claiming { request, fills, begins }| {
-            self.claims.ask(move |core| {
-                // Nothing is ever sent: it ends, also if somebody who settles has failed.
-                let _ = begins.recv();
-                core.turn(&request, fills, || {})
-            })
-        });
-        let claimed = futures_util::future::join_all(claimed);
-        Box::pin(async move {
-            let (settled, claimed) = futures_util::future::join(settled, claimed).await;
-            // If one has failed the caller is in doubt about all, and finds out what is stored.
-            let settled = settled.into_iter().collect::<Result<_, _>>()?;
-            let claimed = claimed.into_iter().collect::<Result<_, _>>()?;
-            let nothing = || Failure::Unavailable("a turn without parts".to_owned());
-            split::join(settled, claimed).ok_or_else(nothing)
-        })
+        self.turns.ask(move |core| core.turn(&request))
     }
 
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {

@@ -9,7 +9,7 @@ use super::link::{Asked, Param, param};
 use crate::failure::Failure;
 
 /// From so many new rows on they are copied.
-const MANY: usize = 100;
+pub(super) const MANY: usize = 100;
 
 /// How rows of a table are written.
 pub(super) struct Table {

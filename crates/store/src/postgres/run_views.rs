@@ -11,6 +11,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::columns::{of_run, of_step};
+use super::last_steps::{self, LAST_STEPS};
 use super::reader::ask;
 use super::rows::{self, RUN_COLUMNS, get, narrow};
 use crate::failure::Failure;
@@ -365,7 +366,7 @@ pub(super) async fn run(client: &Client, id: RunId) -> Result<Option<RunDetail>,
     let view = read_view(row)?;
     let definition = view::process(rows::json(row, RUN_COLUMNS + BESIDE)?, &view.run)?;
     let steps = ask(client, STEPS, &[&view.run.key.0]).await?;
-    let steps = steps.iter().map(rows::step).collect::<Result<_, _>>()?;
+    let steps = last_steps::all(&steps, &ask(client, LAST_STEPS, &[&view.run.key.0]).await?)?;
     let shown = i64::try_from(ATTEMPTS_SHOWN).unwrap_or(i64::MAX);
     let earlier = ask(client, EARLIER, &[&view.run.key.0, &shown]).await?;
     let earlier = earlier.iter().map(rows::attempt).collect::<Result<_, _>>()?;

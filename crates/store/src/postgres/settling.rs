@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use super::Shared;
 use super::book::Loaded;
 use super::link::{Asked, Link, param};
-use super::load::{LOCK_RUNS, LOCK_SCHEDULES, LOCKED_RUNS, SCHEDULES_AGAIN};
+use super::load::{self, LOCK_RUNS, LOCK_SCHEDULES, LOCKED_RUNS, SCHEDULES_AGAIN};
 use super::memory::Remembered;
 use super::rows::{self, get};
 use crate::failure::Failure;
@@ -14,7 +14,10 @@ use crate::failure::Failure;
 /// Between the question and the answer.
 pub(super) struct Settling {
     known: Remembered,
-    /// Where among the answers schedules and runs are that had to be read.
+    /// Runs that are not locked.
+    unlocked: Vec<i64>,
+    /// Where among the answers locks and rows are that had to be asked for.
+    locks_at: Option<usize>,
     schedules_at: Option<usize>,
     runs_at: Option<usize>,
     is_asked: bool,
@@ -23,7 +26,14 @@ pub(super) struct Settling {
 impl Settling {
     pub(super) fn new(shared: &Shared, schedules: &[i64], runs: &[i64]) -> Settling {
         let known = shared.memory.take(schedules, runs);
-        Settling { known, schedules_at: None, runs_at: None, is_asked: false }
+        Settling {
+            known,
+            unlocked: Vec::new(),
+            locks_at: None,
+            schedules_at: None,
+            runs_at: None,
+            is_asked: false,
+        }
     }
 
     /// Locks all of them, schedules first, and reads what is not known: in statements of their own, which see
@@ -37,10 +47,14 @@ impl Settling {
         let new_schedules: Vec<i64> = schedules.iter().copied().filter(is_new).collect();
         let is_new = |key: &i64| !self.known.runs.contains_key(&RunKey(*key));
         let new_runs: Vec<i64> = runs.iter().copied().filter(is_new).collect();
-        let mut asked = vec![
-            Asked::new(LOCK_SCHEDULES, vec![param(schedules)]),
-            Asked::new(LOCK_RUNS, vec![param(runs)]),
-        ];
+        let (unlocked, locked): (Vec<i64>, Vec<i64>) =
+            runs.into_iter().partition(|key| self.needs_no_lock(*key));
+        self.unlocked = unlocked;
+        let mut asked = vec![Asked::new(LOCK_SCHEDULES, vec![param(schedules)])];
+        if !locked.is_empty() {
+            self.locks_at = Some(asked.len());
+            asked.push(Asked::new(LOCK_RUNS, vec![param(locked)]));
+        }
         if !new_schedules.is_empty() {
             self.schedules_at = Some(asked.len());
             asked.push(Asked::new(SCHEDULES_AGAIN, vec![param(new_schedules)]));
@@ -50,6 +64,15 @@ impl Settling {
             asked.push(Asked::new(LOCKED_RUNS, vec![param(new_runs)]));
         }
         asked
+    }
+
+    /// Whoever decides over the run of an occurrence holds its schedule's lock, so that is enough; whether the row
+    /// still says what this node wrote shows when it is written. Not so where a workflow's lock is held meanwhile:
+    /// nobody is waited for with that in hand.
+    fn needs_no_lock(&self, key: i64) -> bool {
+        let Some(known) = self.known.runs.get(&RunKey(key)) else { return false };
+        let schedule = known.run.schedule.filter(|_| !known.is_limited);
+        schedule.is_some_and(|schedule| self.known.schedules.contains_key(&schedule))
     }
 
     /// Keeps what was locked. What others have written meanwhile is read after all.
@@ -74,16 +97,8 @@ impl Settling {
                 None => {}
             }
         }
-        for row in &found[1] {
-            let (key, stamp) = (RunKey(get(row, 0)?), get::<i64>(row, 1)?);
-            loaded.locked_runs.insert(key);
-            match self.known.runs.remove(&key) {
-                Some((known, run)) if known == stamp => {
-                    loaded.runs.insert(key, run);
-                }
-                Some(_) => runs.push(key.0),
-                None => {}
-            }
+        if let Some(at) = self.locks_at {
+            self.keep_locked(loaded, &found[at], &mut runs)?;
         }
         if let Some(at) = self.schedules_at {
             keep_schedules(loaded, &found[at])?;
@@ -97,13 +112,50 @@ impl Settling {
         if !runs.is_empty() {
             keep_runs(loaded, &link.one(LOCKED_RUNS, vec![param(runs)])?)?;
         }
+        self.keep_unlocked(link, loaded)
+    }
+
+    /// Runs whose locks are ours. `changed` are those that others have written.
+    fn keep_locked(
+        &mut self,
+        loaded: &mut Loaded,
+        found: &[Row],
+        changed: &mut Vec<i64>,
+    ) -> Result<(), Failure> {
+        for row in found {
+            let (key, stamp) = (RunKey(get(row, 0)?), get::<i64>(row, 1)?);
+            loaded.locked_runs.insert(key);
+            match self.known.runs.remove(&key) {
+                Some(known) if known.stamp == stamp => {
+                    loaded.runs.insert(key, known.run);
+                }
+                Some(_) => changed.push(key.0),
+                None => {}
+            }
+        }
         Ok(())
+    }
+
+    /// Runs that are protected by the locks of their schedules. Where a schedule is gone, there is none.
+    fn keep_unlocked(mut self, link: &mut Link, loaded: &mut Loaded) -> Result<(), Failure> {
+        let mut alone = Vec::new();
+        for key in std::mem::take(&mut self.unlocked) {
+            let Some(known) = self.known.runs.remove(&RunKey(key)) else { continue };
+            if !known.run.schedule.is_some_and(|schedule| loaded.locked.contains(&schedule)) {
+                alone.push(key);
+                continue;
+            }
+            loaded.locked_runs.insert(known.run.key);
+            loaded.unlocked.insert(known.run.key, known.stamp);
+            loaded.runs.insert(known.run.key, known.run);
+        }
+        load::runs(link, loaded, alone)
     }
 }
 
 fn keep_schedules(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
     for row in found {
-        let schedule = rows::schedule(row)?;
+        let schedule = Box::new(rows::schedule(row)?);
         if loaded.locked.contains(&schedule.id) {
             loaded.schedules.insert(schedule.id, schedule);
         }
@@ -113,7 +165,7 @@ fn keep_schedules(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
 
 fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
     for row in found {
-        let run = rows::run(row)?;
+        let run = Box::new(rows::run(row)?);
         if loaded.locked_runs.contains(&run.key) {
             loaded.runs.insert(run.key, run);
         }

@@ -115,7 +115,7 @@ impl PgBook<'_> {
     }
 
     /// A run with its lock, and its schedule's.
-    pub(super) fn locked_run(&mut self, key: RunKey) -> Result<Option<Run>, Failure> {
+    pub(super) fn locked_run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
         if self.loaded.runs.contains_key(&key) {
             return Ok(self.loaded.runs.remove(&key));
         }

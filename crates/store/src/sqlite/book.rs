@@ -129,7 +129,7 @@ pub(super) fn overrides(connection: &Connection, id: ScheduleId) -> Result<Vec<O
 impl Book for SqlBook<'_> {
     type Error = Failure;
 
-    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Schedule>, Failure> {
+    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Failure> {
         if let Some(schedule) = self.memory.recent.take_schedule(id) {
             return Ok(Some(schedule));
         }
@@ -137,14 +137,14 @@ impl Book for SqlBook<'_> {
             Some(statement) => statement,
             none => none.insert(self.connection.prepare_cached(&self.memory.schedule_by_id)?),
         };
-        Ok(statement.query_row([id.0], rows::schedule).optional()?)
+        Ok(statement.query_row([id.0], rows::schedule).optional()?.map(Box::new))
     }
 
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Failure> {
         overrides(self.connection, id)
     }
 
-    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Schedule>, Failure> {
+    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Failure> {
         let sql = format!(
             "SELECT {} FROM schedules s JOIN progress p ON p.id = s.id
              WHERE s.workflow = ?1 AND s.trigger IS NOT NULL",
@@ -152,7 +152,7 @@ impl Book for SqlBook<'_> {
         );
         let mut statement = self.connection.prepare_cached(&sql)?;
         let found = statement.query_map([id.0], rows::schedule)?;
-        let found = found.collect::<Result<Vec<Schedule>, _>>()?;
+        let found = found.map(|found| found.map(Box::new)).collect::<Result<Vec<_>, _>>()?;
         // From here on the turn's own copy counts.
         for schedule in &found {
             self.memory.recent.take_schedule(schedule.id);
@@ -191,10 +191,10 @@ impl Book for SqlBook<'_> {
         Ok(Some(definition))
     }
 
-    fn run(&mut self, key: RunKey) -> Result<Option<Run>, Failure> {
+    fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
         match self.memory.recent.take_run(key) {
             Some(run) => Ok(Some(run)),
-            None => self.one(&self.memory.run_by_key, [key.0], rows::run),
+            None => Ok(self.one(&self.memory.run_by_key, [key.0], rows::run)?.map(Box::new)),
         }
     }
 

@@ -42,12 +42,12 @@ impl Recent {
         }
     }
 
-    pub(super) fn take_schedule(&mut self, id: ScheduleId) -> Option<Schedule> {
-        self.schedules.remove(&id).map(|schedule| *schedule)
+    pub(super) fn take_schedule(&mut self, id: ScheduleId) -> Option<Box<Schedule>> {
+        self.schedules.remove(&id)
     }
 
-    pub(super) fn take_run(&mut self, key: RunKey) -> Option<Run> {
-        self.runs.remove(&key).map(|run| *run)
+    pub(super) fn take_run(&mut self, key: RunKey) -> Option<Box<Run>> {
+        self.runs.remove(&key)
     }
 
     pub(super) fn forget(&mut self) {

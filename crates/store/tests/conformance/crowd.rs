@@ -171,3 +171,51 @@ async fn many_nodes_publish_and_consume() {
     }
     world.holds_together().await;
 }
+
+/// Schedules that are due at the same instant.
+const DUE: usize = 700;
+
+/// Takes turns of one node until all of it is done. Whether all has begun is for the caller to see.
+async fn drain(node: &Node, at: i64, left: &std::sync::atomic::AtomicUsize) -> Vec<String> {
+    use std::sync::atomic::Ordering::Relaxed;
+    let (mut begun, mut reports) = (Vec::new(), Vec::new());
+    while left.load(Relaxed) > 0 || !reports.is_empty() {
+        left.fetch_sub(reports.len(), Relaxed);
+        let performs = node.turn(at, reports).await;
+        begun.extend(performs.iter().map(|perform| perform.run_id.to_string()));
+        reports = performs.iter().map(crate::world::succeeded).collect();
+        tokio::task::yield_now().await;
+    }
+    begun
+}
+
+/// Turns of one node side by side, and of another: each occurrence has one run, and each report counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn turns_side_by_side_share_what_is_due() {
+    let schema = Schema::new();
+    let world = World::new(Box::new(schema.clone())).await;
+    let workflow = world.workflow("w").await;
+    let fields = r#"{"name": "s", "interval": "5m", "overlap": "skip"}"#;
+    let new = (0..DUE).map(|_| world.new_schedule(workflow, fields)).collect();
+    let Answer::Created(ids) = world.command(0, Command::CreateSchedules(new)).await else {
+        panic!("not created")
+    };
+    let nodes = [Node::join(&schema).await, Node::join(&schema).await];
+    let lanes = nodes[0].store.turns_at_a_time();
+    assert!(lanes > 1);
+    for at in [5, 10, 15] {
+        let left = std::sync::atomic::AtomicUsize::new(DUE);
+        let all = nodes.iter().flat_map(|node| (0..lanes).map(move |_| node));
+        let all = all.map(|node| drain(node, at, &left));
+        let mut begun = futures_util::future::join_all(all).await.concat();
+        begun.sort_unstable();
+        begun.dedup();
+        assert_eq!(begun.len(), DUE, "at minute {at}");
+    }
+    world.holds_together().await;
+    for id in ids {
+        assert_eq!(world.ledger(id).await, ["0 started 5", "1 started 10", "2 started 15"]);
+        let progress = world.seen(id).await.progress;
+        assert_eq!((progress.run_count, progress.active.len()), (3, 0));
+    }
+}

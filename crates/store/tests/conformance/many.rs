@@ -1,7 +1,8 @@
 //! Many at once: what a turn with hundreds of everything leaves behind is what a small one does.
 
-use engine::run::{RunStatus, StepStatus};
-use engine::turn::{Answer, Command, Places};
+use engine::run::{Ending, RunStatus, StepStatus};
+
+use engine::turn::{Answer, Command, Places, Verb};
 use engine::{RunId, ScheduleId};
 use store::{Report, Turned};
 
@@ -36,9 +37,7 @@ pub(crate) async fn are_decided_and_settled_like_one(world: World) {
     // Settled together with what is due at the same time.
     let mut reports: Vec<Report> = begun.iter().map(succeeded).collect();
     reports[3] = failed(&begun[3]);
-    let mut again = performs(&turn(&world, 10, reports).await);
-    // What was locked by one half is left to the next turn.
-    again.extend(performs(&turn(&world, 10, Vec::new()).await));
+    let again = performs(&turn(&world, 10, reports).await);
     assert_eq!(again.len(), MANY - 1, "one is tried again, the others have ended");
     world.holds_together().await;
 
@@ -73,4 +72,83 @@ pub(crate) async fn rows_that_are_there_are_replaced(world: World) {
         assert_eq!(world.ledger(id).await, ["0 started 5"]);
     }
     world.holds_together().await;
+}
+
+/// What a node wrote last is what it goes on with, unless somebody else has written since.
+pub(crate) async fn what_others_wrote_meanwhile_counts(world: World) {
+    schedules(&world, r#"{"name": "s", "interval": "5m"}"#).await;
+    let begun = performs(&turn(&world, 5, Vec::new()).await);
+    let cancel = |run: &RunId| Command::CancelRun { id: run.clone(), reason: "enough".to_owned() };
+    world.command(6, cancel(&begun[3].run_id)).await;
+    let (paused, gone) = (schedule_of(&begun[4].run_id), schedule_of(&begun[5].run_id));
+    world.control(6, paused, Verb::Pause).await;
+    world.command(6, Command::DeleteSchedules(vec![gone])).await;
+    turn(&world, 7, begun.iter().map(succeeded).collect()).await;
+    world.holds_together().await;
+    for (place, perform) in begun.iter().enumerate() {
+        let status = match place {
+            3 => RunStatus::Cancelled,
+            _ => RunStatus::Succeeded,
+        };
+        assert_eq!(world.status(&perform.run_id).await, status, "{place}");
+    }
+    let progress = world.seen(paused).await.progress;
+    assert_eq!((progress.run_count, progress.active.len()), (1, 0));
+}
+
+/// Runs of several steps go on from one to the next, also if somebody else has written one meanwhile.
+pub(crate) async fn go_on_from_step_to_step(world: World) {
+    let text =
+        "name: chain\nsteps:\n  - {id: a, type: noop}\n  - {id: b, type: noop, depends_on: [a]}\n";
+    let workflow = world.publish(0, text).await;
+    let new = (0..MANY).map(|_| world.new_schedule(workflow, r#"{"name": "s", "interval": "5m"}"#));
+    world.command(0, Command::CreateSchedules(new.collect())).await;
+    let first = performs(&turn(&world, 5, Vec::new()).await);
+    let second = performs(&turn(&world, 6, first.iter().map(succeeded).collect()).await);
+    assert_eq!((first.len(), second.len()), (MANY, MANY));
+    let cancel = Command::CancelRun { id: second[9].run_id.clone(), reason: "enough".to_owned() };
+    world.command(6, cancel).await;
+    turn(&world, 7, second.iter().map(succeeded).collect()).await;
+    world.holds_together().await;
+    for perform in &second {
+        let ended = world.run(&perform.run_id).await;
+        let cancelled = perform.run_id == second[9].run_id;
+        let status = if cancelled { RunStatus::Cancelled } else { RunStatus::Succeeded };
+        assert_eq!(ended.view.run.status, status);
+        let steps: Vec<_> = ended.steps.iter().map(|step| (step.step, step.attempts)).collect();
+        assert_eq!(steps, [(0, 1), (1, 1)], "{}", perform.run_id);
+    }
+}
+
+/// What went wrong is known until it goes well.
+pub(crate) async fn fail_and_are_tried_again(world: World) {
+    let text = "name: w\nsteps: [{id: a, type: noop, retry: {max: 1}}]\n";
+    let workflow = world.publish(0, text).await;
+    let fields = r#"{"name": "s", "interval": "5m", "max_retries": 3, "retry": {"delay": "2m"}}"#;
+    let new = (0..MANY).map(|_| world.new_schedule(workflow, fields)).collect();
+    let Answer::Created(ids) = world.command(0, Command::CreateSchedules(new)).await else {
+        panic!("not created")
+    };
+    let begun = performs(&turn(&world, 5, Vec::new()).await);
+    let turned = turn(&world, 6, begun.iter().map(failed).collect()).await;
+    world.holds_together().await;
+    for id in &ids {
+        let progress = world.seen(*id).await.progress;
+        assert_eq!(progress.last_outcome, Some(Ending::Failed));
+        assert!(progress.last_error.unwrap().contains("exit code 1"));
+        assert_eq!((progress.run_count, progress.error_count, progress.current_retry), (0, 1, 1));
+    }
+    // Before they are due again.
+    let retried = turned.next_wakeup.expect("they are tried again");
+    assert!(retried < minute(10), "{retried}");
+    let again = performs(&turn(&world, 9, Vec::new()).await);
+    assert_eq!(again.len(), MANY);
+    turn(&world, 9, again.iter().map(succeeded).collect()).await;
+    world.holds_together().await;
+    for id in &ids {
+        let progress = world.seen(*id).await.progress;
+        assert_eq!((progress.last_outcome, progress.last_error), (Some(Ending::Succeeded), None));
+        assert_eq!((progress.run_count, progress.error_count, progress.current_retry), (1, 1, 0));
+        assert_eq!((progress.n, progress.current_repeat), (1, 1));
+    }
 }

@@ -1,9 +1,10 @@
-//! However many runs others have: those of a workflow with few are found by reading few of PostgreSQL's rows.
+//! However much there is: what is asked for is found by reading few of PostgreSQL's rows.
 
 use std::time::Duration;
 
 use engine::WorkflowId;
 use engine::run::RunStatus;
+use engine::turn::Command;
 use store::RunQuery;
 
 use crate::postgres::Schema;
@@ -30,6 +31,9 @@ const LOOKED: &str = "SELECT coalesce(sum(idx_scan), 0)::bigint FROM pg_stat_use
 /// PostgreSQL decides anew how to answer until it has been asked five times; there are two connections.
 const TIMES: i64 = 16;
 const QUESTIONS: i64 = 4;
+/// Schedules that are due each time, as few as are written together; and how many times.
+const DUE: i64 = 100;
+const ROUNDS: i64 = 8;
 
 #[tokio::test]
 async fn what_others_ran_is_not_read() {
@@ -63,4 +67,46 @@ async fn what_others_ran_is_not_read() {
     tokio::time::timeout(Duration::from_secs(60), told).await.unwrap();
     let read = schema.number(READ).await - before.0;
     assert!(read < TIMES * QUESTIONS * 20, "{read} rows");
+}
+
+/// As many schedules as no other test has, due never.
+const LATER: &str = "
+    INSERT INTO progress (id, anchor, mark, n, repeats, current_repeat, current_retry, run_count,
+        error_count, has_overrides, version)
+      SELECT i, 0, 0, 0, 0, 0, 0, 0, 0, false, 0 FROM generate_series(100000, 140000) i";
+const PROGRESS_READ: &str = "SELECT coalesce(sum(i.idx_tup_read), 0)::bigint + max(t.seq_tup_read)
+    FROM pg_stat_user_indexes i JOIN pg_stat_user_tables t USING (relid)
+    WHERE i.schemaname = current_schema() AND i.relname = 'progress'";
+const PROGRESS_WRITTEN: &str = "SELECT n_tup_upd FROM pg_stat_user_tables
+    WHERE schemaname = current_schema() AND relname = 'progress'";
+
+/// How a large turn is written was decided when the table was small: it stays right when there are more.
+#[tokio::test]
+async fn what_does_not_move_is_not_read() {
+    let schema = Schema::new();
+    let world = World::new(Box::new(schema.clone())).await;
+    let workflow = world.workflow("w").await;
+    let new = (0..DUE).map(|_| world.new_schedule(workflow, r#"{"name": "s", "interval": "5m"}"#));
+    world.command(0, Command::CreateSchedules(new.collect())).await;
+    // Each connection decides for itself, the more so when it has decided before.
+    for at in 1..=ROUNDS {
+        world.settle(5 * at).await;
+    }
+    schema.execute(LATER).await;
+    let before = schema.number(PROGRESS_READ).await;
+    for at in ROUNDS + 1..=2 * ROUNDS {
+        world.settle(5 * at).await;
+    }
+    drop(world);
+    // Begun and ended.
+    let written = 2 * DUE * 2 * ROUNDS;
+    let told = async {
+        while schema.number(PROGRESS_WRITTEN).await < written {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), told).await.unwrap();
+    let read = schema.number(PROGRESS_READ).await - before;
+    // Whoever went through the table with each round would read more.
+    assert!(read < 40_000 * ROUNDS, "{read} rows");
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use engine::run::RunStatus;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -172,21 +173,26 @@ async fn nobody_decides_as_somebody_else() {
         "name: anyone\nsteps: [{id: a, type: human_approval, title: Pay?, assignees: [approver]}]\n",
     )
     .await;
+    let asked = async |workflow: &str| {
+        let run = node.run(workflow).await;
+        node.run_until(&run, |status| status == RunStatus::Waiting).await;
+        run
+    };
     let ada = node.token("ada", &["approver"]).await;
     let bob = node.token("bob", &["approver"]).await;
-    let run = node.run("ask").await;
+    let run = asked("ask").await;
     let path = format!("/api/v1/approvals/{run}/a/approve");
     let refused = node.post_with(&bob, &path, json!({ "by": "ada" })).await;
     assert!(refused.problem(403).contains("bob"), "{}", refused.text);
     let decided = node.post_with(&ada, &path, Value::Null).await.expect(200);
     assert_eq!(decided["steps"][0]["output"]["decided_by"], "ada");
     // By one of the roles, with what they say beside their name.
-    let run = node.run("anyone").await;
+    let run = asked("anyone").await;
     let path = format!("/api/v1/approvals/{run}/a/approve");
     let decided = node.post_with(&bob, &path, json!({ "by": "eve" })).await.expect(200);
     assert_eq!(decided["steps"][0]["output"]["decided_by"], "eve via bob");
     // The node's own token speaks for others.
-    let run = node.run("ask").await;
+    let run = asked("ask").await;
     let path = format!("/api/v1/approvals/{run}/a/approve");
     let decided = node.post_with(SECRET, &path, json!({ "by": "ada" })).await.expect(200);
     assert_eq!(decided["steps"][0]["output"]["decided_by"], "ada via node");

@@ -47,7 +47,7 @@ CREATE TABLE progress (
   version integer NOT NULL,
   -- Which turn wrote it; 0 if something else did. Whoever wrote it need not read it to know what it says.
   stamp bigint NOT NULL DEFAULT 0
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
 CREATE INDEX progress_by_wakeup ON progress (wake_at, id) WHERE wake_at IS NOT NULL;
 
 -- The words of schedules' names, for search by their beginnings.
@@ -179,6 +179,8 @@ CREATE TABLE open_runs (
   -- The span that it is part of, as in `traceparent`.
   trace text,
   wake_at bigint,
+  -- Of one that has ended: what became of the steps that it ended with, JSON, if that is not in `steps`.
+  last_steps text,
   -- As in `progress`.
   stamp bigint NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);

@@ -2,22 +2,20 @@
 //! follows. Nothing it remembers is needed: after a crash, or when others have taken it for dead, the next
 //! life begins with what is stored.
 
-use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use engine::turn::{Effect, Places};
 use engine::{Moment, NodeId};
 use jiff::{SignedDuration, Timestamp};
-use store::{Failure, Report, Store, TurnRequest, Turned};
-use tokio::sync::mpsc::UnboundedReceiver;
-use tokio_util::sync::CancellationToken;
+use store::{Failure, Report, Store};
 
-use crate::alarm::Alarm;
-use crate::clock::{Clock, Stopwatch, StoreClock};
+use crate::clock::{Clock, StoreClock};
 use crate::dispatch::Dispatch;
 use crate::hub::{Hub, Nudge};
 use crate::lease::{Performed, Renewals};
+
+mod drive;
+mod turning;
 
 /// Wakeups that are claimed in one transaction: enough to share a commit, few enough not to make the
 /// first of them late.
@@ -27,12 +25,6 @@ pub const CLAIMED: usize = 1_000;
 const ASLEEP: SignedDuration = SignedDuration::from_secs(5);
 /// The clock is said to have been set back from this difference on.
 const SET_BACK: SignedDuration = SignedDuration::from_secs(1);
-/// A store that does not answer is asked again after this, doubled each time up to the limit.
-const FIRST_RETRY: Duration = Duration::from_millis(50);
-const LAST_RETRY: Duration = Duration::from_secs(2);
-/// What is going on at a stop may end by itself for so long.
-const FINISH: Duration = Duration::from_secs(20);
-
 /// Drives one node.
 pub struct Driver {
     store: Arc<dyn Store>,
@@ -45,9 +37,14 @@ pub struct Driver {
     capacity: usize,
     places: Places,
     performed: Performed,
-    /// Reports that are not committed yet.
+    /// Reports that no turn has taken yet.
     reports: Vec<Report>,
     next_wakeup: Option<Timestamp>,
+    /// Turns that have begun and not ended, and places that they may fill.
+    in_flight: usize,
+    granted: usize,
+    /// The last turn claimed all it could: there is more.
+    is_behind: bool,
     /// By the store's clock.
     awake_since: Timestamp,
     /// By this machine's clock.
@@ -101,6 +98,9 @@ impl Driver {
             performed: Performed::default(),
             reports: Vec::new(),
             next_wakeup: joined.next_wakeup,
+            in_flight: 0,
+            granted: 0,
+            is_behind: false,
             // What an earlier life has left is not known: the first turn is taken at once.
             in_doubt: true,
             is_fenced: false,
@@ -127,10 +127,12 @@ impl Driver {
 
     /// Whether something is to be done at once.
     pub fn has_more(&self) -> bool {
-        let now = self.clock.now();
         // After a turn that failed nothing is known: neither what is due nor what is to be performed.
-        let is_due = self.next_wakeup().is_some_and(|at| at <= now);
-        self.in_doubt || self.places.more || !self.reports.is_empty() || is_due
+        self.in_doubt || self.places.more || !self.reports.is_empty() || self.is_due()
+    }
+
+    fn is_due(&self) -> bool {
+        self.next_wakeup().is_some_and(|at| at <= self.clock.now())
     }
 
     /// How many attempts are going on.
@@ -185,62 +187,9 @@ impl Driver {
         if self.is_fenced {
             self.join_again().await?;
         }
-        let now = self.clock.now();
-        let reports = self.reports.clone();
-        // A report may come twice, or for an attempt that is nobody's any more.
-        let ended: HashSet<_> = reports.iter().map(|report| (report.run, report.token)).collect();
-        let still = self.performed.held().difference(&ended).count();
-        let free = if self.stopping { 0 } else { self.capacity.saturating_sub(still) };
-        let request = TurnRequest {
-            moment: Moment::new(now, self.awake_since),
-            node: self.node,
-            limit: if self.stopping { 0 } else { CLAIMED },
-            places: Places { free, ..self.places },
-            performed: self.in_doubt.then(|| self.performed.all()),
-            reports,
-            traced: self.hub.is_traced(),
-        };
-        let committed = self.reports.len();
-        self.hub.turning();
-        let stopwatch = Stopwatch::start();
+        let (begun, request) = self.begin();
         let turned = self.store.turn(request).await;
-        self.hub.metrics.turn_took(stopwatch.elapsed());
-        match turned {
-            Ok(turned) => Ok(self.committed(turned, committed)),
-            Err(Failure::Fenced) => {
-                self.fence();
-                Err(Failure::Fenced)
-            }
-            Err(failure) => {
-                // Reports are kept: if they were committed after all, they will be refused.
-                self.doubt();
-                Err(failure)
-            }
-        }
-    }
-
-    fn committed(&mut self, mut turned: Turned, reports: usize) -> Taken {
-        let mut performed = self.performed.held();
-        for report in self.reports.drain(..reports) {
-            performed.remove(&(report.run, report.token));
-            self.hub.live.ended(report.run, report.token);
-            self.hub.metrics.reported(&report.end);
-        }
-        drop(performed);
-        self.in_doubt = false;
-        self.places = Places { free: self.capacity, ..turned.places };
-        self.next_wakeup = turned.next_wakeup;
-        if turned.taken_over > 0 {
-            let attempts = turned.taken_over;
-            tracing::info!(attempts, "took over what a node that is gone was doing");
-        }
-        self.hub.trace(std::mem::take(&mut turned.spans));
-        self.hub.committed(&turned, self.next_wakeup());
-        let taken =
-            Taken { claimed: turned.claimed, refused: turned.refused, begun: turned.effects.len() };
-        self.perform(turned.effects);
-        self.hub.metrics.going_on(self.going_on());
-        taken
+        self.end(begun, turned)
     }
 
     /// This life is over. What it was performing is others' by now, and what it has to report as well.
@@ -293,52 +242,6 @@ impl Driver {
         }
     }
 
-    /// Drives until it is told to stop, and then until everything has ended or is handed back.
-    pub async fn run(
-        self,
-        nudges: UnboundedReceiver<Nudge>,
-        reports: UnboundedReceiver<Report>,
-        stop: CancellationToken,
-    ) -> Result<(), Failure> {
-        let renewals = self.renewals();
-        tokio::select! {
-            ended = self.drive(nudges, reports, stop) => ended,
-            never = renewals.run() => match never {},
-        }
-    }
-
-    async fn drive(
-        mut self,
-        mut nudges: UnboundedReceiver<Nudge>,
-        mut reports: UnboundedReceiver<Report>,
-        stop: CancellationToken,
-    ) -> Result<(), Failure> {
-        let alarm = Alarm::new().map_err(|error| Failure::Unavailable(error.to_string()))?;
-        let mut retry = FIRST_RETRY;
-        while !stop.is_cancelled() {
-            let at = self.next_wakeup();
-            if !self.has_more() {
-                let rings = at.map(|at| self.clock.alarm(at));
-                tokio::select! {
-                    biased;
-                    () = stop.cancelled() => break,
-                    report = reports.recv() => self.reports.extend(report),
-                    Some(nudge) = nudges.recv() => self.take_nudge(nudge),
-                    _ = alarm.wait_until(rings) => {}
-                }
-            }
-            self.notice_time(at).await;
-            while let Ok(report) = reports.try_recv() {
-                self.reports.push(report);
-            }
-            while let Ok(nudge) = nudges.try_recv() {
-                self.take_nudge(nudge);
-            }
-            retry = self.turn_or_wait(retry, &stop).await;
-        }
-        self.finish(&mut reports).await
-    }
-
     /// If it seems to have slept, a store with a clock of its own is asked first: perhaps this machine's
     /// was set. And others may have been awake.
     async fn notice_time(&mut self, alarm: Option<Timestamp>) {
@@ -375,67 +278,6 @@ impl Driver {
     fn doubt(&mut self) {
         self.in_doubt = true;
         self.places.look = true;
-    }
-
-    /// A store that does not answer is asked again, later and later; nothing is decided meanwhile.
-    async fn turn_or_wait(&mut self, retry: Duration, stop: &CancellationToken) -> Duration {
-        match self.turn().await {
-            Ok(_) => {
-                if std::mem::take(&mut self.is_cut_off) {
-                    tracing::info!("the store answers again");
-                }
-                self.hub.set_ready();
-                FIRST_RETRY
-            }
-            Err(Failure::Fenced) => FIRST_RETRY,
-            Err(failure) => {
-                self.hub.set_not_ready(format!("Nothing can be decided: {failure}."));
-                if std::mem::replace(&mut self.is_cut_off, true) {
-                    tracing::debug!(%failure, "trying again in {retry:?}");
-                } else {
-                    tracing::error!(%failure, "nothing can be decided until the store answers again");
-                }
-                tokio::select! {
-                    () = tokio::time::sleep(retry) => {}
-                    () = stop.cancelled() => {}
-                }
-                (retry * 2).min(LAST_RETRY)
-            }
-        }
-    }
-
-    /// Lets what is going on end; what does not is handed back, to be taken over by the next life.
-    async fn finish(&mut self, reports: &mut UnboundedReceiver<Report>) -> Result<(), Failure> {
-        self.stopping = true;
-        self.hub.set_not_ready("The node is stopping.");
-        let deadline = tokio::time::sleep(FINISH);
-        tokio::pin!(deadline);
-        tracing::info!(attempts = self.going_on(), "stopping");
-        while self.going_on() > 0 {
-            if self.reports.is_empty() {
-                tokio::select! {
-                    report = reports.recv() => self.reports.extend(report),
-                    () = &mut deadline => break,
-                }
-            }
-            while let Ok(report) = reports.try_recv() {
-                self.reports.push(report);
-            }
-            match self.turn().await {
-                Ok(_) => {}
-                // Nothing is left that would be its own.
-                Err(Failure::Fenced) => break,
-                Err(failure) => {
-                    tracing::error!(%failure, "what has ended cannot be stored: it will be repeated");
-                    break;
-                }
-            }
-        }
-        if self.going_on() > 0 {
-            tracing::warn!(attempts = self.going_on(), "handed back");
-        }
-        self.dispatch.abandon();
-        self.store.leave(self.node).await
     }
 }
 

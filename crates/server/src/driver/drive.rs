@@ -1,0 +1,190 @@
+//! The driver's loop: when turns are taken, one after the other or, where the store can, side by side; and how it
+//! ends.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use store::{Failure, Report, Turned};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio_util::sync::CancellationToken;
+
+use super::turning::Begun;
+use super::{Driver, Taken};
+use crate::alarm::Alarm;
+use crate::hub::Nudge;
+
+/// A store that does not answer is asked again after this, doubled each time up to the limit.
+const FIRST_RETRY: Duration = Duration::from_millis(50);
+const LAST_RETRY: Duration = Duration::from_secs(2);
+/// What is going on at a stop may end by itself for so long.
+const FINISH: Duration = Duration::from_secs(20);
+
+/// Turns whose answers are waited for.
+type Flights = FuturesUnordered<Flight>;
+type Flight = BoxFuture<'static, (Begun, Result<Turned, Failure>)>;
+
+impl Driver {
+    /// Drives until it is told to stop, and then until everything has ended or is handed back.
+    pub async fn run(
+        self,
+        nudges: UnboundedReceiver<Nudge>,
+        reports: UnboundedReceiver<Report>,
+        stop: CancellationToken,
+    ) -> Result<(), Failure> {
+        let renewals = self.renewals();
+        tokio::select! {
+            ended = self.drive(nudges, reports, stop) => ended,
+            never = renewals.run() => match never {},
+        }
+    }
+
+    async fn drive(
+        mut self,
+        mut nudges: UnboundedReceiver<Nudge>,
+        mut reports: UnboundedReceiver<Report>,
+        stop: CancellationToken,
+    ) -> Result<(), Failure> {
+        let alarm = Alarm::new().map_err(|error| Failure::Unavailable(error.to_string()))?;
+        let (mut flights, mut retry) = (Flights::new(), FIRST_RETRY);
+        // Whether something has happened since the last turn began.
+        let mut is_called = false;
+        while !stop.is_cancelled() {
+            let at = self.next_wakeup();
+            if self.may_begin(&flights, is_called) {
+                is_called = false;
+                self.notice_time(at).await;
+                self.take_all(&mut reports, &mut nudges);
+                match self.fly().await {
+                    Ok(flight) => flights.push(flight),
+                    Err(failure) => retry = self.landed(Err(failure), retry, &stop).await,
+                }
+                continue;
+            }
+            // What is due and cannot begin beside those in flight waits for one of them, not for the alarm.
+            let rings = at.filter(|_| flights.is_empty() || !self.is_due());
+            let rings = rings.map(|at| self.clock.alarm(at));
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some((begun, turned)) = flights.next() => {
+                    let ended = self.end(begun, turned);
+                    retry = self.landed(ended, retry, &stop).await;
+                }
+                report = reports.recv() => {
+                    self.reports.extend(report);
+                    self.take_all(&mut reports, &mut nudges);
+                    is_called = true;
+                }
+                Some(nudge) = nudges.recv() => {
+                    self.take_nudge(nudge);
+                    is_called = true;
+                }
+                _ = alarm.wait_until(rings) => is_called = true,
+            }
+        }
+        while let Some((begun, turned)) = flights.next().await {
+            // What has failed is known to have.
+            let _ = self.end(begun, turned);
+        }
+        self.finish(&mut reports).await
+    }
+
+    /// One turn is taken when there is something to do, and others beside it when there is much.
+    fn may_begin(&self, flights: &Flights, is_called: bool) -> bool {
+        match flights.len() {
+            0 => is_called || self.has_more(),
+            flying => flying < self.store.turns_at_a_time() && self.has_more_beside(),
+        }
+    }
+
+    fn take_all(
+        &mut self,
+        reports: &mut UnboundedReceiver<Report>,
+        nudges: &mut UnboundedReceiver<Nudge>,
+    ) {
+        while let Ok(report) = reports.try_recv() {
+            self.reports.push(report);
+        }
+        while let Ok(nudge) = nudges.try_recv() {
+            self.take_nudge(nudge);
+        }
+    }
+
+    /// Begins a turn. A node that was taken for dead joins again first.
+    async fn fly(&mut self) -> Result<Flight, Failure> {
+        if self.is_fenced {
+            self.join_again().await?;
+        }
+        let (begun, request) = self.begin();
+        let store = self.store.clone();
+        Ok(Box::pin(async move { (begun, store.turn(request).await) }))
+    }
+
+    /// A store that does not answer is asked again, later and later; nothing is decided meanwhile.
+    async fn landed(
+        &mut self,
+        ended: Result<Taken, Failure>,
+        retry: Duration,
+        stop: &CancellationToken,
+    ) -> Duration {
+        match ended {
+            Ok(_) => {
+                if std::mem::take(&mut self.is_cut_off) {
+                    tracing::info!("the store answers again");
+                }
+                self.hub.set_ready();
+                FIRST_RETRY
+            }
+            Err(Failure::Fenced) => FIRST_RETRY,
+            Err(failure) => {
+                self.hub.set_not_ready(format!("Nothing can be decided: {failure}."));
+                if std::mem::replace(&mut self.is_cut_off, true) {
+                    tracing::debug!(%failure, "trying again in {retry:?}");
+                } else {
+                    tracing::error!(%failure, "nothing can be decided until the store answers again");
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(retry) => {}
+                    () = stop.cancelled() => {}
+                }
+                (retry * 2).min(LAST_RETRY)
+            }
+        }
+    }
+
+    /// Lets what is going on end; what does not is handed back, to be taken over by the next life.
+    async fn finish(&mut self, reports: &mut UnboundedReceiver<Report>) -> Result<(), Failure> {
+        self.stopping = true;
+        self.hub.set_not_ready("The node is stopping.");
+        let deadline = tokio::time::sleep(FINISH);
+        tokio::pin!(deadline);
+        tracing::info!(attempts = self.going_on(), "stopping");
+        while self.going_on() > 0 {
+            if self.reports.is_empty() {
+                tokio::select! {
+                    report = reports.recv() => self.reports.extend(report),
+                    () = &mut deadline => break,
+                }
+            }
+            while let Ok(report) = reports.try_recv() {
+                self.reports.push(report);
+            }
+            match self.turn().await {
+                Ok(_) => {}
+                // Nothing is left that would be its own.
+                Err(Failure::Fenced) => break,
+                Err(failure) => {
+                    tracing::error!(%failure, "what has ended cannot be stored: it will be repeated");
+                    break;
+                }
+            }
+        }
+        if self.going_on() > 0 {
+            tracing::warn!(attempts = self.going_on(), "handed back");
+        }
+        self.dispatch.abandon();
+        self.store.leave(self.node).await
+    }
+}
