@@ -97,7 +97,7 @@ fn resolve(
                 found.push(*place);
                 continue;
             }
-            None => no_step(reading, id, places.keys().copied()),
+            None => no_step(reading, id, others(places, at)),
         };
         reading.refuse(field, flaw);
     }
@@ -115,10 +115,15 @@ fn find(
     let flaw = match places.get(named.id) {
         Some(place) if *place == from => Flaw::new("cycle", itself),
         Some(place) => return Some(*place),
-        None => no_step(reading, named.id, places.keys().copied()),
+        None => no_step(reading, named.id, others(places, from)),
     };
     reading.refuse(&named.field, flaw);
     None
+}
+
+/// The ids that the step at this place may name: not its own.
+fn others<'a>(places: &HashMap<&'a str, usize>, at: usize) -> impl Iterator<Item = &'a str> {
+    places.iter().filter(move |(_, place)| **place != at).map(|(id, _)| *id)
 }
 
 pub(super) fn no_step<'a>(

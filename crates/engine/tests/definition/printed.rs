@@ -37,6 +37,20 @@ fn a_dependency_that_is_not_there() {
 }
 
 #[test]
+fn nobody_is_told_to_name_itself() {
+    let text = "name: report\nsteps:\n  - { id: send, type: noop, depends_on: [sent] }\n  - { id: tell, type: noop, depends_on: [tels] }\n  - { id: tells, type: noop }\n";
+    insta::assert_snapshot!(printed(text), @r#"
+    3:42 steps[0].depends_on[0]: there is no step sent
+        - { id: send, type: noop, depends_on: [sent] }
+                                               ^^^^
+    4:42 steps[1].depends_on[0]: there is no step tels
+        - { id: tell, type: noop, depends_on: [tels] }
+                                               ^^^^
+      try: tells
+    "#);
+}
+
+#[test]
 fn a_cycle() {
     let text = "name: report\nsteps:\n  - { id: a, type: noop, depends_on: c }\n  - { id: b, type: noop, depends_on: [a] }\n  - { id: c, type: noop, depends_on: [b] }\n  - { id: d, type: noop, depends_on: [a, e] }\n  - { id: e, type: noop, depends_on: [d] }\n";
     insta::assert_snapshot!(printed(text), @r#"
@@ -148,7 +162,6 @@ fn expressions() {
     9:28 steps[1].on_error.goto_step: there is no step tel
           on_error: { goto_step: tel }
                                  ^^^
-      try: tell
     10:59 steps[2].command[1]: unknown filter uper
       …d: [echo, "{{ input.a | uper }}"], depends_on: tell, condition: "steps.l…
                                ^^^^

@@ -31,17 +31,15 @@ pub(super) fn request(evaluation: &Evaluation) -> Result<ToChild, serde_json::Er
     })))
 }
 
-/// Has a child evaluate, and tells whether it can be used again. What it logs is in `log` even if
-/// nothing else comes of it.
+/// Hears a child that has taken a phase to its end, and tells whether it can be used again. What it
+/// logs is in `log` even if nothing else comes of it.
 pub(super) async fn exchange(
     process: &mut Process,
-    request: &ToChild,
     permits: Permits,
     limits: &ScriptLimits,
     world: &dyn ScriptWorld,
     log: &mut Log,
 ) -> Result<(Done, bool), Lost> {
-    process.give(request).await?;
     let outbox = Mutex::new(&mut process.to);
     let room = Semaphore::new(AT_ONCE);
     let (mut asked, mut asked_bytes) = (0, 0);
@@ -76,7 +74,9 @@ pub(super) async fn exchange(
                 let is_reusable = answers.is_empty();
                 return Ok((*done, is_reusable));
             }
-            FromChild::Ready => return Err(Lost::Nonsense("ready in between".to_owned())),
+            FromChild::Ready | FromChild::Taken => {
+                return Err(Lost::Nonsense("ready in between".to_owned()));
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use super::evaluation::{Evaluated, Evaluation, Failed, Log, ScriptFailure};
 use super::exchange::{exchange, read, request};
 use super::limits::{Limit, ScriptLimits, bytes};
 use super::process::Process;
+use super::wire::ToChild;
 use super::world::ScriptWorld;
 
 /// How scripts are evaluated: by which program, within which limits.
@@ -89,7 +90,10 @@ impl Scripts {
     /// Starts a child if there is none, so that the first script need not wait and a program that
     /// cannot evaluate is noticed early.
     pub async fn warm(&self) -> Result<(), ScriptFailure> {
-        let process = self.shared.ready().await?;
+        let process = match self.shared.lend() {
+            Some(process) => process,
+            None => Process::start(&self.shared.host).await?,
+        };
         self.shared.give_back(process);
         Ok(())
     }
@@ -133,8 +137,8 @@ impl Shared {
             request(evaluation).map_err(|error| ScriptFailure::logic(error.to_string()))?;
         // Never closed: what waits gets its place.
         let _place = self.places.acquire().await;
-        let mut process = self.ready().await?;
-        let asking = exchange(&mut process, &request, evaluation.permits, limits, world, log);
+        let mut process = self.taken(&request).await?;
+        let asking = exchange(&mut process, evaluation.permits, limits, world, log);
         let own = evaluation.timeout.filter(|own| *own < limits.wall);
         let Ok(done) = tokio::time::timeout(own.unwrap_or(limits.wall), asking).await else {
             return Err(match own {
@@ -158,15 +162,19 @@ impl Shared {
         }
     }
 
-    /// A child that can take a phase: one that is warm, or a new one.
-    async fn ready(&self) -> Result<Process, ScriptFailure> {
+    /// A child that has taken the phase. A warm one that is lost before that has not begun, and
+    /// the script is not to blame: another one is asked.
+    async fn taken(&self, request: &ToChild) -> Result<Process, ScriptFailure> {
         while let Some(mut process) = self.lend() {
-            // One that has not survived the phase before is dropped.
-            if process.cleaned_up().await {
+            if process.take(request).await.is_ok() {
                 return Ok(process);
             }
         }
-        Process::start(&self.host).await
+        let mut process = Process::start(&self.host).await?;
+        match process.take(request).await {
+            Ok(()) => Ok(process),
+            Err(lost) => Err(process.autopsy(&self.host, lost).await),
+        }
     }
 
     fn lend(&self) -> Option<Process> {

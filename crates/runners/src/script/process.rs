@@ -18,6 +18,8 @@ use super::wire::{self, FromChild, HEAD, ToChild};
 
 /// Far more than a start takes on a machine that is not lost anyway.
 const START: Duration = Duration::from_secs(30);
+/// Far more than it takes to hand over a phase.
+const TAKE: Duration = Duration::from_secs(30);
 /// How long one that has closed its pipe may take to be gone.
 const LEAVE: Duration = Duration::from_secs(5);
 /// The longest message beside what the limits allow.
@@ -118,16 +120,18 @@ impl Process {
         Ok(())
     }
 
-    /// Whether nothing is left of the phase before, and it can take another one.
-    pub(super) async fn cleaned_up(&mut self) -> bool {
-        matches!(tokio::time::timeout(LEAVE, self.ready()).await, Ok(Ok(())))
-            && matches!(self.child.try_wait(), Ok(None))
-    }
-
-    /// Gives it a phase.
-    pub(super) async fn give(&mut self, request: &ToChild) -> Result<(), Lost> {
-        self.is_ready = false;
-        self.to.send(request).await.map_err(|_| Lost::Ended)
+    /// Has it take a phase, which begins as soon as it has.
+    pub(super) async fn take(&mut self, request: &ToChild) -> Result<(), Lost> {
+        let taking = async {
+            self.ready().await?;
+            self.is_ready = false;
+            self.to.send(request).await.map_err(|_| Lost::Ended)?;
+            match self.from.next().await? {
+                FromChild::Taken => Ok(()),
+                _ => Err(Lost::Nonsense("it has not taken the phase".to_owned())),
+            }
+        };
+        tokio::time::timeout(TAKE, taking).await.unwrap_or(Err(Lost::Ended))
     }
 
     /// Tells why a child that said nothing more was lost, and ends it.

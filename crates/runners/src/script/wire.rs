@@ -31,6 +31,8 @@ pub(super) enum ToChild {
 pub(super) enum FromChild {
     /// Nothing is left of the phase before, and another one may come.
     Ready,
+    /// The phase has come, and begins: from now on the script answers for what happens.
+    Taken,
     /// A line of the log.
     Log(String),
     /// The script asks something.

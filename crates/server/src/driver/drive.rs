@@ -52,7 +52,7 @@ impl Driver {
         let mut is_called = false;
         while !stop.is_cancelled() {
             let at = self.next_wakeup();
-            if self.may_begin(&flights, is_called) {
+            if self.may_begin(is_called) {
                 is_called = false;
                 self.notice_time(at).await;
                 self.take_all(&mut reports, &mut nudges);
@@ -63,7 +63,7 @@ impl Driver {
                 continue;
             }
             // What is due and cannot begin beside those in flight waits for one of them, not for the alarm.
-            let rings = at.filter(|_| flights.is_empty() || !self.is_due());
+            let rings = at.filter(|_| self.in_flight == 0 || !self.is_due());
             let rings = rings.map(|at| self.clock.alarm(at));
             tokio::select! {
                 biased;
@@ -92,8 +92,8 @@ impl Driver {
     }
 
     /// One turn is taken when there is something to do, and others beside it when there is much.
-    fn may_begin(&self, flights: &Flights, is_called: bool) -> bool {
-        match flights.len() {
+    fn may_begin(&self, is_called: bool) -> bool {
+        match self.in_flight {
             0 => is_called || self.has_more(),
             flying => flying < self.store.turns_at_a_time() && self.has_more_beside(),
         }

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use engine::Moment;
 use engine::turn::Places;
-use engine::{Moment, NodeId};
 use store::{Failure, Report, TurnRequest, Turned};
 
 use super::{CLAIMED, Driver, Taken};
@@ -14,8 +14,6 @@ const MANY: usize = 64;
 
 /// A turn in flight.
 pub(super) struct Begun {
-    /// Whose it is: by its end the node may have been taken for dead, and live again.
-    node: NodeId,
     /// Kept until they are committed.
     reports: Vec<Report>,
     /// Places that it may fill besides those of its reports.
@@ -56,7 +54,7 @@ impl Driver {
         self.in_doubt = false;
         self.granted += granted;
         self.in_flight += 1;
-        (Begun { node: self.node, reports, granted, claims, watch: Stopwatch::start() }, request)
+        (Begun { reports, granted, claims, watch: Stopwatch::start() }, request)
     }
 
     /// Places that nobody may fill yet, when so many attempts go on.
@@ -83,8 +81,9 @@ impl Driver {
         self.granted -= begun.granted;
         self.in_flight -= 1;
         self.hub.metrics.turn_took(begun.watch.elapsed());
-        // Another turn has found out that this life is over: what this one has done is others' as well.
-        if self.is_fenced || begun.node != self.node {
+        // It was found out meanwhile that this life is over: what the turn has done is others' as well. The next life
+        // begins when nothing of this one is in flight.
+        if self.is_fenced {
             return Err(Failure::Fenced);
         }
         match turned {

@@ -82,6 +82,7 @@ fn serve(limits: &ScriptLimits) -> ExitCode {
         if confine::allow_cpu(limits.cpu).is_err() {
             return ExitCode::FAILURE;
         }
+        channel.borrow_mut().send(&FromChild::Taken);
         phase::evaluate(request, limits, &channel);
     }
 }

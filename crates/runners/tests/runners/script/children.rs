@@ -52,11 +52,13 @@ pub(super) fn running(program: &std::path::Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
-/// A host whose program no other test runs, because it is a copy.
-pub(super) fn own_host(dir: &tempfile::TempDir, children: usize) -> ScriptHost {
+/// A host whose program no other test runs, because it has a name of its own, in a folder that goes with the test. It
+/// is no copy: a process that another test starts meanwhile would inherit the open file, which cannot be run then.
+pub(super) fn own_host(children: usize) -> (tempfile::TempDir, ScriptHost) {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let program = dir.path().join("script-child");
-    fs::copy(env!("CARGO_BIN_EXE_script-child"), &program).unwrap();
-    ScriptHost { children, ..ScriptHost::new(program, &[]) }
+    fs::hard_link(env!("CARGO_BIN_EXE_script-child"), &program).unwrap();
+    (dir, ScriptHost { children, ..ScriptHost::new(program, &[]) })
 }
 
 /// Waits until no child is left: they are reaped beside everything else.
@@ -68,8 +70,7 @@ async fn all_gone(host: &ScriptHost) {
 
 #[tokio::test]
 async fn children_stay_warm_and_end_with_the_pool() {
-    let dir = tempfile::tempdir().unwrap();
-    let host = own_host(&dir, 2);
+    let (_dir, host) = own_host(2);
     let scripts = Scripts::new(host.clone());
     assert_eq!(running(&host.program), [""; 0]);
     scripts.warm().await.unwrap();
@@ -89,8 +90,7 @@ async fn children_stay_warm_and_end_with_the_pool() {
 
 #[tokio::test]
 async fn a_warm_child_that_died_is_replaced() {
-    let dir = tempfile::tempdir().unwrap();
-    let host = own_host(&dir, 1);
+    let (_dir, host) = own_host(1);
     let scripts = Scripts::new(host.clone());
     for source in ["return 1", "throw new Error('x')"] {
         let _ = evaluate(&scripts, step(source)).await;
@@ -102,9 +102,21 @@ async fn a_warm_child_that_died_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_warm_child_that_dies_before_it_takes_the_phase_is_replaced() {
+    let (_dir, host) = own_host(1);
+    let scripts = Scripts::new(host.clone());
+    scripts.warm().await.unwrap();
+    let id = Pid::from_raw(running(&host.program)[0].parse().unwrap()).unwrap();
+    kill_process(id, Signal::STOP).unwrap();
+    let killing = async { kill_process(id, Signal::KILL).unwrap() };
+    // The phase is in its pipe when it dies.
+    let (ended, ()) = tokio::join!(evaluate(&scripts, step("return 2")), killing);
+    assert_eq!(ended.unwrap().value, json!(2));
+}
+
+#[tokio::test]
 async fn a_child_that_is_killed_at_work_is_told() {
-    let dir = tempfile::tempdir().unwrap();
-    let host = own_host(&dir, 1);
+    let (_dir, host) = own_host(1);
     let scripts = Scripts::new(host.clone());
     let (world, cancel) = (Silent::default(), CancellationToken::new());
     let evaluating = scripts.evaluate(step("await ctx.fetch('http://a')"), &world, &cancel);
@@ -122,8 +134,7 @@ async fn a_child_that_is_killed_at_work_is_told() {
 
 #[tokio::test]
 async fn dropping_and_cancelling_kill_the_child() {
-    let dir = tempfile::tempdir().unwrap();
-    let host = own_host(&dir, 1);
+    let (_dir, host) = own_host(1);
     let scripts = Scripts::new(host.clone());
     let (world, cancel) = (Silent::default(), CancellationToken::new());
     let asking = "console.log('asking'); await ctx.fetch('http://a')";
@@ -178,8 +189,7 @@ async fn answers_that_nobody_waited_for_are_no_part_of_the_next_phase() {
 
 #[tokio::test]
 async fn phases_beyond_the_pool_wait_for_their_turn() {
-    let dir = tempfile::tempdir().unwrap();
-    let host = own_host(&dir, 2);
+    let (_dir, host) = own_host(2);
     let scripts = Scripts::new(host.clone());
     let all = (0..20).map(|n| {
         let scripts = scripts.clone();
@@ -229,8 +239,7 @@ async fn a_program_that_is_none_makes_scripts_unavailable() {
 
 #[tokio::test]
 async fn a_child_has_given_up_what_it_does_not_need() {
-    let dir = tempfile::tempdir().unwrap();
-    let host = own_host(&dir, 1);
+    let (_dir, host) = own_host(1);
     let scripts = Scripts::new(host.clone());
     scripts.warm().await.unwrap();
     let id = &running(&host.program)[0];
@@ -253,8 +262,7 @@ async fn a_child_has_given_up_what_it_does_not_need() {
 
 #[tokio::test]
 async fn a_child_does_not_grow() {
-    let dir = tempfile::tempdir().unwrap();
-    let host = own_host(&dir, 1);
+    let (_dir, host) = own_host(1);
     let scripts = Scripts::new(host.clone());
     let source = "const r = await ctx.fetch('http://a'); globalThis.keep = [ctx, r, () => r]; \
                   globalThis.keep.push(globalThis.keep); return 'x'.repeat(1e4)";

@@ -14,8 +14,7 @@ const TICK: Duration = Duration::from_millis(10);
 #[ignore = "measures; says nothing about right and wrong"]
 #[allow(clippy::disallowed_methods, reason = "measuring is what it is for")]
 async fn how_long_a_phase_takes() {
-    let dir = tempfile::tempdir().unwrap();
-    let host = own_host(&dir, 1);
+    let (_dir, host) = own_host(1);
     let begun = Instant::now();
     let scripts = Scripts::new(host.clone());
     evaluate(&scripts, step("return 1")).await.unwrap();
