@@ -103,7 +103,7 @@ impl<F: Facts> Decider<'_, F> {
             step,
             item: WHOLE,
             attempt: 0,
-            enabled_at: self.now,
+            enabled_at: self.stamp,
             doing: Doing::Ready,
         });
         self.watch_enabled_step(step);

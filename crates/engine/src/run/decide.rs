@@ -34,8 +34,9 @@ pub fn decide<F: Facts>(
     let graph = definition.graph();
     let decision = Decision::default();
     let agenda = BTreeSet::new();
+    let stamp = run.stamp(now);
     let mut decider =
-        Decider { run, definition, graph, rules, now, performer, facts, decision, agenda };
+        Decider { run, definition, graph, rules, now, stamp, performer, facts, decision, agenda };
     if let Err(refusal) = decider.take(input)? {
         return Ok(Err(refusal));
     }
@@ -50,6 +51,8 @@ pub(super) struct Decider<'a, F: Facts> {
     pub(super) graph: &'a Graph,
     pub(super) rules: &'a Rules,
     pub(super) now: Timestamp,
+    /// When it happens, for the run's records.
+    pub(super) stamp: Timestamp,
     pub(super) performer: Performer<'a>,
     pub(super) facts: &'a mut F,
     pub(super) decision: Decision,
@@ -91,7 +94,7 @@ impl<F: Facts> Decider<'_, F> {
 
     fn begin(&mut self) -> Result<(), Refusal> {
         self.require("begin", &[RunStatus::Pending])?;
-        self.run.started_at = Some(self.now);
+        self.run.started_at = Some(self.stamp);
         if self.run.position.states.is_empty() {
             self.run.position.states = States::new(self.definition.steps.len());
         }

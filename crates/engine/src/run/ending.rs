@@ -137,7 +137,7 @@ impl<F: Facts> Decider<'_, F> {
                 step,
                 item: UNDOING,
                 attempt: 0,
-                enabled_at: self.now,
+                enabled_at: self.stamp,
                 doing: Doing::Ready,
             });
             let at = self.run.position.active.len() - 1;
@@ -164,7 +164,7 @@ impl<F: Facts> Decider<'_, F> {
         }
         self.agenda.clear();
         self.run.status = ending.status();
-        self.run.ended_at = Some(self.now);
+        self.run.ended_at = Some(self.stamp);
         self.run.error = error;
         self.run.lacks_place = false;
         self.run.position.ending = None;

@@ -57,14 +57,15 @@ impl<F: Facts> Decider<'_, F> {
         let part = self.part(at);
         self.run.position.active[at].attempt += 1;
         let moments = Moments { definition: self.definition, rules: self.rules, calendar: None };
-        let until = match wait.within.map(|within| moments.after(self.now, within, 1)).transpose() {
+        let until = match wait.within.map(|within| moments.after(self.stamp, within, 1)).transpose()
+        {
             Ok(until) => until.map(|until| until.as_millisecond()),
             Err(message) => {
                 let error = self.error(part.step, "wait_for", message);
                 return self.failed(at, error, false, None);
             }
         };
-        self.run.position.active[at].doing = Doing::Awaiting { since: self.now, until };
+        self.run.position.active[at].doing = Doing::Awaiting { since: self.stamp, until };
         self.watch_started_step(part.step);
         self.decision.awaiting.push(Awaiting::Begin(wait.topic.clone(), part));
         Ok(())

@@ -238,6 +238,8 @@ pub struct NewChild {
     pub part: Part,
     /// Which attempt at it.
     pub attempt: u32,
+    /// When that began.
+    pub since: Timestamp,
     /// Of which workflow.
     pub workflow: String,
     /// What it works on.

@@ -23,7 +23,7 @@ impl<F: Facts> Decider<'_, F> {
         self.watch_started_step(step);
         let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
         self.run.position.active[at].doing =
-            Doing::Items { since: self.now, count, begun: 0, ended: 0 };
+            Doing::Items { since: self.stamp, count, begun: 0, ended: 0 };
         self.begin_items(step)
     }
 
@@ -81,7 +81,7 @@ impl<F: Facts> Decider<'_, F> {
                 step,
                 item: item.cast_signed(),
                 attempt: 0,
-                enabled_at: self.now,
+                enabled_at: self.stamp,
                 doing: Doing::Ready,
             });
         }

@@ -44,6 +44,9 @@ use crate::trace::TraceContext;
 /// grace that it gives the attempt itself.
 pub const CANCEL_LIMIT: SignedDuration = SignedDuration::from_secs(15);
 
+/// Transactions that overlap may have read the clock in another order than they commit; by no more than this.
+const OVERLAP: SignedDuration = SignedDuration::from_secs(5);
+
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -438,6 +441,14 @@ impl Run {
         let limit = self.time_limit().filter(|_| self.status != RunStatus::Suspended);
         let watches = position.watches.iter().filter_map(Watch::wake_at);
         parts.chain(watches).chain(limit).min()
+    }
+
+    /// When a decision happens whose clock shows this: not before what the run has been through, even if the clock was
+    /// read before that was committed. A clock that was set back is believed.
+    fn stamp(&self, now: Timestamp) -> Timestamp {
+        let parts = self.position.active.iter().filter_map(|active| active.doing.since());
+        let known = parts.chain(self.started_at).fold(self.created_at, Timestamp::max);
+        if known.duration_since(now) <= OVERLAP { known.max(now) } else { now }
     }
 
     /// When its time is over.

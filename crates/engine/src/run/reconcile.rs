@@ -33,7 +33,7 @@ impl<F: Facts> Decider<'_, F> {
                 step,
                 item: RECONCILING,
                 attempt: 0,
-                enabled_at: self.now,
+                enabled_at: self.stamp,
                 doing: Doing::Ready,
             });
         }

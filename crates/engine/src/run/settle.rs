@@ -97,7 +97,7 @@ impl<F: Facts> Decider<'_, F> {
             attempt: tried.attempt,
             status,
             started_at: tried.doing.since().unwrap_or(tried.enabled_at),
-            ended_at: self.now,
+            ended_at: self.stamp,
             error: Some(error),
         });
     }
@@ -148,8 +148,8 @@ impl<F: Facts> Decider<'_, F> {
             item: WHOLE,
             status: StepStatus::Skipped,
             attempts: 0,
-            started_at: self.now,
-            ended_at: self.now,
+            started_at: self.stamp,
+            ended_at: self.stamp,
             output: None,
             error: None,
             reason: Some(reason),
@@ -218,7 +218,7 @@ impl<F: Facts> Decider<'_, F> {
             status,
             attempts: active.attempt,
             started_at: active.doing.since().unwrap_or(active.enabled_at),
-            ended_at: self.now,
+            ended_at: self.stamp,
             output,
             error,
             reason: None,

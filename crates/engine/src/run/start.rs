@@ -76,7 +76,7 @@ impl<F: Facts> Decider<'_, F> {
         *self.performer.free = self.performer.free.saturating_sub(1);
         let active = &mut self.run.position.active[at];
         active.attempt += 1;
-        let (since, owner) = (self.now, self.performer.node);
+        let (since, owner) = (self.stamp, self.performer.node);
         active.doing = Doing::Performed { token, since, owner };
         if part.item == WHOLE {
             self.watch_started_step(part.step);
@@ -104,7 +104,7 @@ impl<F: Facts> Decider<'_, F> {
         };
         let active = &mut self.run.position.active[at];
         active.attempt += 1;
-        active.doing = Doing::Asked { since: self.now, assignees: assignees.clone() };
+        active.doing = Doing::Asked { since: self.stamp, assignees: assignees.clone() };
         self.watch_started_step(step);
         self.decision.approvals.push(Approval { step, title, description, assignees });
         Ok(())
@@ -125,7 +125,7 @@ impl<F: Facts> Decider<'_, F> {
             Ok(payload) => payload,
             Err(error) => return self.failed(at, error, false, None),
         };
-        let (token, key, since) = (self.new_token(), self.facts.new_run_key(), self.now);
+        let (token, key, since) = (self.new_token(), self.facts.new_run_key(), self.stamp);
         let waits = child.wait_for_completion;
         self.run.position.active[at].attempt += 1;
         self.run.position.active[at].doing = Doing::Child { token, since, run: key };
@@ -133,7 +133,7 @@ impl<F: Facts> Decider<'_, F> {
         let workflow = child.workflow.clone();
         let token = waits.then_some(token);
         let attempt = self.run.position.active[at].attempt;
-        let child_run = NewChild { key, part, attempt, workflow, payload, token };
+        let child_run = NewChild { key, part, attempt, since, workflow, payload, token };
         self.decision.children.push(child_run);
         if !waits {
             let output = raw(&serde_json::json!({ "started": child.workflow }));

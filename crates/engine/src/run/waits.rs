@@ -18,7 +18,7 @@ impl<F: Facts> Decider<'_, F> {
             Ok(until) => until,
             Err(error) => return self.failed(at, error, false, None),
         };
-        self.run.position.active[at].doing = Doing::Timer { since: self.now, until };
+        self.run.position.active[at].doing = Doing::Timer { since: self.stamp, until };
         self.watch_started_step(part.step);
         if until <= self.now { self.timer_done(at) } else { Ok(()) }
     }
@@ -28,7 +28,7 @@ impl<F: Facts> Decider<'_, F> {
         part: Part,
         timer: &Timer,
     ) -> Result<Result<Timestamp, RunError>, F::Error> {
-        let now = self.now;
+        let now = self.stamp;
         let moments = Moments { definition: self.definition, rules: self.rules, calendar: None };
         let item = self.item_of(part)?;
         let found = self.with_scope(part.step, item, |scope| {
@@ -50,7 +50,7 @@ impl<F: Facts> Decider<'_, F> {
 
     fn timer_done(&mut self, at: usize) -> Result<(), F::Error> {
         let Doing::Timer { since, .. } = self.run.position.active[at].doing else { return Ok(()) };
-        let waited = self.now.duration_since(since);
+        let waited = self.stamp.duration_since(since);
         let output = serde_json::json!({
             "waited_seconds": waited.as_millis() as f64 / 1000.0,
             "delay_formatted": calendar::format_duration(whole_milliseconds(waited)),
@@ -122,7 +122,7 @@ impl<F: Facts> Decider<'_, F> {
         }
         self.decision.queueing.push(super::Queueing::Take(part));
         self.run.position.token += 1;
-        let (token, since) = (self.run.position.token, self.now);
+        let (token, since) = (self.run.position.token, self.stamp);
         let lease_until = self.within_its_time(part, since, lease_until);
         let active = &mut self.run.position.active[at];
         active.attempt += 1;

@@ -65,7 +65,7 @@ impl<F: Facts> Decider<'_, F> {
         if let Some(deadline) = &self.definition.deadline
             && deadline.from == From::Started
         {
-            let watch = watch(self.definition, self.rules, deadline, None, self.now);
+            let watch = watch(self.definition, self.rules, deadline, None, self.stamp);
             self.run.position.watches.extend(watch);
         }
     }
@@ -86,7 +86,7 @@ impl<F: Facts> Decider<'_, F> {
         else {
             return;
         };
-        let watch = watch(definition, self.rules, deadline, Some(step), self.now);
+        let watch = watch(definition, self.rules, deadline, Some(step), self.stamp);
         self.run.position.watches.extend(watch);
     }
 
@@ -208,7 +208,7 @@ impl<F: Facts> Decider<'_, F> {
                     step,
                     item: WHOLE,
                     attempt: 1,
-                    enabled_at: self.now,
+                    enabled_at: self.stamp,
                     doing: Doing::Ready,
                 };
                 return self.step_failed(&active, late, false, None);

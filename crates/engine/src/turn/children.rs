@@ -41,7 +41,7 @@ impl<B: Book> Turn<'_, B> {
             id: self.derived_id(of, u64::from(child.token.unwrap_or_default()), child.key.0),
             payload: Some(child.payload),
             by: self.by_run(of),
-            trace: self.trace_of_attempt(of, child.part, child.attempt, self.moment.now),
+            trace: self.trace_of_attempt(of, child.part, child.attempt, child.since),
         };
         let origin = Origin {
             key: Some(child.key),

@@ -4,7 +4,7 @@ use engine::definition::{Action, Definition, Gateway, GatewayKind, OnError, Rout
 use engine::run::RunStatus;
 use serde_json::{Value, json};
 
-use super::super::world::World;
+use super::super::world::{World, at};
 use super::*;
 
 const BEGIN: &str = "2026-03-02T09:00:00Z";
@@ -29,6 +29,41 @@ fn a_step_begins_the_moment_its_own_dependencies_have_ended() {
     assert_eq!(status(&world, run), RunStatus::Succeeded);
     let ended = world.memory.runs[&run].ended_at.unwrap();
     assert_eq!(ended, "2026-03-02T09:05:00Z".parse().unwrap());
+}
+
+#[test]
+fn records_do_not_go_back_when_transactions_overlap() {
+    // What was read from the clock before another transaction, and decided after it.
+    let before =
+        |world: &mut World, by: SignedDuration| world.now = world.now.checked_sub(by).unwrap();
+    let (mut world, _) = taking(World::new(BEGIN), &[("a", 60)]);
+    let workflow = publish(&mut world, definition("short", vec![noop("a")]));
+    world.places = 0;
+    let run = start(&mut world, workflow, Value::Null);
+    world.places = 1;
+    before(&mut world, SignedDuration::from_millis(3));
+    // Any command lets what waits for a place begin.
+    publish(&mut world, definition("other", vec![noop("a")]));
+    let found = &world.memory.runs[&run];
+    assert_eq!((found.created_at, found.started_at), (at(BEGIN), Some(at(BEGIN))));
+    let id = found.id.clone();
+    before(&mut world, SignedDuration::from_millis(5));
+    world.command(Command::CancelRun { id, reason: "enough".to_owned() }).unwrap();
+    world.advance_to(BEGIN);
+    let (found, record) = (&world.memory.runs[&run], &world.memory.records[&(run, 0, WHOLE)]);
+    assert_eq!((record.started_at, record.ended_at), (at(BEGIN), at(BEGIN)));
+    assert_eq!((found.status, found.ended_at), (RunStatus::Cancelled, Some(at(BEGIN))));
+}
+
+#[test]
+fn a_clock_that_was_set_back_is_believed() {
+    let (mut world, _) = taking(World::new(BEGIN), &[("a", 60)]);
+    let workflow = publish(&mut world, definition("short", vec![noop("a")]));
+    world.places = 0;
+    let run = start(&mut world, workflow, Value::Null);
+    (world.places, world.now) = (1, at("2026-03-02T08:00:00Z"));
+    publish(&mut world, definition("other", vec![noop("a")]));
+    assert_eq!(world.memory.runs[&run].started_at, Some(at("2026-03-02T08:00:00Z")));
 }
 
 #[test]
