@@ -104,10 +104,15 @@ async fn connect(url: &str) -> Result<tokio_postgres::Client, tokio_postgres::Er
 
 impl Drop for Kind {
     /// On a thread of its own: the test's runtime is about to end. A PostgreSQL that is gone has taken the
-    /// schema with it.
+    /// schema with it. A node that was dropped in the middle of a transaction would hold its locks for some seconds.
     fn drop(&mut self) {
         let Kind::Schema { url, name } = self else { return };
-        let drop = format!("SET lock_timeout = '30s'; DROP SCHEMA IF EXISTS {name} CASCADE");
+        let drop = format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks
+             JOIN pg_class ON pg_class.oid = relation AND relnamespace = to_regnamespace('{name}')
+             WHERE pid <> pg_backend_pid();
+             SET lock_timeout = '30s'; DROP SCHEMA IF EXISTS {name} CASCADE"
+        );
         let url = url.clone();
         let dropping = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
