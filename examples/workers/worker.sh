@@ -46,7 +46,7 @@ except (LookupError, TypeError, ValueError):
 keep() {
     local path=$1 token=$2 worker=$3 answer code
     while sleep $((LEASE / 3)); do
-        answer=$(echo "{\"token\": $token, \"lease_seconds\": $LEASE}" | ask "$path/heartbeat" 2>&1)
+        answer=$(echo "{\"token\": \"$token\", \"lease_seconds\": $LEASE}" | ask "$path/heartbeat" 2>&1)
         code=$?
         if [[ $code == 22 && $answer == *409* || $(field cancel <<<"$answer") == true ]]; then
             kill -TERM -- "-$worker"
@@ -84,13 +84,13 @@ attend() {
     kill -TERM -- "-$keeper" 2>/dev/null
     wait "$keeper" 2>/dev/null
     if [[ $code == 0 ]]; then
-        report "$path" complete "{\"token\": $token, \"output\": $(<"$outputs/out")}"
+        report "$path" complete "{\"token\": \"$token\", \"output\": $(<"$outputs/out")}"
     else
         report "$path" fail "$(tail -n 1 "$outputs/err" | python3 -c '
 import json, sys
 message = f"code {sys.argv[1]}: {sys.stdin.read().strip()}"
 error = {"code": "exit_code", "message": message, "retryable": True}
-print(json.dumps({"token": int(sys.argv[2]), "error": error}))
+print(json.dumps({"token": sys.argv[2], "error": error}))
 ' "$code" "$token")"
     fi
     echo "$path: exit code $code"

@@ -123,7 +123,7 @@ pub fn with_context<T>(
     read(&TimingContext {
         zones: zones(),
         created,
-        default_zone: zone.clone(),
+        default_zone: Some(zone.clone()),
         find_calendar: &find,
     })
 }

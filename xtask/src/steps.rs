@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use testbed::Cluster;
 
 use crate::guard::Guard;
-use crate::{bench, chaos, fuzz, programs, tidy};
+use crate::{bench, chaos, contract, fuzz, programs, tidy, torture};
 
 /// What a step comes to: nothing, or the reason why it failed.
 pub(crate) type Outcome = Result<(), String>;
@@ -17,7 +17,7 @@ const FUZZ_SECONDS: u32 = 20;
 
 type Step = (&'static str, fn(&Path) -> Outcome);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 12] = [
     ("format", format),
     ("clippy", clippy),
     ("tidy", tidy::run),
@@ -25,6 +25,8 @@ const STEPS: [Step; 10] = [
     ("tests", tests),
     ("chaos", chaos::short),
     ("failover", chaos::failover),
+    ("torture", torture::short),
+    ("contract", contract::short),
     ("documentation", documentation),
     ("fuzzing", |root| fuzz::replay(root, FUZZ_SECONDS)),
     ("benchmark answers", bench::check_answers),
@@ -109,4 +111,11 @@ fn ended(shown: &str, status: ExitStatus) -> Outcome {
 #[expect(clippy::disallowed_methods, reason = "how long it took is shown to a person")]
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+/// The host's wall clock, in milliseconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "what happened outside is noted with its time")]
+pub(crate) fn wall_millis() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

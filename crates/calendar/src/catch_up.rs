@@ -10,20 +10,35 @@ use crate::timing::{Occurrence, Timing};
 
 /// How many missed occurrences are counted one by one. What is beyond is told as "more than".
 const COUNT_LIMIT: u64 = 100_000;
-/// How many runs `all` starts when nothing is said.
+/// How many runs `all` starts when nothing is said: the latest so many.
 const DEFAULT_LIMIT: u32 = 100;
+/// How many runs `all` starts at most.
+pub const MOST_CAUGHT_UP: u32 = 10_000;
 
 /// What to do about missed occurrences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Policy {
     /// None of them runs.
     None,
     /// The latest one runs, for all.
     #[default]
     Last,
-    /// All of them run, oldest first.
+    /// All of them run, oldest first: the latest 100, or as many as `limit` says.
     All,
+}
+
+impl TryFrom<String> for Policy {
+    type Error = String;
+
+    fn try_from(written: String) -> Result<Policy, String> {
+        let name = |policy: Policy| match policy {
+            Policy::None => "none",
+            Policy::Last => "last",
+            Policy::All => "all",
+        };
+        crate::choice::by_name(&written, &[Policy::None, Policy::Last, Policy::All], name)
+    }
 }
 
 /// `catch_up: last`, or `catch_up: {policy: all, window: 1d, limit: 20, pace: 1/10s}`.
@@ -91,9 +106,9 @@ impl CatchUpSpec {
         let window = detailed.window.as_deref().and_then(|w| keep("window", parse_duration(w)));
         let pace = detailed.pace.as_deref().and_then(|pace| keep("pace", parse_pace(pace)));
         let limit = detailed.limit.unwrap_or(DEFAULT_LIMIT);
-        if !(1..=10_000).contains(&limit) {
+        if !(1..=MOST_CAUGHT_UP).contains(&limit) {
             let problem = Problem::whole("catch-up", &limit.to_string(), "not a limit of runs")
-                .allow("1 to 10000");
+                .allow(format!("1 to {MOST_CAUGHT_UP}"));
             mistakes.push(Mistake::new("limit", problem));
         }
         let catch_up = CatchUp { policy: detailed.policy, window, limit, pace };

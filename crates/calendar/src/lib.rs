@@ -53,6 +53,7 @@
 mod amount;
 mod calendars;
 mod catch_up;
+mod choice;
 mod civil;
 mod cron;
 mod dst;
@@ -76,7 +77,10 @@ pub use calendars::{
     Calendar, CalendarSpec, Context, DayPlan, DetailedHoliday, ExceptionSpec, HolidaySpec,
     HoursSpec, IntervalSpec, Reason, Shift,
 };
-pub use catch_up::{CatchUp, CatchUpSpec, CaughtUp, Count, DetailedCatchUp, Policy};
+pub use catch_up::{
+    CatchUp, CatchUpSpec, CaughtUp, Count, DetailedCatchUp, MOST_CAUGHT_UP, Policy,
+};
+pub use choice::by_name;
 pub use cron::Cron;
 pub use dst::{Dst, DstOptions, Fold, Gap};
 pub use duration::{format_duration, parse_duration};

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use crate::calendars::Calendar;
+use crate::choice::by_name;
 use crate::civil::{self, Day};
 
 /// How far an occurrence is moved at most. A longer closure than a quarter is no place to roll
@@ -13,7 +14,7 @@ pub(crate) const ROLL_REACH: Day = 92;
 
 /// What happens to an occurrence on a day off. The time of day is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Roll {
     /// It does not happen. The default for recurring rules.
     Skip,
@@ -29,6 +30,14 @@ pub enum Roll {
     ModifiedPrevious,
 }
 
+impl TryFrom<String> for Roll {
+    type Error = String;
+
+    fn try_from(written: String) -> Result<Roll, String> {
+        by_name(&written, &Roll::ALL, Roll::name)
+    }
+}
+
 impl Roll {
     /// All there are.
     pub const ALL: [Roll; 6] = [
@@ -39,6 +48,18 @@ impl Roll {
         Roll::ModifiedNext,
         Roll::ModifiedPrevious,
     ];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Roll::Skip => "skip",
+            Roll::Next => "next",
+            Roll::Previous => "previous",
+            Roll::Nearest => "nearest",
+            Roll::ModifiedNext => "modified_next",
+            Roll::ModifiedPrevious => "modified_previous",
+        }
+    }
 
     /// The working day that an occurrence on `day` moves to; `None` if it is skipped.
     pub(crate) fn target(self, day: Day, calendar: &Calendar) -> Option<Day> {

@@ -6,6 +6,7 @@ use crate::cron::Cron;
 use crate::dst::{self, Dst, DstOptions};
 use crate::duration::format_duration;
 use crate::english;
+use crate::problem::Problem;
 use crate::rrule::Recurrence;
 use crate::working_day::WorkingDay;
 use crate::zone::Zone;
@@ -63,11 +64,24 @@ pub struct WorkingDayRule {
     pub(crate) dst: Dst,
 }
 
+/// The shortest interval, in milliseconds. A commit takes some: what is due more often is late for ever.
+const SHORTEST_MS: i64 = 100;
+
 impl Interval {
-    /// `None` unless the interval is at least a millisecond.
+    /// The shortest one.
+    pub const SHORTEST: SignedDuration = SignedDuration::from_millis(SHORTEST_MS);
+
+    /// `None` unless the interval is at least [`Interval::SHORTEST`].
     pub fn new(every: SignedDuration, anchor: Timestamp) -> Option<Interval> {
-        let every_ms = i64::try_from(every.as_millis()).ok().filter(|ms| *ms > 0)?;
+        let every_ms = i64::try_from(every.as_millis()).ok().filter(|ms| *ms >= SHORTEST_MS)?;
         Some(Interval { every_ms, anchor, first: 0 })
+    }
+
+    /// The problem of one that is shorter, as it was written.
+    pub fn too_short(text: &str) -> Problem {
+        Problem::whole("interval-short", text, "an interval that is too short")
+            .allow(format!("at least {}", format_duration(Interval::SHORTEST)))
+            .suggest("5m")
     }
 
     /// The same, with the first one interval after the anchor: for what counts from its creation.
@@ -263,7 +277,10 @@ mod tests {
         assert_eq!(interval.previous_before(at("2026-03-28T22:10:00Z")), None);
         assert_eq!(interval.count(at("2026-03-28T22:10:00Z"), at("2026-03-29T22:10:00Z")), 16);
         assert_eq!(interval.next_after(Timestamp::MAX), None);
-        assert_eq!(Interval::new(every("0s"), at("2026-03-28T22:10:00Z")), None);
+        for short in ["0s", "1ms", "99ms"] {
+            assert_eq!(Interval::new(every(short), at("2026-03-28T22:10:00Z")), None, "{short}");
+        }
+        assert!(Interval::new(every("100ms"), at("2026-03-28T22:10:00Z")).is_some());
     }
 
     #[test]

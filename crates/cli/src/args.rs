@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod approval;
 pub(crate) mod node;
+pub(crate) mod notify;
 pub(crate) mod remote;
 pub(crate) mod schedule;
 pub(crate) mod topic;
@@ -46,6 +47,10 @@ pub(crate) enum Command {
     Run(remote::RunArgs),
     /// What people are asked: list, approve, reject
     Approval(approval::ApprovalArgs),
+    /// How the node reaches people, and a message to try it
+    Notify(notify::NotifyArgs),
+    /// What has finally failed, until it succeeds again
+    Incident(notify::IncidentArgs),
     /// Workflows of a node
     Workflow(remote::WorkflowArgs),
     /// Topics and their events: list, publish, skip

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use calendar::{Mistake, Problem};
+use server::Secrets;
 
 /// Exit codes, as documented in `punctual --help`.
 pub(crate) const EXIT_MISTAKE: u8 = 1;
@@ -29,6 +30,19 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The same without secrets.
+    pub(crate) fn masked(self, secrets: &Secrets) -> Failure {
+        let mask = |text: String| secrets.mask(&text).into_owned();
+        match self {
+            Failure::Mistake(text) => Failure::Mistake(mask(text)),
+            Failure::Environment(text) => Failure::Environment(mask(text)),
+            Failure::Invalid { said, body } => {
+                Failure::Invalid { said: mask(said), body: mask(body) }
+            }
+            Failure::PipeClosed => Failure::PipeClosed,
+        }
+    }
+
     /// The process's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {

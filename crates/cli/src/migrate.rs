@@ -26,7 +26,7 @@ pub(crate) fn run(args: &MigrateArgs, out: &mut dyn Write) -> Result<(), Failure
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let moved = runtime.block_on(copy_to_postgres(&from, &to.options()));
     let moved = moved.map_err(|why| match why {
-        store::Failure::Damaged(_) => failure(&from, &why),
+        store::Failure::Damaged(_) | store::Failure::Undecidable { .. } => failure(&from, &why),
         _ => to.failure(&why),
     })?;
     if args.json {

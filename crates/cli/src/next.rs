@@ -22,17 +22,20 @@ pub(crate) fn run(args: &NextArgs, zones: &Zones, out: &mut dyn Write) -> Result
     let (spec, document) = read_rule(args)?;
     // An unknown zone is told below, together with everything else that is wrong.
     let named_zone = spec.timezone.as_deref().and_then(|name| zones.get(name).ok());
-    let default_zone = named_zone.unwrap_or_else(Zone::utc);
-    let from = match &args.from {
-        Some(text) => parse_instant(text, &default_zone, calendar::Dst::FIXED)?,
-        None => clock::now(),
-    };
+    let utc = Zone::utc();
     let from_file = match spec.calendar.as_deref().filter(|named| load::is_file(named)) {
-        Some(named) => Some(load::calendar(named, zones, Some(&default_zone))?),
+        Some(named) => {
+            Some(load::calendar(named, zones, Some(named_zone.as_ref().unwrap_or(&utc)))?)
+        }
         None => None,
     };
+    let zone = named_zone.as_ref().or(from_file.as_ref().map(calendar::Calendar::zone));
+    let from = match &args.from {
+        Some(text) => parse_instant(text, zone.unwrap_or(&utc), calendar::Dst::FIXED)?,
+        None => clock::now(),
+    };
     let find = |_: &str| from_file.clone();
-    let context = TimingContext { zones, created: from, default_zone, find_calendar: &find };
+    let context = TimingContext { zones, created: from, default_zone: None, find_calendar: &find };
     let timing = spec.build(&context).map_err(|mistakes| match (&document, &mistakes[..]) {
         // The text itself is the whole rule: its place is the caret, not a path.
         (None, [only]) => Failure::from(only.problem.clone()),

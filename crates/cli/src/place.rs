@@ -130,7 +130,9 @@ impl Shared {
                 self.shown
             ));
         }
-        let remedy = if has(&["(28P01)", "(28000)", "password missing"]) {
+        let remedy = if let store::Failure::Unusable { remedy, .. } = failure {
+            remedy.clone()
+        } else if has(&["(28P01)", "(28000)", "password missing"]) {
             format!("PUNCTUAL_DB={SHAPE} with the user's password")
         } else if has(&["(3D000)"]) {
             "createdb, or the name of another database; the schema in it is made".to_owned()
@@ -138,8 +140,8 @@ impl Shared {
             "a user who may create a schema, or a --schema that is the user's own".to_owned()
         } else if has(&["cannot be used", "TLS", "certificate"]) {
             "sslmode and sslrootcert in the URL, as the server wants them".to_owned()
-        } else if has(&["use the newer program"]) {
-            "the version of punctual that the other nodes have".to_owned()
+        } else if let store::Failure::NotWritten { fault, .. } = failure {
+            fault.remedy().to_owned()
         } else {
             "whether PostgreSQL runs there and can be reached from here".to_owned()
         };

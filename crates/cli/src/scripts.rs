@@ -20,7 +20,8 @@ pub(crate) fn scripts() -> Result<Arc<Scripts>, Failure> {
 pub(crate) fn source(document: &Document) -> Result<Result<Source<'_>, Vec<Flaw>>, Failure> {
     let evaluated = async {
         let scripts = match document.form() {
-            Form::Text => None,
+            // Without a sandbox the scripts in it are not looked at; everything else is.
+            Form::Text => scripts().ok(),
             Form::Script => Some(scripts()?),
         };
         source_by(document, scripts.as_deref()).await

@@ -16,10 +16,16 @@ use crate::validate::counted;
 
 /// Why a store cannot be used.
 pub(crate) fn failure(path: &Path, failure: &store::Failure) -> Failure {
-    let remedy = match failure {
-        store::Failure::InUse(_) => return Failure::Environment(failure.to_string()),
+    let remedy: &str = match failure {
+        store::Failure::InUse(_) | store::Failure::Gone(_) => {
+            return Failure::Environment(failure.to_string());
+        }
         store::Failure::Refused(_) => return Failure::Mistake(failure.to_string()),
-        store::Failure::Damaged(_) => "the latest copy that `punctual backup` made",
+        store::Failure::Damaged(_) | store::Failure::Undecidable { .. } => {
+            "the latest copy that `punctual backup` made"
+        }
+        store::Failure::Unusable { remedy, .. } => remedy,
+        store::Failure::NotWritten { fault, .. } => fault.remedy(),
         _ => "another --db; its folder has to exist and be writable",
     };
     Failure::Environment(format!("{}: {failure}\n  try: {remedy}", path.display()))
@@ -37,14 +43,28 @@ pub(crate) fn doctor(args: &DoctorArgs, zones: Zones, out: &mut dyn Write) -> Re
 
 fn check_file(path: &Path, zones: Zones, repair: bool) -> Result<Vec<Finding>, Failure> {
     existing(path)?;
-    let store = Sqlite::open(path, zones, SqliteOptions::default()).map_err(|why| match why {
-        store::Failure::InUse(_) => Failure::Environment(format!(
-            "{} is in use by a node: stop it first\n  \
-             try: punctual backup --db {0} COPY, then punctual doctor --db COPY",
-            path.display()
-        )),
-        other => failure(path, &other),
-    })?;
+    let store = match Sqlite::open(path, zones, SqliteOptions::default()) {
+        Ok(store) => store,
+        Err(store::Failure::InUse(_)) => {
+            return Err(Failure::Environment(format!(
+                "{} is in use by a node: stop it first\n  \
+                 try: punctual backup --db {0} COPY, then punctual doctor --db COPY",
+                path.display()
+            )));
+        }
+        // What is so damaged that it cannot be opened is still looked at, as far as that goes.
+        Err(store::Failure::Damaged(why)) => {
+            let mut found = store::check_damaged_file(path);
+            let message = format!(
+                "{why}: restore the latest copy that `punctual backup` made, or save what can be read \
+                 (`sqlite3 {0} .recover | sqlite3 NEW`)",
+                path.display()
+            );
+            found.insert(0, Finding { code: "file", message, repaired: false });
+            return Ok(found);
+        }
+        Err(other) => return Err(failure(path, &other)),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let found = runtime.block_on(store.check(clock::instant(), repair));
     found.map_err(|why| failure(path, &why))
@@ -128,4 +148,22 @@ pub(crate) fn existing(path: &Path) -> Result<(), Failure> {
         "{}: there is no store\n  try: --db with the file that `punctual serve` uses",
         path.display()
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_has_a_remedy_of_its_own() {
+        let check = |why: store::Failure, remedy: &str| {
+            let said = failure(Path::new("a.db"), &why).to_string();
+            assert!(said.contains(&format!("\n  try: {remedy}")), "{said}");
+        };
+        let what = || "it is so".to_owned();
+        let remedy = "another version".to_owned();
+        check(store::Failure::Unusable { what: what(), remedy }, "another version");
+        check(store::Failure::Damaged(what()), "the latest copy");
+        check(store::Failure::Unavailable(what()), "another --db");
+    }
 }

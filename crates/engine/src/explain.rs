@@ -81,7 +81,12 @@ impl Facts<'_> {
         let error = schedule.progress.last_error.as_deref();
         let mut told = Vec::new();
         match schedule.status {
-            Status::Active => {}
+            Status::Active => told.extend(schedule.progress.renewed_at.map(|at| {
+                let at = self.time(at);
+                format!(
+                    "It lives again since {at}: a change of its declaration gave it a next time."
+                )
+            })),
             Status::Paused if schedule.trigger.is_some() => {
                 told.push(format!("It is paused since {since}: enable or resume lets it go on."));
             }
@@ -106,8 +111,8 @@ impl Facts<'_> {
 
     fn why_done(&self) -> String {
         let limit = self.schedule.declared.total_repeats;
-        if limit > 0 && self.schedule.progress.repeats >= limit {
-            format!("all {limit} occurrences are over")
+        if limit > 0 && self.schedule.progress.current_repeat >= limit {
+            format!("{limit} occurrences have succeeded, as many as total_repeats allows")
         } else {
             "its rule has no later time".to_owned()
         }
@@ -177,10 +182,11 @@ impl Facts<'_> {
     }
 
     fn coming(&self) -> Option<String> {
-        if self.schedule.status != Status::Active {
+        // That the workflow is paused was told before.
+        if self.schedule.status != Status::Active || self.workflow_is_paused {
             return None;
         }
-        let Some(due) = self.schedule.progress.next else {
+        let Some(due) = self.schedule.coming(self.workflow_is_paused) else {
             return Some("Nothing comes after what is going on.".to_owned());
         };
         let (nominal, effective) = (self.time(due.nominal), self.time(due.effective));
@@ -389,8 +395,13 @@ mod tests {
     #[test]
     fn a_schedule_says_where_it_stands() {
         let at = instant("2026-03-02T13:00:00Z");
-        let occurrence =
-            Numbered { n: 3, repeat: 4, due: Due { nominal: at, effective: at }, merged: 0 };
+        let occurrence = Numbered {
+            n: 3,
+            due: Due { nominal: at, effective: at },
+            merged: 0,
+            made_up: false,
+            backfilled: false,
+        };
         let cases: [(&str, Change, &str); 9] = [
             (DAILY, Box::new(|_| {}), "Next is 2026-03-03T09:00:00Z."),
             (
@@ -410,9 +421,10 @@ mod tests {
                 r#""cron": "0 9 * * *", "total_repeats": 2"#,
                 Box::new(|s| {
                     s.status = Status::Done;
-                    s.progress.repeats = 2;
+                    s.progress.current_repeat = 2;
                 }),
-                "It is done since 2026-03-02T12:00:00Z: all 2 occurrences are over.",
+                "It is done since 2026-03-02T12:00:00Z: 2 occurrences have succeeded, as many as \
+                 total_repeats allows.",
             ),
             (
                 r#""at": "2026-03-03T00:00:00Z""#,

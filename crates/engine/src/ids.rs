@@ -53,6 +53,10 @@ numbered!(
     HandlerId
 );
 numbered!(
+    /// An incident: from a failure to the next success.
+    IncidentKey
+);
+numbered!(
     /// One life of a node, from its start to its end. A restarted node is another.
     NodeId
 );

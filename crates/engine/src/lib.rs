@@ -8,7 +8,9 @@
 //! | one transaction: from inputs to everything that is written | [`turn`] |
 //! | what a workflow is | [`definition`] |
 //! | conditions and templates | [`expression`] |
+//! | what a workflow expects as its payload | [`input_schema`] |
 //! | which trace a run is in, and its spans | [`trace`] |
+//! | what fails and is told, until it succeeds again | [`incidents`], [`notices`] |
 //! | why something ran or did not | [`ledger`], [`explain`] |
 //!
 //! No clock, IO, SQL, async or randomness: `now` is in the [`Moment`], ids of runs are given by the
@@ -20,6 +22,8 @@ pub mod explain;
 pub mod expression;
 pub mod handlers;
 mod ids;
+pub mod incidents;
+pub mod input_schema;
 pub mod ledger;
 mod moment;
 pub mod notices;
@@ -31,6 +35,8 @@ pub mod topics;
 pub mod trace;
 pub mod turn;
 
-pub use ids::{EventKey, HandlerId, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+pub use ids::{
+    EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
+};
 pub use moment::Moment;
 pub use rules::Rules;

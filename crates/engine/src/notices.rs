@@ -1,4 +1,4 @@
-//! The workflow that tells people of deadlines: one like any other, so that what it does is tried again, kept and
+//! The workflow that tells people of deadlines and incidents: one like any other, so that what it does is tried again, kept and
 //! explained like everything else.
 
 use serde_json::{Value, json};
@@ -9,28 +9,29 @@ use crate::definition::{Action, Channel, Definition, Notification, OnError, Step
 pub const NAME: &str = "punctual-notice";
 /// As it would be written.
 pub const SOURCE: &str = r#"name: punctual-notice
-description: Tells somebody of a deadline.
+description: Tells people of deadlines, failures and recoveries.
 steps:
   - id: webhook
     type: notification
-    condition: input.payload.channel == 'webhook'
-    to: [{ webhook: "{{ input.payload.to }}" }]
-    subject: "{{ input.payload.subject }}"
-    message: "{{ input.payload.message }}"
+    condition: input.channel == 'webhook'
+    to: [{ webhook: "{{ input.to }}" }]
+    subject: "{{ input.subject }}"
+    message: "{{ input.message }}"
+    data: "{{ input.about }}"
     timeout: 1m
   - id: email
     type: notification
-    condition: input.payload.channel == 'email'
-    to: [{ email: "{{ input.payload.to }}" }]
-    subject: "{{ input.payload.subject }}"
-    message: "{{ input.payload.message }}"
+    condition: input.channel == 'email'
+    to: [{ email: "{{ input.to }}" }]
+    subject: "{{ input.subject }}"
+    message: "{{ input.message }}"
     timeout: 1m
   - id: slack
     type: notification
-    condition: input.payload.channel == 'slack'
-    to: [{ slack: "{{ input.payload.to }}" }]
-    subject: "{{ input.payload.subject }}"
-    message: "{{ input.payload.message }}"
+    condition: input.channel == 'slack'
+    to: [{ slack: "{{ input.to }}" }]
+    subject: "{{ input.subject }}"
+    message: "{{ input.message }}"
     timeout: 1m
 "#;
 
@@ -40,13 +41,14 @@ pub fn definition() -> Definition {
         id: id.to_owned(),
         name: None,
         depends_on: Vec::new(),
-        condition: Some(format!("input.payload.channel == '{kind}'")),
+        condition: Some(format!("input.channel == '{kind}'")),
         action: Action::Notification(Notification {
-            to: vec![channel("{{ input.payload.to }}".to_owned())],
-            subject: Some("{{ input.payload.subject }}".to_owned()),
-            message: "{{ input.payload.message }}".to_owned(),
+            data: (id == "webhook").then(|| "{{ input.about }}".into()),
+            to: vec![channel("{{ input.to }}".to_owned())],
+            subject: Some("{{ input.subject }}".to_owned()),
+            message: "{{ input.message }}".to_owned(),
         }),
-        retry: StepRetry::default(),
+        retry: StepRetry { by_default: true, ..StepRetry::default() },
         timeout: Some(jiff::SignedDuration::from_mins(1)),
         on_error: OnError::FailProcess,
         idempotent: true,
@@ -60,18 +62,13 @@ pub fn definition() -> Definition {
         step("slack", "slack", Channel::Slack),
     ];
     Definition {
-        description: Some("Tells somebody of a deadline.".to_owned()),
+        description: Some("Tells people of deadlines, failures and recoveries.".to_owned()),
         ..Definition::of_steps(NAME, steps)
     }
 }
 
 /// What it works on.
 pub fn payload(channel: &Channel, about: &Value) -> Value {
-    let (kind, to) = match channel {
-        Channel::Webhook(url) => ("webhook", url),
-        Channel::Email(address) => ("email", address),
-        Channel::Slack(url) => ("slack", url),
-    };
     let what = |key: &str| about.get(key).and_then(Value::as_str).unwrap_or_default();
     let of = match about.get("step").and_then(Value::as_str) {
         Some(step) => format!("step {step} of {}", what("workflow")),
@@ -79,11 +76,56 @@ pub fn payload(channel: &Channel, about: &Value) -> Value {
     };
     let is_late = about.get("overdue").and_then(Value::as_bool).unwrap_or(false);
     let says = if is_late { "is late" } else { "is due soon" };
+    let message = format!("{of} {says}: run {}, to be done by {}.", what("run"), what("deadline"));
+    message_to(channel, &format!("{of} {says}"), &message, about)
+}
+
+/// What it works on when an incident begins or ends.
+pub fn incident_payload(channel: &Channel, about: &Value) -> Value {
+    let text = |path: &str| about.pointer(path).and_then(Value::as_str);
+    let workflow = text("/workflow").unwrap_or_default();
+    let what = text("/schedule/name").unwrap_or(workflow);
+    let is_dead = about.pointer("/schedule/is_dead").and_then(Value::as_bool).unwrap_or(false);
+    let subject = match text("/event") {
+        Some("recovery") => format!("{what} works again"),
+        _ if is_dead => format!("{what} failed and is dead"),
+        _ => format!("{what} failed"),
+    };
+    let lines = [
+        ("Workflow", text("/workflow")),
+        ("Schedule", text("/schedule/name")),
+        ("Due", text("/nominal_at")),
+        ("Failed since", text("/failed_since")),
+        ("Run", text("/run")),
+        ("Ended", text("/ended_at")),
+        ("Error", text("/error")),
+    ];
+    let mut message = format!("{subject}.\n\n");
+    for (label, value) in lines {
+        if let Some(value) = value {
+            message.push_str(&format!("{label}: {value}\n"));
+        }
+    }
+    if is_dead {
+        message
+            .push_str("\nThe schedule is dead: it does not run again until somebody revives it.\n");
+    }
+    if let Some(output) = text("/output_end") {
+        message.push_str(&format!("\nThe end of the output:\n{output}\n"));
+    }
+    if let Some(link) = text("/link") {
+        message.push_str(&format!("\n{link}\n"));
+    }
+    message_to(channel, &subject, &message, about)
+}
+
+fn message_to(channel: &Channel, subject: &str, message: &str, about: &Value) -> Value {
+    let (Channel::Webhook(to) | Channel::Email(to) | Channel::Slack(to)) = channel;
     json!({
-        "channel": kind,
+        "channel": channel.kind(),
         "to": to,
-        "subject": format!("{of} {says}"),
-        "message": format!("{of} {says}: run {}, to be done by {}.", what("run"), what("deadline")),
+        "subject": subject,
+        "message": message,
         "about": about,
     })
 }

@@ -63,7 +63,7 @@ impl Rules {
         let context = TimingContext {
             zones: &self.zones,
             created: anchor,
-            default_zone: Zone::utc(),
+            default_zone: None,
             find_calendar: &find,
         };
         spec.build(&context)

@@ -140,6 +140,9 @@ pub struct Fate {
     pub reason: Option<String>,
     /// When it came to this state.
     pub updated_at: Timestamp,
+    /// How many events and deadlines lie between what began it all and this event: 0 if a person, a program or a
+    /// producer has published it.
+    pub hops: u8,
 }
 
 /// Who hears of the events of a topic.

@@ -64,8 +64,6 @@ pub mod code {
     pub const REQUEST: &str = "request";
     /// The answer's body broke off or could not be unpacked.
     pub const BODY: &str = "body";
-    /// The answer is larger than allowed.
-    pub const TOO_LARGE: &str = "too_large";
     /// The answer's status is not a success.
     pub const HTTP_STATUS: &str = "http_status";
     /// A redirect leads nowhere or from `https` to `http`.

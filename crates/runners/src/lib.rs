@@ -12,6 +12,7 @@ mod ear;
 mod egress;
 mod ended;
 mod exec;
+mod fitting;
 mod http;
 mod notification;
 mod policy;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::RunId;
 use engine::definition::limits::{OUTPUT_BYTES, QUEUE_LENGTH};
 use engine::definition::{Action, HttpAction};
-use engine::run::AttemptEnd;
+use engine::run::{AttemptEnd, Claimant};
 use engine::turn::{Answer, Command, Effect, Perform};
 use jiff::SignedDuration;
 use runners::{Ended, Policy, Runners, SetupError};
@@ -21,8 +21,9 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::dispatch::{attempt_end, filled, not_filled, work};
+use crate::handout::{self, Handout};
 use crate::hub::Hub;
-use crate::secrets::Secrets;
+use crate::secrets::{Secrets, shown_address};
 
 /// Requests to one agent at a time.
 const AT_ONCE: usize = 64;
@@ -54,7 +55,7 @@ pub enum AgentError {
     /// Nothing can be posted there.
     #[error("`{url}` is not a URL that can be posted to: {why}")]
     Url {
-        /// As written.
+        /// Without a password.
         url: String,
         /// What is wrong.
         why: String,
@@ -75,7 +76,7 @@ impl FromStr for Agent {
         if PREFIX.len() + name.len() > QUEUE_LENGTH {
             return Err(AgentError::Name);
         }
-        let wrong = |why: String| AgentError::Url { url: url.to_owned(), why };
+        let wrong = |why: String| AgentError::Url { url: shown_address(url), why };
         let read = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
         if !matches!(read.scheme(), "http" | "https") {
             return Err(wrong("it begins with neither http:// nor https://".to_owned()));
@@ -136,7 +137,8 @@ impl Posting {
                 taken = taken => taken,
                 () = stop.cancelled() => None,
             };
-            let Some((place, perform)) = taken else { break };
+            let Some((place, (perform, handout))) = taken else { break };
+            handout.delivered();
             let posting = posting.clone();
             tasks.spawn(async move {
                 posting.perform(*perform).await;
@@ -149,7 +151,7 @@ impl Posting {
     }
 
     /// The next task, when there is one.
-    async fn next(&self) -> Box<Perform> {
+    async fn next(&self) -> (Box<Perform>, Handout) {
         let queues = [format!("{PREFIX}{}", self.agent.name)];
         let is_shared = self.hub.store().lease().is_some();
         let mut waiting = self.hub.wait_for_work(&queues);
@@ -159,17 +161,19 @@ impl Posting {
                 queues: queues.to_vec(),
                 limit: 1,
                 worker: self.worker.clone(),
+                claimant: self.claimant(),
                 lease: lease(),
             };
             let mut look_again = is_shared;
-            match self.hub.command(command, None).await {
-                Ok(commanded) => {
-                    let claimed = commanded.effects.into_iter().find_map(|effect| match effect {
+            match handout::claim(&self.hub, command).await {
+                Ok(mut handout) => {
+                    let effects = std::mem::take(&mut handout.effects);
+                    let claimed = effects.into_iter().find_map(|effect| match effect {
                         Effect::Claimed { perform, .. } => Some(perform),
-                        _ => None,
+                        Effect::Perform(_) | Effect::Cancel { .. } => None,
                     });
                     if let Some(perform) = claimed {
-                        return perform;
+                        return (perform, handout);
                     }
                     waiting.found_nothing();
                 }
@@ -192,6 +196,11 @@ impl Posting {
         }
     }
 
+    /// No access token has such a name: nobody else reports on what an agent does.
+    fn claimant(&self) -> Claimant {
+        Claimant { name: Some(format!("{PREFIX}{}", self.agent.name)), key: String::new() }
+    }
+
     /// One task, from the request to the report.
     async fn perform(&self, perform: Perform) {
         let (id, token) = (perform.run_id.clone(), perform.token);
@@ -212,7 +221,8 @@ impl Posting {
 
     /// What is posted.
     fn request(&self, perform: &Perform) -> Result<Action, AttemptEnd> {
-        let filled = filled(perform, &self.secrets).map_err(|error| not_filled(&error))?;
+        let filled =
+            filled(perform, &self.secrets).map_err(|error| not_filled(&error, &self.secrets))?;
         let Action::AgentTask(task) = filled else {
             // Nothing else is queued there, unless a worker step names the queue itself.
             let message = "this queue is for agent_task steps: its tasks are posted to a URL";
@@ -252,7 +262,12 @@ impl Posting {
     async fn keep(&self, id: &RunId, token: u32, cancel: &CancellationToken) {
         loop {
             tokio::time::sleep(LEASE / 3).await;
-            let command = Command::Heartbeat { id: id.clone(), token, lease: lease() };
+            let command = Command::Heartbeat {
+                id: id.clone(),
+                token,
+                claimant: self.claimant(),
+                lease: lease(),
+            };
             match self.hub.command(command, None).await {
                 Ok(commanded) => {
                     if matches!(commanded.answer, Answer::Lease { is_told_to_end: true, .. }) {
@@ -270,13 +285,14 @@ impl Posting {
 
     /// While the store does not answer, the report is kept as long as the task is certain to be ours.
     async fn report(&self, id: RunId, token: u32, end: AttemptEnd) {
+        let run = id.to_string();
         for _ in 0..LEASE.as_secs() {
-            let command = Command::EndAttempt { id: id.clone(), token, end: end.clone() };
+            let (id, end) = (id.clone(), end.clone());
+            let command = Command::EndAttempt { id, token, claimant: self.claimant(), end };
             match self.hub.command(command, None).await {
                 // Refused: it was another's by then.
                 Ok(_) | Err(Failure::Refused(_)) => return,
                 Err(failure) => {
-                    let run = id.to_string();
                     tracing::warn!(run, token, %failure, "an agent's answer is not stored yet");
                 }
             }
@@ -289,10 +305,17 @@ fn lease() -> SignedDuration {
     SignedDuration::try_from(LEASE).unwrap_or(SignedDuration::MAX)
 }
 
-/// The body of the answer is the output. Of refusals, only those are tried again that say so.
+/// The body of the answer is the output, with a mark beside it if it was cut. Of refusals, only those are tried again that say so.
 fn answered(ended: Ended) -> Ended {
     match ended {
-        Ended::Succeeded { mut output } => Ended::Succeeded { output: output["body"].take() },
+        Ended::Succeeded { mut output } => {
+            let body = output["body"].take();
+            let output = match output["body_truncated"] == true {
+                true => json!({"body": body, "body_truncated": true}),
+                false => body,
+            };
+            Ended::Succeeded { output }
+        }
         Ended::Failed { code, message, retryable, output } => {
             let status = output.as_ref().and_then(|output| output["status"].as_u64());
             let is_later = status.is_none_or(|status| status >= 500 || matches!(status, 408 | 429));

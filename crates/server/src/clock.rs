@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use store::Store;
+use jiff::{SignedDuration, Timestamp};
+use store::{Reading, Store};
 
 /// Where `now` comes from: the host, or a simulation.
 pub trait Clock: Send + Sync + 'static {
@@ -29,6 +29,22 @@ impl Clock for SystemClock {
     }
 }
 
+/// The host's clock, wrong by a fixed amount. Nodes are tested with it: on a shared store the database's clock decides,
+/// however wrong theirs are.
+#[derive(Clone, Copy, Debug)]
+pub struct OffsetClock(pub SignedDuration);
+
+impl Clock for OffsetClock {
+    fn now(&self) -> Timestamp {
+        let now = SystemClock.now();
+        now.checked_add(self.0).unwrap_or(now)
+    }
+
+    fn on_host(&self, at: Timestamp) -> Timestamp {
+        at.checked_sub(self.0).unwrap_or(at)
+    }
+}
+
 /// The time as the store has it: a shared store's own clock decides, whatever this machine's shows.
 #[derive(Clone)]
 pub(crate) struct StoreClock {
@@ -38,6 +54,11 @@ pub(crate) struct StoreClock {
 
 impl StoreClock {
     pub(crate) fn new(machine: Arc<dyn Clock>, store: Arc<dyn Store>) -> StoreClock {
+        let (read, since) = (machine.clone(), Stopwatch::start());
+        store.set_machine_clock(Arc::new(move || Reading {
+            wall: read.now(),
+            monotonic: since.elapsed(),
+        }));
         StoreClock { machine, store }
     }
 

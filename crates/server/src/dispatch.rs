@@ -143,7 +143,7 @@ impl RunnerDispatch {
                 let asked = http_action(perform.mutation.as_deref(), &self.secrets);
                 asked.map_err(|message| failed("mutation", &message, false))
             }
-            _ => filled(perform, &self.secrets).map_err(|error| not_filled(&error)),
+            _ => filled(perform, &self.secrets).map_err(|error| not_filled(&error, &self.secrets)),
         };
         let action = match action {
             Ok(action) => action,
@@ -225,10 +225,10 @@ pub(crate) fn filled(perform: &Perform, secrets: &Secrets) -> Result<Action, Exp
 }
 
 /// A template of an attempt cannot be filled in: trying again gives the same.
-pub(crate) fn not_filled(error: &ExpressionError) -> AttemptEnd {
+pub(crate) fn not_filled(error: &ExpressionError, secrets: &Secrets) -> AttemptEnd {
     AttemptEnd::Failed {
         code: "expression".to_owned(),
-        message: error.to_string(),
+        message: secrets.mask(&error.to_string()).into_owned(),
         retryable: false,
         output: None,
     }
@@ -274,10 +274,11 @@ pub(crate) fn work(perform: &Perform, action: Action) -> Work {
 fn not_admitted() -> AttemptEnd {
     let message = "this node runs the commands of its own folder's definitions only; start it with \
                    --allow-exec if commands of others are to be trusted";
+    // Another version may be trusted, or the node started otherwise: a later try can succeed.
     AttemptEnd::Failed {
         code: code::EXEC_NOT_ALLOWED.to_owned(),
         message: message.to_owned(),
-        retryable: false,
+        retryable: true,
         output: None,
     }
 }

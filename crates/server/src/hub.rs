@@ -1,20 +1,24 @@
 //! Where the driver and the edges meet: commands go through here, and what happened is told from here.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use engine::trace::Span;
 use engine::turn::{Command, Effect, Notice, Perform};
 use engine::{Moment, NodeId};
 use jiff::Timestamp;
-use store::{AuditEntry, CommandRequest, Commanded, Failure, Idempotency, Store, Turned};
-use tokio::sync::broadcast;
+use store::{AuditEntry, CommandRequest, Commanded, Failure, Idempotency, Stats, Store, Turned};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{broadcast, watch};
+use tokio_util::task::TaskTracker;
 
 use crate::clock::{Clock, StoreClock};
 use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::readiness::Readiness;
 use crate::traces::{Exporter, SpanQueue, TraceTarget};
+use crate::turnings;
 use crate::waiting::{Waiting, WaitingWorkers};
 
 /// Notices that a slow listener may be behind.
@@ -46,10 +50,14 @@ pub struct Hub {
     wakes_at: AtomicI64,
     node: AtomicI64,
     waiting_workers: WaitingWorkers,
+    /// Goes up when tokens or sign-ins change, here or on another node that calls.
+    pub(crate) access_changes: Arc<watch::Sender<u64>>,
     /// What is said by what this node performs.
     pub(crate) live: Arc<Live>,
-    /// Why nothing is driven, in words; nothing when all is well.
-    not_ready: RwLock<Option<String>>,
+    /// What is known about whether the node drives.
+    pub(crate) readiness: Readiness,
+    /// What goes on to its end whatever becomes of its caller.
+    tasks: TaskTracker,
     /// Where what has ended goes, if it is traced.
     spans: Option<Arc<SpanQueue>>,
     /// Counters for `/metrics`.
@@ -73,7 +81,9 @@ impl Hub {
             wakes_at: AtomicI64::new(i64::MAX),
             node: AtomicI64::new(0),
             waiting_workers: WaitingWorkers::default(),
-            not_ready: RwLock::new(Some("The driver has not begun.".to_owned())),
+            access_changes: Arc::default(),
+            readiness: Readiness::default(),
+            tasks: TaskTracker::new(),
             spans: None,
             metrics: Metrics::default(),
         }
@@ -112,10 +122,11 @@ impl Hub {
         self.clock.now()
     }
 
-    /// Carries out a command. When it returns, the outcome is stored, and the driver knows. The effects that are
-    /// left are for the caller: what a worker has claimed.
+    /// Carries out a command in a task of its own. When it returns, the outcome is stored, and the driver knows. A caller
+    /// that goes away loses the answer, not what follows from the command. The effects that are left are for the
+    /// caller: what a worker has claimed, which `handout::claim` asks for.
     pub async fn command(
-        &self,
+        self: &Arc<Self>,
         command: Command,
         idempotency: Option<Idempotency>,
     ) -> Result<Commanded, Failure> {
@@ -124,6 +135,59 @@ impl Hub {
 
     /// The same; who it was is in the audit log with what it changed.
     pub async fn audited(
+        self: &Arc<Self>,
+        command: Command,
+        idempotency: Option<Idempotency>,
+        audit: Option<AuditEntry>,
+    ) -> Result<Commanded, Failure> {
+        let hub = self.clone();
+        let work = async move { hub.carry_out(command, idempotency, audit).await };
+        self.uninterrupted(work).await
+    }
+
+    /// Does work in a task of its own, and waits for it. The work goes on when the caller goes away or gives up:
+    /// whoever writes to the store from a request does it in here. A node that stops waits for it.
+    pub async fn uninterrupted<T, E>(
+        &self,
+        work: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Failure> + Send + 'static,
+    {
+        match self.tasks.spawn(work).await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // Tasks are cancelled only with the runtime that they are in.
+                Err(error) => Err(Failure::Unknown(error.to_string()).into()),
+            },
+        }
+    }
+
+    /// Does work that nobody waits for, save a node that stops.
+    pub(crate) fn in_background(
+        &self,
+        runtime: &Handle,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.tasks.spawn_on(work, runtime);
+    }
+
+    /// Returns when everything has ended that goes on without its caller.
+    pub(crate) async fn finished(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Commands that the store has not answered.
+    pub fn commands_in_flight(&self) -> usize {
+        self.readiness.commands.count()
+    }
+
+    /// Carries out a command where there are no tasks: the caller has to wait for the answer, or the driver does not
+    /// learn what follows from the command.
+    pub async fn carry_out(
         &self,
         command: Command,
         idempotency: Option<Idempotency>,
@@ -142,9 +206,13 @@ impl Hub {
             audit,
         };
         let node = request.node;
-        let mut commanded = match self.store.command(request).await {
+        let flight = self.readiness.commands.begin(now);
+        let answered = self.store.command(request).await;
+        drop(flight);
+        let mut commanded = match answered {
             Ok(commanded) => commanded,
             Err(failure) => {
+                self.readiness.failed(&failure, self.clock.now());
                 match failure {
                     Failure::Unknown(_) => self.nudge(Nudge::Doubt),
                     Failure::Fenced => self.nudge(Nudge::Fenced(node)),
@@ -153,6 +221,7 @@ impl Hub {
                 return Err(failure);
             }
         };
+        self.readiness.committed();
         self.trace(std::mem::take(&mut commanded.spans));
         self.tell(std::mem::take(&mut commanded.notices));
         let is_claimed = |effect: &mut Effect| matches!(effect, Effect::Claimed { .. });
@@ -206,17 +275,22 @@ impl Hub {
         self.notices.subscribe()
     }
 
-    /// Why the driver does not drive, in words; nothing when it does.
+    /// Why the node does not drive, in words, as far as it knows by itself; nothing when it does.
     pub fn why_not_ready(&self) -> Option<String> {
-        self.not_ready.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.readiness.why_not(self.now())
+    }
+
+    /// The same, given what the store says is due.
+    pub(crate) fn why_late(&self, stats: &Stats) -> Option<String> {
+        self.readiness.why_late(stats, self.now())
     }
 
     pub(crate) fn set_ready(&self) {
-        *self.not_ready.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.readiness.set_driving();
     }
 
     pub(crate) fn set_not_ready(&self, why: impl Into<String>) {
-        *self.not_ready.write().unwrap_or_else(PoisonError::into_inner) = Some(why.into());
+        self.readiness.set_not_driving(why.into());
     }
 
     pub(crate) fn set_node(&self, node: NodeId, capacity: usize) {
@@ -231,7 +305,14 @@ impl Hub {
         self.wakes_at.store(i64::MAX, Ordering::Release);
     }
 
-    pub(crate) fn committed(&self, turned: &Turned, next_wakeup: Option<Timestamp>) {
+    pub(crate) fn committed(
+        &self,
+        turned: &Turned,
+        next_wakeup: Option<Timestamp>,
+        settled: usize,
+    ) {
+        let has_written = turned.claimed + settled + turned.effects.len() > 0;
+        self.readiness.turned(self.now(), has_written);
         let wakes_at = next_wakeup.map_or(i64::MAX, |at| at.as_millisecond());
         self.wakes_at.store(wakes_at, Ordering::Release);
         self.metrics.turn(turned);
@@ -248,6 +329,7 @@ impl Hub {
             if let Notice::Queued { queue, count } = notice {
                 self.waiting_workers.wake(queue, *count);
             }
+            turnings::log(notice);
         }
         if !notices.is_empty() && self.notices.receiver_count() > 0 {
             let _ = self.notices.send(notices.into());

@@ -55,6 +55,7 @@ impl Renewals {
         let node = request.node;
         match self.store.renew(request).await {
             Ok(Renewed { effects, next_wakeup, look }) => {
+                self.hub.readiness.committed();
                 self.hub.pass_on(effects, next_wakeup, look);
                 Ok(())
             }
@@ -65,6 +66,8 @@ impl Renewals {
             Err(failure) => {
                 self.hub.metrics.renewal_failed();
                 tracing::debug!(%failure, "the lease was not renewed");
+                // The next turn that succeeds takes it back; one that hangs says nothing for a long time.
+                self.hub.set_not_ready(format!("The lease is not renewed: {failure}."));
                 // A turn that fails tells everybody, and is repeated until it does not.
                 self.hub.nudge(Nudge::Doubt);
                 Err(failure)
@@ -101,9 +104,11 @@ impl Renewals {
         let called = Arc::new(Notify::new());
         // The store holds these: they must not hold the store.
         let (renew, nudges) = (called.clone(), self.hub.nudges());
+        let access_changes = self.hub.access_changes.clone();
         self.store.on_call(Box::new(move |call| match call {
             Call::Renew => renew.notify_one(),
             Call::Look => drop(nudges.send(Nudge::Look)),
+            Call::Access => access_changes.send_modify(|changes| *changes += 1),
         }));
         called
     }

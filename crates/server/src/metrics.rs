@@ -14,6 +14,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use store::Turned;
 
+use crate::turnings;
+
 /// Upper edges of lateness in seconds: a good scheduler lives in the first ones.
 const LATENESS: [f64; 14] =
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 600.0];
@@ -50,6 +52,7 @@ pub struct Metrics {
     turn_time: Histogram,
     occurrences: Family<Labels, Counter>,
     runs: Family<StatusLabels, Counter>,
+    turnings: Family<Labels, Counter>,
     attempts: Counter,
     ended: Family<Labels, Counter>,
     published: Counter,
@@ -58,6 +61,8 @@ pub struct Metrics {
     taken_over: Counter,
     renewals_failed: Counter,
     fenced: Counter,
+    set_aside: Counter,
+    connections_refused: Counter,
     spans_exported: Counter,
     spans_dropped: Counter,
     node_attempts: Gauge,
@@ -72,6 +77,7 @@ impl Default for Metrics {
             turn_time: Histogram::new(TURN_TIME),
             occurrences: Family::default(),
             runs: Family::default(),
+            turnings: Family::default(),
             attempts: Counter::default(),
             ended: Family::default(),
             published: Counter::default(),
@@ -80,6 +86,8 @@ impl Default for Metrics {
             taken_over: Counter::default(),
             renewals_failed: Counter::default(),
             fenced: Counter::default(),
+            set_aside: Counter::default(),
+            connections_refused: Counter::default(),
             spans_exported: Counter::default(),
             spans_dropped: Counter::default(),
             node_attempts: Gauge::default(),
@@ -101,6 +109,8 @@ impl Metrics {
         add("turn_seconds", time, Box::new(self.turn_time.clone()));
         add("occurrences", "Occurrences by outcome", Box::new(self.occurrences.clone()));
         add("runs", "Runs that came to a status", Box::new(self.runs.clone()));
+        let turned = "Occurrences that failed for good, schedules that died, were paused by a failure or recovered";
+        add("schedule_turnings", turned, Box::new(self.turnings.clone()));
         add("attempts", "Attempts that were begun", Box::new(self.attempts.clone()));
         add("attempts_ended", "Attempts reported, by outcome", Box::new(self.ended.clone()));
         add("events_published", "Events published to topics", Box::new(self.published.clone()));
@@ -110,6 +120,10 @@ impl Metrics {
         let failed = "Times that the node's lease could not be renewed";
         add("renewals_failed", failed, Box::new(self.renewals_failed.clone()));
         add("fenced", "Times that this node was taken for dead", Box::new(self.fenced.clone()));
+        let aside = "Schedules, runs and handlers that could not be decided, and were set aside";
+        add("set_aside", aside, Box::new(self.set_aside.clone()));
+        let refused = "Connections for which there was no place";
+        add("connections_refused", refused, Box::new(self.connections_refused.clone()));
         add("spans_exported", "Spans sent over OTLP", Box::new(self.spans_exported.clone()));
         let lost = "Spans that no collector has taken";
         add("spans_dropped", lost, Box::new(self.spans_dropped.clone()));
@@ -124,7 +138,7 @@ impl Metrics {
             self.batch.observe(turned.claimed as f64);
         }
         self.refused.inc_by(turned.refused as u64);
-        self.taken_over.inc_by(turned.taken_over);
+        self.taken_over.inc_by(turned.recovered.taken_over);
     }
 
     /// A turn took so long.
@@ -164,6 +178,11 @@ impl Metrics {
         self.node_capacity.get().unsigned_abs()
     }
 
+    /// Connections for which there was no place.
+    pub(crate) fn connections_refused(&self) -> Counter {
+        self.connections_refused.clone()
+    }
+
     /// Spans that were sent, and spans that were lost.
     pub(crate) fn spans(&self) -> (Counter, Counter) {
         (self.spans_exported.clone(), self.spans_dropped.clone())
@@ -171,6 +190,10 @@ impl Metrics {
 
     pub(crate) fn renewal_failed(&self) {
         self.renewals_failed.inc();
+    }
+
+    pub(crate) fn set_aside(&self) {
+        self.set_aside.inc();
     }
 
     pub(crate) fn fenced(&self) {
@@ -184,11 +207,16 @@ impl Metrics {
                 Notice::Run { status, .. } => self.run(*status),
                 Notice::Published { count, .. } => drop(self.published.inc_by(*count as u64)),
                 Notice::Consumed { count, .. } => drop(self.consumed.inc_by(*count as u64)),
+                Notice::Turning { turning, .. } => {
+                    let labels = Labels { outcome: Name(turnings::name(turning)) };
+                    self.turnings.get_or_create(&labels).inc();
+                }
                 Notice::Schedule { .. }
                 | Notice::Workflow { .. }
                 | Notice::Output { .. }
                 | Notice::Steps { .. }
                 | Notice::Queued { .. }
+                | Notice::Incident { .. }
                 | Notice::Deadline { .. } => {}
             }
         }

@@ -1,5 +1,7 @@
 //! Secrets of the host: read once, given by name, never shown.
 
+mod forms;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,8 +19,6 @@ use serde_json::{Map, Value};
 const VARIABLE: &str = "PUNCTUAL_SECRET_";
 /// What stands where a secret was.
 const MASK: &str = "***";
-/// Shorter ones are found in any text: masking them would tell more than it hides.
-const SHORTEST_MASKED: usize = 4;
 /// Longer than any key or certificate chain; a file that was named by mistake is not read in full.
 const MOST_BYTES: u64 = 1 << 20;
 const NAME_CHARS: usize = 64;
@@ -82,13 +82,23 @@ impl Secrets {
     }
 
     fn of(values: BTreeMap<String, SecretString>) -> Result<Secrets, SecretsError> {
-        let mut patterns: Vec<String> = values
-            .values()
-            .map(|value| value.expose_secret())
-            .filter(|value| value.chars().count() >= SHORTEST_MASKED)
-            .flat_map(forms)
-            .collect();
+        Secrets::hiding(values, Vec::new())
+    }
+
+    /// Masks these as well, which have no name and are given to nobody: the node's own secrets.
+    pub fn with_own(self, own: impl IntoIterator<Item = String>) -> Result<Secrets, SecretsError> {
+        Secrets::hiding(self.values, own.into_iter().map(SecretString::from).collect())
+    }
+
+    fn hiding(
+        values: BTreeMap<String, SecretString>,
+        own: Vec<SecretString>,
+    ) -> Result<Secrets, SecretsError> {
+        let all = values.values().chain(&own);
+        let mut patterns: Vec<String> =
+            all.flat_map(|value| forms::forms(value.expose_secret())).collect();
         patterns.sort_unstable();
+        patterns.dedup();
         let finder = if patterns.is_empty() {
             None
         } else {
@@ -112,8 +122,8 @@ impl Secrets {
         self.values.keys().map(String::as_str)
     }
 
-    /// A text with `***` for every secret in it that has at least four characters, as it is or as
-    /// JSON writes it inside of a text.
+    /// A text with `***` for every secret in it that has at least four characters, in every form that programs write
+    /// it in (`secrets/forms.rs`), and for every line of one that has at least eight.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
         let mut masked = String::new();
@@ -182,11 +192,19 @@ impl Secrets {
     }
 }
 
-/// A value as it is, and as JSON writes it, if that differs: output of programs often is JSON.
-fn forms(value: &str) -> Vec<String> {
-    let written = Value::from(value).to_string();
-    let inner = written[1..written.len() - 1].to_owned();
-    if inner == value { vec![inner] } else { vec![value.to_owned(), inner] }
+/// An address as it may be shown: without a user, a password or a query, whether or not it can be read.
+pub(crate) fn shown_address(url: &str) -> String {
+    let (url, hidden) = match url.split_once(['?', '#']) {
+        Some((url, _)) => (url, "?…"),
+        None => (url, ""),
+    };
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let rest = match rest.rsplit_once('@') {
+        Some((_, rest)) => format!("…@{rest}"),
+        None => rest.to_owned(),
+    };
+    let slashes = if scheme.is_empty() { "" } else { "://" };
+    format!("{scheme}{slashes}{rest}{hidden}")
 }
 
 /// Where secrets stand, in order, overlapping ones as one: half of a secret must not remain because

@@ -4,6 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::definition::IncidentAction;
+use engine::incidents::{Channels, Setup};
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use runners::script::Scripts;
 use runners::{MailServer, Notifier, Policy, Runners, SetupError, WebhookKeys};
@@ -17,11 +20,12 @@ use crate::agents::{Agent, Posting};
 use crate::clock::{Clock, SystemClock};
 use crate::dispatch::{Commands, RunnerDispatch, SharedDispatch, Trusted};
 use crate::driver::Driver;
-use crate::http::{self, App, Token};
+use crate::http::{self, App, ConnectionLimits, Reach, Token};
 use crate::hub::Hub;
 use crate::scripts::ScriptRunner;
 use crate::secrets::Secrets;
 use crate::traces::TraceTarget;
+use crate::unreachable;
 use crate::upkeep::{self, Retention};
 
 /// Attempts at a time when nothing is said.
@@ -63,7 +67,15 @@ pub struct ServerOptions {
     pub agents: Vec<Agent>,
     /// Where spans go; without it, nothing is traced.
     pub traces: Option<TraceTarget>,
+    /// What connections may take.
+    pub connections: ConnectionLimits,
+    /// What is done before anything that is due is driven.
+    pub before_driving: Option<BeforeDriving>,
 }
+
+/// Work that comes before anything that is due is driven, such as publishing definitions that have changed: what was
+/// missed then runs as they say.
+pub type BeforeDriving = Box<dyn FnOnce(Arc<Hub>) -> BoxFuture<'static, ()> + Send>;
 
 /// How people are told something.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +84,30 @@ pub struct Telling {
     pub keys: WebhookKeys,
     /// Who takes mail.
     pub mail: Option<MailServer>,
+    /// What happens when something fails and neither its trigger nor its workflow says so.
+    pub on_failure: Vec<IncidentAction>,
+    /// What happens when it succeeds again.
+    pub on_recovery: Vec<IncidentAction>,
+    /// Where people reach the pages: links in messages begin with it.
+    pub public_url: Option<String>,
+}
+
+impl Telling {
+    /// What decisions know of it: no secrets.
+    fn setup(&self) -> Setup {
+        let channels = Channels {
+            mail: self.mail.is_some(),
+            webhook_hosts: self.keys.hosts(),
+            webhooks: self.keys.has_others(),
+        };
+        let public_url = self.public_url.as_deref();
+        Setup {
+            on_failure: self.on_failure.clone(),
+            on_recovery: self.on_recovery.clone(),
+            public_url: public_url.map(|url| url.trim_end_matches('/').to_owned()),
+            channels: Some(channels),
+        }
+    }
 }
 
 impl ServerOptions {
@@ -92,6 +128,8 @@ impl ServerOptions {
             scripts: None,
             agents: Vec::new(),
             traces: None,
+            connections: ConnectionLimits::default(),
+            before_driving: None,
         }
     }
 }
@@ -128,6 +166,7 @@ pub enum StartError {
 pub struct Server {
     address: SocketAddr,
     hub: Arc<Hub>,
+    setup: Arc<Setup>,
     stop_listening: CancellationToken,
     stop_driving: CancellationToken,
     listening: JoinHandle<()>,
@@ -156,6 +195,8 @@ impl Server {
             scripts,
             agents,
             traces,
+            connections,
+            before_driving,
         } = options;
         let allows_exec = runners.allow_exec;
         let token = check_token(token.as_deref(), listen, &store, clock.now()).await?;
@@ -165,6 +206,9 @@ impl Server {
         let (report, reports) = unbounded_channel();
         let (nudge, nudges) = unbounded_channel();
         let now = clock.clone();
+        let setup = Arc::new(telling.setup());
+        store.set_notify_setup(setup.clone());
+        let mail = telling.mail.as_ref().map(|mail| (mail.host().to_owned(), mail.from()));
         let notifier = Notifier::new(move || now.now(), telling.keys, telling.mail);
         let commands = if allows_exec { Commands::Any } else { Commands::Of(trusted) };
         let runners = Runners::new(Policy { allow_exec: true, ..runners })?.notifying(notifier);
@@ -172,6 +216,7 @@ impl Server {
         let exporter = traces.map(|target| hub.trace_to(target, &node)).transpose();
         let exporter = exporter.map_err(SetupError::from)?;
         let hub = Arc::new(hub);
+        let telling_runners = runners.clone();
         let mut dispatch = RunnerDispatch::new(runners.clone(), report)
             .admitting(commands)
             .heard_by(hub.live.clone())
@@ -187,6 +232,9 @@ impl Server {
             .map(|agent| Posting::new(agent, hub.clone(), secrets.clone(), &node));
         let postings = postings.collect::<Result<Vec<_>, _>>()?;
         let driver = Driver::join(store, clock, dispatch, hub.clone(), &node, capacity).await?;
+        if let Some(work) = before_driving {
+            work(hub.clone()).await;
+        }
         let stop_driving = CancellationToken::new();
         let upkeep = tokio::spawn(upkeep::run(hub.clone(), retention, stop_driving.clone()));
         let driving = tokio::spawn(watch(
@@ -200,14 +248,24 @@ impl Server {
         for agent in postings {
             posting.spawn(agent.run(stop_listening.clone()));
         }
-        let app =
-            App::new(hub.clone(), token, allows_exec, secrets, scripts, stop_listening.clone());
-        let serve = http::serve(listener, http::router(app), stop_listening.clone());
+        let reach = Reach { setup: setup.clone(), mail, runners: telling_runners };
+        let app = App::new(
+            hub.clone(),
+            token,
+            allows_exec,
+            secrets,
+            scripts,
+            reach,
+            stop_listening.clone(),
+        );
+        let (refused, stop) = (hub.metrics.connections_refused(), stop_listening.clone());
+        let serve = http::serve(listener, http::router(app), connections, refused, stop);
         let listening = tokio::spawn(serve);
         tracing::info!(%address, "listening");
         Ok(Server {
             address,
             hub,
+            setup,
             stop_listening,
             stop_driving,
             listening,
@@ -229,10 +287,16 @@ impl Server {
         &self.hub
     }
 
+    /// Says in the log which channels of live workflows cannot be reached from this node.
+    pub async fn warn_of_channels(&self) -> Result<(), Failure> {
+        unreachable::warn(&**self.hub.store(), &self.setup).await
+    }
+
     /// Stops taking requests, lets what is going on end or hands it back, and leaves the store.
     /// Takes at most 30 s, and another 3 s for the last spans.
     pub async fn stop(self) -> Result<(), Failure> {
         let Server {
+            hub,
             stop_listening,
             stop_driving,
             listening,
@@ -247,6 +311,7 @@ impl Server {
             stop_listening.cancel();
             let _ = listening.await;
             while posting.join_next().await.is_some() {}
+            hub.finished().await;
             stop_driving.cancel();
             let _ = upkeep.await;
             driving.await.unwrap_or_else(|error| Err(Failure::Unavailable(error.to_string())))

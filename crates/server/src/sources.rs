@@ -1,20 +1,18 @@
 //! Definitions as people write them: YAML, JSON, or a script that describes one.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use engine::definition::{self, Definition, Flaw, ReadContext};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use jiff::Timestamp;
 use runners::script::{
-    Entry, Evaluation, FetchAnswer, FetchRequest, Limit, Permits, ScriptFailure, ScriptWorld,
-    Scripts, WorldFailure,
+    Entry, Evaluation, FetchAnswer, FetchRequest, Permits, ScriptFailure, ScriptWorld, Scripts,
+    WorldFailure,
 };
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
-/// Somebody waits for the answer.
-const TIME: Duration = Duration::from_secs(30);
+use crate::scripts::syntax;
+
 /// A longer line is not shown beside what is wrong with it.
 const SHOWN: usize = 200;
 
@@ -33,6 +31,8 @@ pub struct Source<'t> {
     text: &'t str,
     /// Of a script, its default export.
     described: Option<Value>,
+    /// What is wrong with the scripts in it.
+    script_flaws: Vec<Flaw>,
 }
 
 /// Why a text describes nothing.
@@ -40,12 +40,13 @@ pub struct Source<'t> {
 pub enum SourceError {
     /// The script is wrong.
     Flaws(Vec<Flaw>),
-    /// No script can be evaluated here.
+    /// No script can be evaluated here, or not now.
     Unavailable(String),
 }
 
 impl<'t> Source<'t> {
-    /// Evaluates the text if it is a script: it may compute, and can reach nothing.
+    /// Evaluates the text if it is a script: it may compute, and can reach nothing. Scripts in it that are texts are read
+    /// too, where scripts can be evaluated.
     pub async fn new(
         form: Form,
         text: &'t str,
@@ -56,18 +57,78 @@ impl<'t> Source<'t> {
             Form::Text => None,
             Form::Script => Some(describe(text, scripts, now).await?),
         };
-        Ok(Source { text, described })
+        let script_flaws = match scripts {
+            Some(scripts) => unreadable(text, described.as_ref(), scripts, now).await?,
+            None => Vec::new(),
+        };
+        Ok(Source { text, described, script_flaws })
+    }
+
+    /// As it is written.
+    pub(crate) fn text(&self) -> &'t str {
+        self.text
     }
 
     /// The definition with what may surprise, or everything that is wrong with it.
     pub fn read(&self, context: &ReadContext<'_>) -> Result<(Definition, Vec<Flaw>), Vec<Flaw>> {
-        let definition = match &self.described {
+        let read = match &self.described {
             None => definition::read(self.text, context),
             Some(described) => definition::read_script(self.text, described, context),
-        }?;
+        };
+        let definition = match read {
+            Ok(definition) if self.script_flaws.is_empty() => definition,
+            Ok(_) => return Err(self.script_flaws.clone()),
+            Err(mut flaws) => {
+                flaws.extend(self.script_flaws.iter().cloned());
+                flaws.sort_by_key(|flaw| (flaw.line, flaw.column));
+                return Err(flaws);
+            }
+        };
         let warnings = definition::locate(definition::warnings(&definition, context), self.text);
         Ok((definition, warnings))
     }
+}
+
+/// The scripts in a definition that cannot be read, each once. Where no script can be evaluated they are found when
+/// they are to run.
+async fn unreadable(
+    text: &str,
+    described: Option<&Value>,
+    scripts: &Scripts,
+    now: Timestamp,
+) -> Result<Vec<Flaw>, SourceError> {
+    let texts = match described {
+        None => definition::script_texts(text),
+        Some(described) => definition::described_script_texts(text, described),
+    };
+    let mut flaws = Vec::new();
+    for script in texts {
+        let evaluation = Evaluation {
+            source: script.source.as_str().into(),
+            name: "script".to_owned(),
+            phase: script.path.clone(),
+            entry: syntax(script.phase),
+            arguments: Vec::new(),
+            permits: Permits::NONE,
+            secrets: BTreeMap::new(),
+            now,
+            timeout: None,
+        };
+        match scripts.describe(evaluation, &Nowhere).await.map_err(|failed| failed.failure) {
+            Ok(_) => {}
+            Err(ScriptFailure::Unavailable { .. }) => return Ok(Vec::new()),
+            Err(busy @ ScriptFailure::Busy { .. }) => {
+                let why = format!("The scripts in it were not looked at: {busy}.");
+                return Err(SourceError::Unavailable(why));
+            }
+            Err(ScriptFailure::Logic { message, line, column, .. }) => {
+                let (line, column) = (line.unwrap_or(0), column.unwrap_or(0));
+                flaws.push(script.flaw(text, message, line, column));
+            }
+            Err(other) => flaws.push(script.flaw(text, other.to_string(), 0, 0)),
+        }
+    }
+    Ok(flaws)
 }
 
 async fn describe(
@@ -90,18 +151,15 @@ async fn describe(
         now,
         timeout: None,
     };
-    let never = CancellationToken::new();
-    let described = tokio::time::timeout(TIME, scripts.evaluate(evaluation, &Nowhere, &never));
-    let Ok(described) = described.await else {
-        let message = format!("the script was not done within {} s", TIME.as_secs());
-        let what = Limit::WallTime;
-        let failure = ScriptFailure::Limit { what, message };
-        return Err(SourceError::Flaws(vec![flaw(text, failure)]));
-    };
+    let described = scripts.describe(evaluation, &Nowhere).await;
     match described.map_err(|failed| failed.failure) {
         Ok(evaluated) => Ok(evaluated.value),
         Err(ScriptFailure::Unavailable { message }) => {
             Err(SourceError::Unavailable(format!("Scripts cannot be evaluated here: {message}.")))
+        }
+        Err(busy @ ScriptFailure::Busy { .. }) => {
+            let why = "Nothing is known to be wrong with it.";
+            Err(SourceError::Unavailable(format!("The script was not looked at: {busy}. {why}")))
         }
         Err(failure) => Err(SourceError::Flaws(vec![flaw(text, failure)])),
     }

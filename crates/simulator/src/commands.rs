@@ -62,7 +62,7 @@ impl People {
         debug_assert!(definition.is_ok(), "{source}\n{definition:?}");
         let definition = Arc::new(definition.ok()?);
         let publish = self.random.chance(900);
-        Some(Command::SaveWorkflow { source, definition, publish })
+        Some(Command::SaveWorkflow { source, definition, publish, folder: None })
     }
 
     pub(crate) fn create(&mut self, model: &Model, now: i64) -> Option<Command> {
@@ -130,7 +130,7 @@ impl People {
         self.asked += 1;
         let id = u128::from(self.asked) << 64 | u128::from(self.random.next());
         let payload = serde_json::value::to_raw_value(&generate::payload(&mut self.random)).ok();
-        NewRun { id, payload, by: "someone".to_owned(), trace: None }
+        NewRun { id, payload, by: "someone".to_owned(), trace: None, if_busy: Default::default() }
     }
 
     /// Mostly what the status allows, sometimes not.
@@ -197,6 +197,7 @@ impl People {
             to: instant(to),
             limit: self.random.spread(1, 20) as u32,
             pace: self.random.chance(300).then(|| SignedDuration::from_secs(30)),
+            again: self.random.chance(500),
         }
     }
 

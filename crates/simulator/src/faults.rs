@@ -4,16 +4,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::schedule::Override;
-use engine::turn::Command;
+use engine::turn::{Command, Wakeup};
 use engine::{Moment, NodeId, Rules, RunId, ScheduleId, TopicId, WorkflowId};
+use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use store::{
     AlertView, Answered, ApprovalQuery, ApprovalView, AuditEntry, AuditQuery, AuditView,
     CalendarView, CommandRequest, Commanded, EventQuery, EventView, Failure, Finding, HandlerView,
-    Joined, LedgerQuery, LedgerRow, MutationQuery, MutationView, NewSignIn, NewToken, NodeView,
-    Page, QueueView, RenewRequest, Renewed, Report, RunDetail, RunQuery, RunView, ScheduleQuery,
-    ScheduleView, SecretHash, SignInView, Stats, Store, Tally, TokenView, TopicQuery, TopicView,
-    TurnRequest, Turned, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
+    IncidentQuery, IncidentView, Joined, LedgerQuery, LedgerRow, MutationQuery, MutationView,
+    NewSignIn, NewToken, NodeView, Page, QueueView, RenewRequest, Renewed, Report, RunDetail,
+    RunQuery, RunView, ScheduleQuery, ScheduleView, SecretHash, SetAside, SignInView, Stats, Store,
+    Tally, TokenView, TopicQuery, TopicView, TurnRequest, Turned, UnusualQuery, UnusualRow,
+    WorkflowQuery, WorkflowView,
 };
 
 use crate::clock::Time;
@@ -99,6 +101,8 @@ struct State {
     rates: Rates,
     records: Vec<Record>,
     crashed: bool,
+    /// Whether commands are answered only at the second look.
+    is_late: bool,
     watch: Watch,
 }
 
@@ -120,8 +124,9 @@ enum Fault {
 
 impl Desk {
     pub(crate) fn new(time: Arc<Time>, random: Random, watch: Watch, tampering: Tampering) -> Desk {
-        let (rates, records, crashed) = (Rates::default(), Vec::new(), false);
-        let state = Mutex::new(State { random, rates, records, crashed, watch });
+        let (rates, records) = (Rates::default(), Vec::new());
+        let (crashed, is_late) = (false, false);
+        let state = Mutex::new(State { random, rates, records, crashed, is_late, watch });
         Desk { time, state, tampering }
     }
 
@@ -132,6 +137,15 @@ impl Desk {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on the answer to a command comes only when it is asked for a second time, or again at once.
+    pub(crate) fn answer_late(&self, is_late: bool) {
+        self.state().is_late = is_late;
+    }
+
+    fn answers_late(&self) -> bool {
+        self.state().is_late
     }
 
     pub(crate) fn set_rates(&self, rates: Rates) {
@@ -219,7 +233,6 @@ pub(crate) struct FaultyStore {
 
 /// The inline store has answered before it returns.
 pub(crate) fn answer<T>(answered: Answered<'_, T>) -> Result<T, Failure> {
-    use futures_util::FutureExt as _;
     let not_ready = || Err(Failure::Unavailable("the answer is not there at once".to_owned()));
     answered.now_or_never().unwrap_or_else(not_ready)
 }
@@ -256,10 +269,22 @@ impl Store for FaultyStore {
         ready(self.desk.commit(asked, work, |turned| Told::Refused(turned.refused)))
     }
 
+    fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()> {
+        self.real.set_aside(what, why, now)
+    }
+
+    fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {
+        self.real.all_set_aside()
+    }
+
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {
         let asked = Asked::Command(Box::new(request.command.clone()));
         let request = self.desk.tampering.command(request);
-        ready(self.desk.commit(asked, || answer(self.real.command(request)), nothing))
+        let result = self.desk.commit(asked, || answer(self.real.command(request)), nothing);
+        match self.desk.answers_late() {
+            true => Box::pin(async { tokio::task::yield_now().await }.map(|()| result)),
+            false => ready(result),
+        }
     }
 
     fn put_calendar(
@@ -356,6 +381,14 @@ impl Store for FaultyStore {
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
         self.real.run(id)
+    }
+
+    fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>> {
+        self.real.incidents(query)
+    }
+
+    fn set_notify_setup(&self, setup: Arc<engine::incidents::Setup>) {
+        self.real.set_notify_setup(setup);
     }
 
     fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>> {

@@ -12,10 +12,12 @@
 //! | commits that fail, crashes, clocks that jump | `faults`, `trouble` |
 //! | random processes, and what must have become of them | `process` |
 //! | topics, producers, consumers, and what they do to the outside world | `handlers` |
+//! | runs that end in the decision that starts them, by the thousand | `bursts` |
 //! | what must be | `model` |
 //! | planted bugs, to see that they are found | `sabotage` |
 #![forbid(unsafe_code)]
 
+mod bursts;
 mod calendars;
 mod clock;
 mod commands;
@@ -35,6 +37,7 @@ mod watch;
 mod work;
 mod world;
 
+pub use bursts::burst;
 pub use model::Violation;
 pub use sabotage::Sabotage;
 pub use simulation::{Failed, Options, Summary, simulate};

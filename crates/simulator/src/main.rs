@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use simulator::{Failed, Options, Summary, simulate};
+use simulator::{Failed, Options, Summary, burst, simulate};
 
 #[derive(Parser)]
 #[command(name = "simulate", about = "Lives through simulated worlds until one fails")]
@@ -23,6 +23,9 @@ struct Arguments {
     /// A year of a hundred schedules instead of small worlds
     #[arg(long)]
     year: bool,
+    /// Worlds in which thousands of runs end in the decision that starts them
+    #[arg(long, conflicts_with = "year")]
+    bursts: bool,
 }
 
 fn main() -> ExitCode {
@@ -37,9 +40,11 @@ fn main() -> ExitCode {
     let mut lived = 0;
     for seed in first..first.saturating_add(count) {
         let options = if arguments.year { Options::year() } else { Options::small(seed) };
-        match simulate(seed, options) {
+        let lived_through =
+            if arguments.bursts { burst(seed, None) } else { simulate(seed, options) };
+        match lived_through {
             Ok(summary) => add(&mut total, &summary),
-            Err(failed) => return fail(seed, arguments.year, &failed),
+            Err(failed) => return fail(seed, &arguments, &failed),
         }
         lived += 1;
         if told.elapsed() > Duration::from_secs(5) {
@@ -74,14 +79,18 @@ fn tell(seeds: u64, total: &Summary, begin: Instant) {
     );
 }
 
-fn fail(seed: u64, year: bool, failed: &Failed) -> ExitCode {
+fn fail(seed: u64, arguments: &Arguments, failed: &Failed) -> ExitCode {
     println!("{}\n{}", failed.state, failed.trace);
     println!(
         "seed {seed}, step {}: {}: {}",
         failed.step, failed.violation.checker, failed.violation.message
     );
-    let year = if year { " --year" } else { "" };
-    println!("again: cargo xtask simulate --seed {seed}{year}");
+    let kind = match (arguments.year, arguments.bursts) {
+        (true, _) => " --year",
+        (_, true) => " --bursts",
+        _ => "",
+    };
+    println!("again: cargo xtask simulate --seed {seed}{kind}");
     ExitCode::FAILURE
 }
 

@@ -12,6 +12,7 @@ use jiff::SignedDuration;
 use server::upkeep::{NextTimes, Retention};
 use server::{Clock, Dispatch, Driver, Hub, Nudge, Taken};
 use store::{Failure, Idempotency, Sqlite, SqliteOptions, Store};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::clock::Time;
@@ -25,6 +26,8 @@ use crate::work::Work;
 pub(crate) const CAPACITY: usize = 6;
 /// Next times computed again in one commit: few, so that there are commits in between.
 const NEXT_TIMES: NextTimes = NextTimes { batch: 2 };
+/// A command whose caller is gone is begun at the first look, committed, and answered at the second.
+const LOOKS: usize = 8;
 /// A duty that lets others go first more often never ends.
 const TURNS: usize = 1_000_000;
 
@@ -44,6 +47,11 @@ pub(crate) struct Node {
     pub(crate) hub: Arc<Hub>,
     nudges: UnboundedReceiver<Nudge>,
     is_nudged: bool,
+    /// Where commands go on whose callers are gone. Whatever is left of them dies with the node.
+    tasks: Runtime,
+    desk: Arc<Desk>,
+    /// A hub without a driver, for those who plant the bug that nobody learns of such commands.
+    deaf: Hub,
 }
 
 impl Machine {
@@ -84,9 +92,11 @@ impl Machine {
         let dispatch: Arc<dyn Dispatch> = self.work.clone();
         let (sender, nudges) = unbounded_channel();
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), sender));
+        let deaf = Hub::new(store.clone(), clock.clone(), unbounded_channel().0);
         let joined = Driver::join(store, clock, dispatch, hub.clone(), "simulated", CAPACITY);
         let driver = joined.now_or_never().unwrap_or_else(|| Err(not_at_once()))?;
-        Ok(Node { driver, hub, nudges, is_nudged: false })
+        let tasks = Builder::new_current_thread().build().map_err(no_tasks)?;
+        Ok(Node { driver, hub, nudges, is_nudged: false, tasks, desk: self.desk.clone(), deaf })
     }
 
     /// The node goes in good order.
@@ -110,7 +120,7 @@ impl Node {
     }
 
     pub(crate) fn expire(&self, keep: SignedDuration) -> Result<u64, Failure> {
-        at_last(Retention { keep }.run_once(&self.hub))
+        at_last(Retention { keep }.run_once(&self.hub)).map(|removed| removed.rows)
     }
 
     pub(crate) fn turn(&mut self) -> Result<Taken, Failure> {
@@ -119,8 +129,26 @@ impl Node {
 
     pub(crate) fn command(&self, command: Command, key: &str) -> Result<(), Failure> {
         let idempotency = Idempotency { key: key.to_owned(), fingerprint: [0; 32] };
-        let commanded = self.hub.command(command, Some(idempotency)).now_or_never();
+        let commanded = self.hub.carry_out(command, Some(idempotency), None).now_or_never();
         commanded.unwrap_or_else(|| Err(not_at_once())).map(drop)
+    }
+
+    /// Somebody asks for something, and is gone before the answer comes. What they have asked for goes on.
+    pub(crate) fn command_and_leave(&self, command: Command, key: &str) {
+        let idempotency = Some(Idempotency { key: key.to_owned(), fingerprint: [0; 32] });
+        if self.desk.tampering.loses_gone_callers() {
+            // It is committed, and the driver does not learn what follows from it.
+            drop(self.deaf.carry_out(command, idempotency, None).now_or_never());
+            return;
+        }
+        self.desk.answer_late(true);
+        self.tasks.block_on(async {
+            drop(self.hub.command(command, idempotency).now_or_never());
+            for _ in 0..LOOKS {
+                tokio::task::yield_now().await;
+            }
+        });
+        self.desk.answer_late(false);
     }
 
     /// Hands the driver what the hub has told it meanwhile.
@@ -148,6 +176,10 @@ fn at_last<T>(duty: impl Future<Output = Result<T, Failure>>) -> Result<T, Failu
         }
     }
     Err(not_at_once())
+}
+
+fn no_tasks(error: std::io::Error) -> Failure {
+    Failure::Unavailable(format!("no tasks: {error}"))
 }
 
 fn not_at_once() -> Failure {

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use engine::run::Claimant;
 use engine::turn::Command;
 use engine::{Moment, RunKey, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use store::{CommandRequest, Failure, TurnRequest, Turned};
 
+use crate::bursts::planted as bursts;
 use crate::handlers::planted as handlers;
 use crate::process::planted;
 
@@ -85,6 +87,8 @@ pub enum Sabotage {
     EndTimerEarly,
     /// A worker whose attempt was lost is taken for the one that has it now.
     AcceptOldClaims,
+    /// Whoever knows the number of an attempt is taken for the worker that has it.
+    AcceptOtherClaimants,
     /// An action of a deadline happens again.
     AlertAgain,
     /// A deadline is not watched any more.
@@ -129,11 +133,25 @@ pub enum Sabotage {
     KeepSomethingElse,
     /// A workflow goes on although nobody knows what became of a mutation.
     GoOnAnyway,
+    /// A run that has ended in the decision that started it is still open.
+    LeaveEndedOpen,
+    /// A run that has ended in the decision that started it is lost.
+    LoseEndedRun,
+    /// Of many that are due at once, those that a turn has left for the next are forgotten.
+    ForgetRestOfBurst,
+    /// An event that was there before somebody waited for it is taken, and pending still.
+    LeaveTakenPending,
+    /// A command is committed, and the driver does not learn of it because its caller is gone.
+    LoseGoneCallers,
+    /// A schedule forgets that it is in an incident: the next failure is told again.
+    ForgetIncident,
+    /// An incident is over, and nothing has succeeded.
+    EndIncident,
 }
 
 impl Sabotage {
     /// Every bug.
-    pub const ALL: [Sabotage; 56] = [
+    pub const ALL: [Sabotage; 64] = [
         Sabotage::DropReport,
         Sabotage::TurnTwice,
         Sabotage::LoseEffects,
@@ -168,6 +186,7 @@ impl Sabotage {
         Sabotage::ForgetToUndo,
         Sabotage::EndTimerEarly,
         Sabotage::AcceptOldClaims,
+        Sabotage::AcceptOtherClaimants,
         Sabotage::AlertAgain,
         Sabotage::ForgetDeadline,
         Sabotage::LoseItem,
@@ -190,6 +209,13 @@ impl Sabotage {
         Sabotage::ForgetMutation,
         Sabotage::KeepSomethingElse,
         Sabotage::GoOnAnyway,
+        Sabotage::LeaveEndedOpen,
+        Sabotage::LoseEndedRun,
+        Sabotage::ForgetRestOfBurst,
+        Sabotage::LeaveTakenPending,
+        Sabotage::LoseGoneCallers,
+        Sabotage::ForgetIncident,
+        Sabotage::EndIncident,
     ];
 
     /// The checkers of which one has to notice.
@@ -213,22 +239,23 @@ impl Sabotage {
             Sabotage::ForgetLimit => &["concurrency", "store"],
             Sabotage::RetryAtOnce => &["retries"],
             Sabotage::CountTwice => &["counters"],
-            Sabotage::ForgetRepeats => &["repeats", "next", "states"],
+            Sabotage::ForgetRepeats => &["counters", "repeats", "next", "states"],
             Sabotage::Unsuspend | Sabotage::RunAgain => &["states"],
             Sabotage::ForgetRecompute | Sabotage::ForgetLeftovers => &["calendar"],
             Sabotage::ExpireEarly
             | Sabotage::ExpireLate
             | Sabotage::ExpireOpenRun
             | Sabotage::ExpireOpenRow => &["expiry"],
-            Sabotage::BeginTooEarly => &["order", "shape"],
+            Sabotage::BeginTooEarly => &["order", "shape", "places"],
             Sabotage::UndoInWrongOrder => &["undoing"],
             Sabotage::ForgetToUndo => &["undoing"],
             Sabotage::EndTimerEarly => &["timer"],
             Sabotage::AcceptOldClaims => &["tokens"],
-            Sabotage::AlertAgain => &["deadline"],
-            Sabotage::ForgetDeadline => &["deadline", "late", "alarm", "states"],
+            Sabotage::AcceptOtherClaimants => &["claimants"],
+            Sabotage::AlertAgain => &["deadline", "states"],
+            Sabotage::ForgetDeadline => &["deadline", "late", "alarm", "states", "store"],
             Sabotage::LoseItem => &["items"],
-            Sabotage::LeaveParentWaiting => &["family"],
+            Sabotage::LeaveParentWaiting => &["family", "store"],
             Sabotage::StayDone => &["again", "shape", "order"],
             Sabotage::LoseQueued => &["waiting", "store"],
             Sabotage::ForgetToAsk => &["waiting", "store"],
@@ -239,7 +266,7 @@ impl Sabotage {
             Sabotage::LoseEvent => &["lost"],
             Sabotage::CountWrongly => &["counts", "store"],
             Sabotage::PublishTooEarly => &["published", "store"],
-            Sabotage::HandleTwoAtOnce => &["turns", "causes", "store"],
+            Sabotage::HandleTwoAtOnce => &["turns", "causes", "store", "wake"],
             Sabotage::ForgetCause => &["causes"],
             Sabotage::WakeTooEarly => &["wake", "causes"],
             Sabotage::Oversleeping => &["alarm", "late", "store"],
@@ -247,6 +274,12 @@ impl Sabotage {
             Sabotage::ForgetMutation => &["causes", "events", "deeds", "store"],
             Sabotage::KeepSomethingElse => &["state"],
             Sabotage::GoOnAnyway => &["guessed"],
+            Sabotage::LeaveEndedOpen => &["ended"],
+            Sabotage::LoseEndedRun => &["runs"],
+            Sabotage::ForgetRestOfBurst => &["ledger"],
+            Sabotage::LeaveTakenPending => &["events"],
+            Sabotage::LoseGoneCallers => &["alarm", "late", "performed", "places", "turns"],
+            Sabotage::ForgetIncident | Sabotage::EndIncident => &["incidents"],
         }
     }
 
@@ -294,10 +327,17 @@ impl Sabotage {
                  UPDATE progress SET live = json_set(live, '$[0][0].w.at', ?1)
                  WHERE json_extract(live, '$[0][0].w.at') > ?1 + 1000"
             }
+            Sabotage::ForgetIncident => {
+                "UPDATE progress SET incident = NULL WHERE incident IS NOT NULL"
+            }
+            Sabotage::EndIncident => {
+                "UPDATE incidents SET ending = 0, ended_at = began_at, ended_told = '[]'
+                 WHERE ended_at IS NULL"
+            }
             Sabotage::CountTwice => "UPDATE progress SET run_count = run_count + 1 WHERE run_count > 1",
             Sabotage::ForgetRepeats => {
-                "UPDATE progress SET repeats = 0 WHERE repeats > 0 AND id IN (SELECT id FROM schedules
-                 WHERE json_extract(declared, '$.total_repeats') > 0)"
+                "UPDATE progress SET current_repeat = 0 WHERE current_repeat > 0 AND id IN
+                 (SELECT id FROM schedules WHERE json_extract(declared, '$.total_repeats') > 0)"
             }
             Sabotage::Unsuspend => {
                 "UPDATE runs SET status = 1, state = json_set(state, '$.a[0].d', 'r')
@@ -306,18 +346,27 @@ impl Sabotage {
             Sabotage::RunAgain => {
                 "UPDATE runs SET status = 1 WHERE key = (SELECT max(key) FROM runs WHERE status > 3)"
             }
-            other => return planted::sql(other).or_else(|| handlers::sql(other)),
+            other => {
+                let of_processes = planted::sql(other);
+                return of_processes.or_else(|| handlers::sql(other)).or_else(|| bursts::sql(other));
+            }
         })
     }
 
     /// Whether it is about processes.
     pub fn is_of_processes(self) -> bool {
-        self == Sabotage::AcceptOldClaims || planted::sql(self).is_some()
+        let of_claims = [Sabotage::AcceptOldClaims, Sabotage::AcceptOtherClaimants];
+        of_claims.contains(&self) || planted::sql(self).is_some()
     }
 
     /// Whether it is about topics and handlers.
     pub fn is_of_handlers(self) -> bool {
         handlers::sql(self).is_some()
+    }
+
+    /// Whether it is about runs that end in the decision that starts them.
+    pub fn is_of_bursts(self) -> bool {
+        bursts::sql(self).is_some()
     }
 
     /// Strikes, if there is something to strike; whether it has.
@@ -346,7 +395,7 @@ pub(crate) struct Tampering {
     /// Current tokens, for those who take old ones for them.
     pub(crate) tokens: Mutex<BTreeMap<i64, Vec<u32>>>,
     /// Tokens of what workers have, by the run's id.
-    pub(crate) claims: Mutex<BTreeMap<String, Vec<u32>>>,
+    pub(crate) claims: Mutex<BTreeMap<String, Vec<(u32, Claimant)>>>,
 }
 
 impl Tampering {
@@ -394,15 +443,26 @@ impl Tampering {
         {
             ids.pop();
         }
-        if self.is(Sabotage::AcceptOldClaims)
-            && let Command::EndAttempt { id, token, .. } = &mut request.command
+        if let Command::EndAttempt { id, token, claimant, .. } = &mut request.command
             && let Ok(claims) = self.claims.lock()
             && let Some(current) = claims.get(&id.to_string())
-            && !current.contains(token)
         {
-            *token = current.first().copied().unwrap_or(*token);
+            let known = current.iter().find(|(known, _)| known == token);
+            let taken_for = match known {
+                Some(known) if self.is(Sabotage::AcceptOtherClaimants) => Some(known),
+                None if self.is(Sabotage::AcceptOldClaims) => current.first(),
+                _ => None,
+            };
+            if let Some(other) = taken_for {
+                (*token, *claimant) = other.clone();
+            }
         }
         request
+    }
+
+    /// Whether what follows from commands is lost whose callers are gone.
+    pub(crate) fn loses_gone_callers(&self) -> bool {
+        self.is(Sabotage::LoseGoneCallers)
     }
 
     pub(crate) fn outdated(&self, ids: Vec<ScheduleId>) -> Vec<ScheduleId> {

@@ -162,7 +162,7 @@ pub(crate) fn unexpected(error: impl std::fmt::Display) -> Violation {
 }
 
 /// In memory if the host has a folder for it.
-fn folder() -> std::io::Result<TempDir> {
+pub(crate) fn folder() -> std::io::Result<TempDir> {
     let memory = std::path::Path::new("/dev/shm");
     if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }
 }
@@ -465,7 +465,8 @@ impl Simulation {
 
     /// Those who plant bugs in what is said of attempts know which are current.
     pub(crate) fn show_claims(&self) {
-        if self.options.sabotage == Some(Sabotage::AcceptOldClaims)
+        let of_claims = [Sabotage::AcceptOldClaims, Sabotage::AcceptOtherClaimants];
+        if self.options.sabotage.is_some_and(|sabotage| of_claims.contains(&sabotage))
             && let Ok(mut claims) = self.machine.desk.tampering.claims.lock()
         {
             let runs = self.model.runs.values();

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::definition::Definition;
+use engine::incidents::{How, Told, ToldOutcome};
 use engine::ledger::Outcome;
 use engine::run::{Position, RunStatus, TriggeredBy};
 use engine::schedule::{OverrideAction, Status};
@@ -19,7 +20,7 @@ type Read<T> = rusqlite::Result<T>;
 const NOTES: i64 = 20_000;
 
 /// Tables, the number each is noted by, and the columns that name a row.
-const WATCHED: [(&str, i64, &str, &str); 11] = [
+const WATCHED: [(&str, i64, &str, &str); 12] = [
     ("workflows", 0, "id", "0"),
     ("schedules", 1, "id", "0"),
     ("progress", 1, "id", "0"),
@@ -31,6 +32,7 @@ const WATCHED: [(&str, i64, &str, &str); 11] = [
     ("handlers", 7, "id", "0"),
     ("mutations", 8, "run", "0"),
     ("subscriptions", 9, "topic", "0"),
+    ("incidents", 10, "key", "0"),
 ];
 
 /// A second pair of eyes on the store's file.
@@ -55,6 +57,8 @@ pub(crate) struct Changes {
     pub(crate) ledger: Vec<((i64, u64), Option<LedgerRow>)>,
     /// All overrides of the schedules whose overrides have changed.
     pub(crate) overrides: Vec<(i64, Vec<(i64, OverrideAction)>)>,
+    /// Nothing if it is gone.
+    pub(crate) incidents: Vec<(i64, Option<IncidentRow>)>,
     /// Topics, events and handlers.
     pub(crate) handled: Handled,
 }
@@ -67,6 +71,7 @@ impl Changes {
             && self.runs_gone.is_empty()
             && self.ledger.is_empty()
             && self.overrides.is_empty()
+            && self.incidents.is_empty()
             && self.handled.is_empty()
     }
 }
@@ -80,6 +85,19 @@ pub(crate) struct WorkflowRow {
     pub(crate) concurrency: Option<u32>,
     /// How long its history is kept, if it says so.
     pub(crate) retention: Option<i64>,
+    /// The incident that is open.
+    pub(crate) incident: Option<i64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct IncidentRow {
+    pub(crate) workflow: i64,
+    pub(crate) schedule: Option<i64>,
+    /// How many runs were started when it began.
+    pub(crate) told: usize,
+    pub(crate) ending: Option<How>,
+    /// The same when it ended.
+    pub(crate) ended_told: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -94,8 +112,11 @@ pub(crate) struct ScheduleRow {
     pub(crate) next: Option<(i64, i64)>,
     pub(crate) n: u64,
     pub(crate) run_count: u64,
+    pub(crate) current_repeat: u64,
     pub(crate) error_count: u64,
     pub(crate) live: Option<String>,
+    /// The incident that is open.
+    pub(crate) incident: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
@@ -200,6 +221,7 @@ impl Watch {
                 },
                 3 => changes.ledger.push(((a, b as u64), self.ledger(a, b)?)),
                 4 => changes.overrides.push((a, self.overrides(a)?)),
+                10 => changes.incidents.push((a, self.incident(a)?)),
                 _ => changes.handled.note(&self.connection, kind, a)?,
             }
         }
@@ -244,8 +266,8 @@ impl Watch {
     }
 
     fn workflow(&self, id: i64) -> Read<Option<WorkflowRow>> {
-        let sql =
-            "SELECT id, name, paused, live, concurrency, retention FROM workflows WHERE id = ?1";
+        let sql = "SELECT id, name, paused, live, concurrency, retention, incident FROM workflows
+             WHERE id = ?1";
         self.one(sql, id, |row| {
             Ok(WorkflowRow {
                 id: row.get(0)?,
@@ -254,13 +276,15 @@ impl Watch {
                 live: row.get(3)?,
                 concurrency: row.get(4)?,
                 retention: row.get(5)?,
+                incident: row.get(6)?,
             })
         })
     }
 
     fn schedule(&self, id: i64) -> Read<Option<ScheduleRow>> {
         let sql = "SELECT s.id, s.workflow, s.status, s.declared, p.mark, p.next_nominal,
-                    p.next_effective, p.n, p.run_count, p.error_count, p.live, s.trigger
+                    p.next_effective, p.n, p.run_count, p.error_count, p.live, s.trigger, p.current_repeat,
+                    p.incident
                    FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ?1";
         self.one(sql, id, |row| {
             let nominal: Option<i64> = row.get(5)?;
@@ -276,6 +300,30 @@ impl Watch {
                 error_count: row.get(9)?,
                 live: row.get(10)?,
                 trigger: row.get(11)?,
+                current_repeat: row.get(12)?,
+                incident: row.get(13)?,
+            })
+        })
+    }
+
+    fn incident(&self, key: i64) -> Read<Option<IncidentRow>> {
+        let sql =
+            "SELECT workflow, schedule, told, ending, ended_told FROM incidents WHERE key = ?1";
+        let runs = |told: Vec<Told>| {
+            let is_run = |told: &&Told| matches!(told.outcome, ToldOutcome::Run(_));
+            told.iter().filter(is_run).count()
+        };
+        self.one(sql, key, |row| {
+            let ending: Option<usize> = row.get(3)?;
+            Ok(IncidentRow {
+                workflow: row.get(0)?,
+                schedule: row.get(1)?,
+                told: runs(json(row, 2)?),
+                ending: ending.map(|code| How::ALL[code]),
+                ended_told: match ending {
+                    Some(_) => runs(json(row, 4)?),
+                    None => 0,
+                },
             })
         })
     }

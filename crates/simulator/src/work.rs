@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::RunKey;
+use engine::notices;
 use engine::run::{AttemptEnd, Part, UNDOING};
 use engine::turn::Perform;
 use serde_json::value::RawValue;
@@ -262,6 +263,7 @@ impl Dispatch for Work {
             // The runner ends what takes too long; runs of other workflows have a timeout of their own.
             let is_process = perform.definition.name.starts_with(PREFIX);
             let is_process = is_process || perform.definition.name.starts_with(WITH_HANDLERS);
+            let is_process = is_process || perform.definition.name == notices::NAME;
             if let Some(limit) = perform.timeout().filter(|_| is_process) {
                 let at = now + i64::try_from(limit.as_millis()).unwrap_or(0);
                 state.answer_at(at, Report { end: phases::too_long(&perform), ..report });

@@ -48,6 +48,7 @@ pub(crate) fn definition(random: &mut Random, name: &str, rhythm: Rhythm, now: i
             ));
         }
     }
+    text.push_str(&incidents(random));
     text.push_str("steps:\n");
     for place in 0..random.between(1, 3) {
         let (tries, idempotent) = (random.between(1, 3), random.chance(800));
@@ -60,6 +61,23 @@ pub(crate) fn definition(random: &mut Random, name: &str, rhythm: Rhythm, now: i
             "  - {{id: s{place}, type: noop, idempotent: {idempotent}, on_error: {on_error}, \
              retry: {{max: {tries}, delay: 5s}}{after}}}\n"
         ));
+    }
+    text
+}
+
+/// Who is told of failures, in some definitions.
+fn incidents(random: &mut Random) -> String {
+    let mut text = String::new();
+    for key in ["on_failure", "on_recovery"] {
+        if random.chance(500) {
+            let to = random.pick(&[
+                "{notify: {webhook: 'https://example.com/'}}",
+                "[{notify: [{email: a@example.com}, {slack: 'https://example.com/'}]}]",
+                "[{notify: {email: a@example.com}}, {start: nobody}]",
+                "[]",
+            ]);
+            text.push_str(&format!("{key}: {to}\n"));
+        }
     }
     text
 }
@@ -105,6 +123,9 @@ fn options(random: &mut Random, rhythm: Rhythm, now: i64) -> String {
     }
     if random.chance(500) {
         text.push_str(&format!(", \"payload\": {}", generate::payload(random)));
+    }
+    if random.chance(200) {
+        text.push_str(", \"on_failure\": [{\"notify\": {\"email\": \"b@example.com\"}}]");
     }
     if random.chance(150) {
         let hours = random.pick(&[1, 5, 30]);

@@ -1,6 +1,6 @@
 //! Worlds without planted bugs hold together; every planted bug is found.
 
-use simulator::{Failed, Options, Sabotage, simulate};
+use simulator::{Failed, Options, Sabotage, burst, simulate};
 
 /// Enough to see most of what can happen; more are a command of their own.
 const SEEDS: std::ops::Range<u64> = 1..161;
@@ -8,6 +8,8 @@ const SEEDS: std::ops::Range<u64> = 1..161;
 const PROCESSES: usize = 4;
 /// The same for topics and handlers.
 const HANDLERS: usize = 2;
+/// Worlds of many runs at once.
+const BURSTS: std::ops::Range<u64> = 1..7;
 /// Worlds in which a planted bug has to be found.
 const CHANCES: std::ops::Range<u64> = 1..61;
 
@@ -21,6 +23,15 @@ fn told(seed: u64, failed: &Failed) -> String {
 fn worlds_without_bugs_hold_together() {
     for seed in SEEDS {
         if let Err(failed) = simulate(seed, Options::small(seed)) {
+            panic!("{}", told(seed, &failed));
+        }
+    }
+}
+
+#[test]
+fn bursts_come_to_their_end() {
+    for seed in BURSTS {
+        if let Err(failed) = burst(seed, None) {
             panic!("{}", told(seed, &failed));
         }
     }
@@ -47,7 +58,10 @@ fn every_planted_bug_is_found_by_its_checker() {
             if sabotage.is_of_handlers() {
                 options.handlers = HANDLERS;
             }
-            simulate(seed, options).err()
+            match sabotage.is_of_bursts() {
+                true => burst(seed, Some(sabotage)).err(),
+                false => simulate(seed, options).err(),
+            }
         });
         match found.map(|failed| failed.violation) {
             Some(violation) if sabotage.found_by().contains(&violation.checker) => {}

@@ -62,7 +62,12 @@ fn declare(path: &Path) -> Done {
     for number in 1..=WORKFLOWS {
         let source = format!("name: workflow-{number:02}\nsteps: [{{id: a, type: noop}}]\n");
         let read = definition::read(&source, &context).map_err(|flaws| format!("{flaws:?}"))?;
-        let command = Command::SaveWorkflow { source, definition: Arc::new(read), publish: true };
+        let command = Command::SaveWorkflow {
+            source,
+            definition: Arc::new(read),
+            publish: true,
+            folder: None,
+        };
         let moment = Moment::new(now, now);
         let request = CommandRequest {
             command,

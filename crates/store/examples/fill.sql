@@ -20,9 +20,9 @@ FROM i, part a, part b, part c WHERE a.place = i % 10 AND b.place = i / 10 % 10 
 INSERT INTO schedules (id, workflow, status, declared, created_at, updated_at)
 SELECT id, 1 + id % :workflows, status, replace(:declared, 'NAME', name), :now - 604800000, :now - 604800000
 FROM new ORDER BY id;
-INSERT INTO progress (id, anchor, mark, next_nominal, next_effective, n, repeats, current_repeat, current_retry,
+INSERT INTO progress (id, anchor, mark, next_nominal, next_effective, n, current_repeat, current_retry,
   run_count, error_count, last_run_at, last_outcome, has_overrides)
-SELECT id, due, :now, iif(status = 0, due, NULL), iif(status = 0, due, NULL), :runs / :schedules + 2, 0, 0, 0,
+SELECT id, due, :now, iif(status = 0, due, NULL), iif(status = 0, due, NULL), :runs / :schedules + 2, 0, 0,
   :runs / :schedules, 0, :now - 1000, 0, 0
 FROM new ORDER BY id;
 INSERT INTO wakeups (due, kind, id) SELECT due, 1, id FROM new WHERE status = 0 ORDER BY due, id;

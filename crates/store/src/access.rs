@@ -20,6 +20,8 @@ pub struct NewToken {
     pub hash: SecretHash,
     /// What its holder is, by name.
     pub roles: Vec<String>,
+    /// From which queues its holder may claim; from every one, if nothing is said.
+    pub queues: Option<Vec<String>>,
     /// Who makes it.
     pub created_by: String,
     /// Until when it is good.
@@ -35,6 +37,8 @@ pub struct TokenView {
     pub name: String,
     /// What its holder is, by name.
     pub roles: Vec<String>,
+    /// From which queues its holder may claim; from every one, if nothing is said.
+    pub queues: Option<Vec<String>>,
     /// When it was made.
     pub created_at: Timestamp,
     /// Who made it.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use engine::RunKey;
 use engine::run::{Doing, Part, Run, RunStatus};
 
 use crate::view::Finding;
@@ -21,6 +22,8 @@ pub(crate) struct Beside {
     pub(crate) approvals: Vec<u32>,
     /// What waits for events.
     pub(crate) waits: Vec<Part>,
+    /// The runs that it has started and that have not ended.
+    pub(crate) children: Vec<RunKey>,
 }
 
 /// Something that does not agree.
@@ -40,6 +43,8 @@ pub(crate) enum Breach {
     WaitOfNothing(Part),
     /// It waits for an event, but would not be told of it: a person has to look.
     WaitMissing(Part),
+    /// It waits for a run that has ended or is gone: a person has to look.
+    ChildGone(Part, RunKey),
 }
 
 impl Breach {
@@ -55,6 +60,7 @@ impl Breach {
             Breach::ApprovalMissing(_) => "approval-missing",
             Breach::WaitOfNothing(_) => "wait-of-nothing",
             Breach::WaitMissing(_) => "wait-missing",
+            Breach::ChildGone(..) => "child-gone",
         }
     }
 
@@ -62,7 +68,10 @@ impl Breach {
         match self {
             Breach::Wakeup => format!("run {run} does not wake when it should"),
             Breach::Owners => format!("run {run} is found by other nodes than perform it"),
-            Breach::AtRest => format!("run {run} has begun, but nothing of it is going on"),
+            Breach::AtRest => format!(
+                "run {run} has begun, but nothing of it is going on: cancel it (`punctual run cancel`) and \
+                 start it again"
+            ),
             Breach::WithoutPlace => format!("run {run} waits for a place, but is not looked for"),
             Breach::QueueOfNothing(part) => {
                 format!("step {} of run {run} is in a queue, but waits for no worker", part.step)
@@ -76,19 +85,37 @@ impl Breach {
                 )
             }
             Breach::ApprovalMissing(step) => {
-                format!("step {step} of run {run} waits for people, but they are not asked")
+                format!(
+                    "step {step} of run {run} waits for people, but they are not asked: cancel the run \
+                     (`punctual run cancel`) and start it again"
+                )
             }
             Breach::WaitOfNothing(part) => {
                 format!("step {} of run {run} is told of events, but waits for none", part.step)
             }
             Breach::WaitMissing(part) => {
-                format!("step {} of run {run} waits for an event, but is told of none", part.step)
+                format!(
+                    "step {} of run {run} waits for an event, but is told of none: cancel the run \
+                     (`punctual run cancel`) and start it again",
+                    part.step
+                )
             }
+            Breach::ChildGone(part, child) => format!(
+                "step {} of run {run} waits for run {}, which has ended or is gone: cancel run {run} \
+                 (`punctual run cancel`) and start it again",
+                part.step, child.0
+            ),
         }
     }
 
     pub(crate) fn can_be_mended(&self) -> bool {
-        !matches!(self, Breach::AtRest | Breach::ApprovalMissing(_) | Breach::WaitMissing(_))
+        !matches!(
+            self,
+            Breach::AtRest
+                | Breach::ApprovalMissing(_)
+                | Breach::WaitMissing(_)
+                | Breach::ChildGone(..)
+        )
     }
 }
 
@@ -133,6 +160,12 @@ pub(crate) fn breaches(run: &Run, beside: &Beside) -> Vec<Breach> {
     let missing = asked.iter().filter(|step| !beside.approvals.contains(step));
     found.extend(missing.map(|step| Breach::ApprovalMissing(*step)));
     found.extend(breaches_of_waits(run, &beside.waits));
+    found.extend(active.iter().filter_map(|active| match &active.doing {
+        Doing::Child { run, .. } if !beside.children.contains(run) => {
+            Some(Breach::ChildGone(active.part(), *run))
+        }
+        _ => None,
+    }));
     found
 }
 

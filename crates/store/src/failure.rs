@@ -1,9 +1,11 @@
 //! Why a store does not answer.
 
-use engine::turn::Refused;
+use std::fmt;
+
+use engine::turn::{Refused, Wakeup};
 
 /// Why a request was not carried out. Nothing of it was stored, except after [`Failure::Unknown`].
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
     /// The engine says no.
     #[error("{0}")]
@@ -11,29 +13,163 @@ pub enum Failure {
     /// The same idempotency key was used for something else.
     #[error("this Idempotency-Key was used for another request")]
     KeyReused,
-    /// The store cannot be reached, is full or broken; trying again may help.
+    /// The store cannot be reached or is broken; trying again may help.
     #[error("the store is not available: {0}")]
     Unavailable(String),
+    /// The store cannot be written to. It is certain that nothing of the request was stored.
+    #[error("{fault}, and nothing was stored ({said})")]
+    NotWritten {
+        /// Why not.
+        fault: WriteFault,
+        /// What SQLite or PostgreSQL says.
+        said: String,
+    },
     /// Whether the commit happened is not known. Ids decide: doing it again does it once.
     #[error("the outcome of the commit is not known: {0}")]
     Unknown(String),
     /// What is stored cannot be read.
     #[error("the store is damaged: {0}")]
     Damaged(String),
+    /// One thing that is stored cannot be read or decided as it is, and trying again does not help; everything else
+    /// can. The driver sets it aside.
+    #[error("{} cannot be decided: {why}", named(*what))]
+    Undecidable {
+        /// Which, if it is known.
+        what: Option<Wakeup>,
+        /// Why.
+        why: String,
+    },
     /// The node was taken for dead: what it was doing is others' by now. It has to join again.
     #[error("this node was taken for dead, and what it was doing is done by others")]
     Fenced,
     /// Another process uses it.
     #[error("{0}")]
     InUse(String),
+    /// The store's file was removed or replaced while it was in use. The node has to stop: nothing that it stores
+    /// would be found again.
+    #[error("{0}")]
+    Gone(String),
+    /// The store is there, and trying again does not help: it is in a state in which using it would lose what it has,
+    /// a newer version of this program has written it, or what is before it cannot be used.
+    #[error("{what}")]
+    Unusable {
+        /// What is wrong.
+        what: String,
+        /// What a person can do.
+        remedy: String,
+    },
+}
+
+/// Why nothing can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteFault {
+    /// No space is left, or a quota is used up.
+    DiskFull,
+    /// The file, its disk or the database allows reading only.
+    ReadOnly,
+    /// The system reports an error: of the disk, or of a limit.
+    Disk,
+}
+
+impl WriteFault {
+    /// What a person can do.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            WriteFault::DiskFull => {
+                "make room on the disk of the store; the node goes on by itself then"
+            }
+            WriteFault::ReadOnly => {
+                "make the store's file and its folder writable for the node's user, or the \
+                 PostgreSQL server writable; then try again"
+            }
+            WriteFault::Disk => {
+                "look for a quota or a limit of the size of files that the node's user has reached, and \
+                 for errors of the disk in the system's log; then run `punctual doctor`"
+            }
+        }
+    }
+}
+
+impl fmt::Display for WriteFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WriteFault::DiskFull => "the disk of the store is full",
+            WriteFault::ReadOnly => "the store is read-only",
+            WriteFault::Disk => "the store's files cannot be written or read",
+        })
+    }
+}
+
+fn named(what: Option<Wakeup>) -> String {
+    match what {
+        Some(what) => {
+            format!("{} {}", crate::set_aside::kind(what), crate::set_aside::stored(what).1)
+        }
+        None => "something that is stored".to_owned(),
+    }
+}
+
+impl Failure {
+    /// The same, about `what` if it is about one thing and does not say which.
+    pub(crate) fn about(self, what: Option<Wakeup>) -> Failure {
+        match self {
+            Failure::Undecidable { what: None, why } => Failure::Undecidable { what, why },
+            other => other,
+        }
+    }
 }
 
 impl From<rusqlite::Error> for Failure {
     fn from(error: rusqlite::Error) -> Failure {
-        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        use rusqlite::Error::{
+            FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error,
+        };
+        use rusqlite::ErrorCode::{
+            ConstraintViolation, DatabaseCorrupt, DiskFull, NotADatabase, ReadOnly, SystemIoFailure,
+        };
+        let is_about_a_row = matches!(
+            error,
+            FromSqlConversionFailure(..)
+                | IntegralValueOutOfRange(..)
+                | InvalidColumnType(..)
+                | Utf8Error(..)
+        );
+        let not_written = |fault| Failure::NotWritten { fault, said: error.to_string() };
         match error.sqlite_error_code() {
+            _ if is_about_a_row => Failure::Undecidable { what: None, why: error.to_string() },
+            Some(ConstraintViolation) => {
+                Failure::Undecidable { what: None, why: error.to_string() }
+            }
             Some(DatabaseCorrupt | NotADatabase) => Failure::Damaged(error.to_string()),
+            Some(DiskFull) => not_written(WriteFault::DiskFull),
+            Some(ReadOnly) => not_written(WriteFault::ReadOnly),
+            Some(SystemIoFailure) => not_written(WriteFault::Disk),
             _ => Failure::Unavailable(error.to_string()),
         }
+    }
+}
+
+/// What became of a commit that failed with this.
+///
+/// Writing the last frame of a transaction to the log is what commits it, and SQLite undoes what it could not write.
+/// Only where the log was written and could not be synced, the transaction may still be found after a crash.
+pub(crate) fn of_commit(error: rusqlite::Error) -> Failure {
+    use rusqlite::ErrorCode::{
+        ConstraintViolation, DatabaseBusy, DatabaseLocked, DiskFull, OutOfMemory, ReadOnly,
+    };
+    use rusqlite::ffi;
+    let extended = error.sqlite_error().map(|error| error.extended_code);
+    let certain = match error.sqlite_error_code() {
+        Some(
+            DiskFull | ReadOnly | ConstraintViolation | DatabaseBusy | DatabaseLocked | OutOfMemory,
+        ) => true,
+        _ => extended.is_some_and(|code| {
+            [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_READ, ffi::SQLITE_IOERR_SHMSIZE]
+                .contains(&code)
+        }),
+    };
+    match certain {
+        true => error.into(),
+        false => Failure::Unknown(error.to_string()),
     }
 }

@@ -8,11 +8,16 @@
 
 mod access;
 mod check_run;
+mod check_schedule;
+mod check_shared;
 mod failure;
+mod machine_clock;
 mod migrations;
+mod notify_setup;
 mod postgres;
 mod request;
 mod rules;
+mod set_aside;
 mod sqlite;
 mod stored;
 mod tally;
@@ -26,24 +31,27 @@ pub use access::{
     AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, SignedInWith,
     TokenView,
 };
-pub use failure::Failure;
+pub use failure::{Failure, WriteFault};
+pub use machine_clock::{MachineClock, Reading};
 pub use postgres::{Moved, MovedTable, Postgres, PostgresClock, PostgresOptions, copy_to_postgres};
 pub use request::{
     Call, CommandRequest, Commanded, Expired, Idempotency, Joined, RenewRequest, Renewed, Report,
     TurnRequest, Turned,
 };
-pub use sqlite::{Sqlite, SqliteOptions, backup_file};
+pub use set_aside::{SetAside, kind as kind_of};
+pub use sqlite::{Sqlite, SqliteOptions, backup_file, check_damaged_file};
 pub use tally::{Tally, TallyKind};
 pub use topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 pub use view::{
     ATTEMPTS_SHOWN, AlertView, ApprovalQuery, ApprovalView, CalendarView, Connections, Cursor,
-    Finding, LedgerQuery, LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView,
-    ScheduleQuery, ScheduleView, Stats, StepView, Total, UnusualQuery, UnusualRow, WorkflowQuery,
-    WorkflowView,
+    Finding, IncidentQuery, IncidentView, LedgerQuery, LedgerRow, NodeView, Page, QueueView,
+    RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats, StepView, Total,
+    UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 
+use engine::turn::Wakeup;
 use engine::{Moment, NodeId, RunId, ScheduleId, TopicId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 
@@ -71,8 +79,14 @@ pub trait Store: Send + Sync + 'static {
     /// what there is to do. [`Failure::Fenced`] if it has been taken for dead.
     fn renew(&self, request: RenewRequest) -> Answered<'_, Renewed>;
 
-    /// How far the store's clock is ahead of this machine's: the store's decides. Nothing on an embedded
-    /// store.
+    /// Gives the store the clocks of this machine. From then on a shared store compares them with its own clock
+    /// whenever it reads that, and [`Store::skew`] says how they differ. An embedded store has no clock of its own.
+    fn set_machine_clock(&self, clock: MachineClock) {
+        drop(clock);
+    }
+
+    /// How far the store's clock is ahead of this machine's, as far as that is known: the store's decides. Nothing on
+    /// an embedded store.
     fn skew(&self) -> SignedDuration {
         SignedDuration::ZERO
     }
@@ -88,12 +102,24 @@ pub trait Store: Send + Sync + 'static {
         drop(call);
     }
 
+    /// Answers when the store's file is gone for good, and says why: nothing is stored any more, and the node has to
+    /// stop. On a shared store it never does.
+    fn gone(&self) -> BoxFuture<'static, String> {
+        Box::pin(std::future::pending())
+    }
+
     /// The node has handed back everything and is gone.
     fn leave(&self, node: NodeId) -> Answered<'_, ()>;
 
     /// One turn of the driver: reports are settled, then wakeups due by now are claimed in order of
     /// their time and decided, then free places are filled. All of it is one transaction.
     fn turn(&self, request: TurnRequest) -> Answered<'_, Turned>;
+
+    /// The driver passes over this from now on, and nothing wakes it: it cannot be read or decided as it is stored.
+    fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()>;
+
+    /// What is set aside, in the order in which it was.
+    fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>>;
 
     /// A command was carried out, or nothing was changed ([`Failure::Refused`]). With an idempotency
     /// key, the same command again has the same answer and is not carried out. Who asked for it is written to the
@@ -162,6 +188,10 @@ pub trait Store: Send + Sync + 'static {
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>>;
     /// What deadlines of this run and of its steps have brought about, the earliest first.
     fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>>;
+    /// A page of incidents, latest first.
+    fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>>;
+    /// Every turn and command from now on tells people by this, unless a definition says otherwise.
+    fn set_notify_setup(&self, setup: std::sync::Arc<engine::incidents::Setup>);
     /// A page of what people are asked, that of the oldest run first.
     fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>>;
     /// The queues in which something waits for a worker, by name.

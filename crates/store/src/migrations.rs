@@ -12,11 +12,14 @@ const MIGRATIONS: [&str; 1] = [include_str!("sqlite/schema/0001.sql")];
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {
     let version: usize = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > MIGRATIONS.len() {
-        return Err(Failure::Unavailable(format!(
-            "the store has schema version {version}, and this program knows up to {}: \
-             use the newer program that made it",
-            MIGRATIONS.len()
-        )));
+        return Err(Failure::Unusable {
+            what: format!(
+                "the store was written by a newer version of punctual: it has schema version {version}, and this one \
+                 knows up to {}",
+                MIGRATIONS.len()
+            ),
+            remedy: "the version of punctual that used it last, or a newer one".to_owned(),
+        });
     }
     for (place, migration) in MIGRATIONS.iter().enumerate().skip(version) {
         let transaction = connection.transaction()?;

@@ -2,9 +2,9 @@
 
 use engine::run::AttemptEnd;
 use engine::trace::Span;
-use engine::turn::{Answer, Command, Effect, Notice, Places};
+use engine::turn::{Answer, Command, Effect, Notice, Places, Recovered};
 use engine::{Moment, NodeId, RunKey};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::access::AuditEntry;
 
@@ -52,8 +52,8 @@ pub struct Turned {
     pub claimed: usize,
     /// How many reports came too late.
     pub refused: usize,
-    /// How many attempts of dead nodes were taken over.
-    pub taken_over: u64,
+    /// What was found after downtime.
+    pub recovered: Recovered,
     /// The earliest wakeup that is left, or an instant before it. If it is due already, there was more than
     /// the limit.
     pub next_wakeup: Option<Timestamp>,
@@ -148,6 +148,8 @@ pub enum Call {
     Look,
     /// An attempt of another node is to end: it finds out by renewing its lease.
     Renew,
+    /// A token was made or revoked, or somebody has signed out: what is remembered of access is forgotten.
+    Access,
 }
 
 /// What was removed.
@@ -157,4 +159,9 @@ pub struct Expired {
     pub removed: u64,
     /// Whether there may be more.
     pub more: bool,
+    /// When something of what was looked at may go, at the earliest; nothing if nothing of it ever does.
+    pub next: Option<Timestamp>,
+    /// The shortest time that a schedule or workflow keeps its history, if one says so itself. Known when there is no
+    /// more to remove now.
+    pub shortest: Option<SignedDuration>,
 }

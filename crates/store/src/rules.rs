@@ -9,39 +9,53 @@ use engine::turn::Refused;
 use crate::failure::Failure;
 use crate::view::CalendarView;
 
-/// The rules that these calendars make. A calendar may be composed of others, in any order.
-pub(crate) fn load(calendars: &[CalendarView], zones: Arc<Zones>) -> Result<Rules, Failure> {
-    let (rules, broken) = build(calendars, zones)?;
-    if !broken.is_empty() {
-        let names: Vec<&str> = broken.iter().map(|spec| spec.id.as_str()).collect();
-        tracing::error!(calendars = names.join(", "), "calendars cannot be built any more");
+/// The rules that these calendars make. A calendar may be composed of others, in any order. What uses one that cannot be
+/// read or built is not decided.
+pub(crate) fn load(calendars: &[CalendarView], zones: Arc<Zones>) -> Rules {
+    let Built { rules, broken, unreadable } = build(calendars, zones);
+    let names: Vec<&str> = broken
+        .iter()
+        .map(|spec| spec.id.as_str())
+        .chain(unreadable.iter().map(|(id, _)| *id))
+        .collect();
+    if !names.is_empty() {
+        tracing::error!(
+            calendars = names.join(", "),
+            "calendars cannot be built any more: run `punctual doctor`"
+        );
     }
-    Ok(rules)
+    rules
 }
 
-/// The rules, and the calendars that cannot be built.
-fn build(
-    calendars: &[CalendarView],
-    zones: Arc<Zones>,
-) -> Result<(Rules, Vec<CalendarSpec>), Failure> {
+/// What calendars make.
+struct Built<'a> {
+    rules: Rules,
+    /// Those that cannot be built.
+    broken: Vec<CalendarSpec>,
+    /// Those that cannot even be read, and why.
+    unreadable: Vec<(&'a str, serde_json::Error)>,
+}
+
+fn build(calendars: &[CalendarView], zones: Arc<Zones>) -> Built<'_> {
     let mut rules = Rules::new(zones);
-    let mut left = Vec::new();
+    let (mut broken, mut unreadable) = (Vec::new(), Vec::new());
     for view in calendars {
-        let spec: CalendarSpec = serde_json::from_str(&view.spec)
-            .map_err(|error| Failure::Damaged(format!("calendar {}: {error}", view.id)))?;
-        left.push(CalendarSpec { id: view.id.clone(), ..spec });
+        match serde_json::from_str::<CalendarSpec>(&view.spec) {
+            Ok(spec) => broken.push(CalendarSpec { id: view.id.clone(), ..spec }),
+            Err(error) => unreadable.push((view.id.as_str(), error)),
+        }
     }
     loop {
-        let before = left.len();
-        left.retain(|spec| match rules.build_calendar(spec) {
+        let before = broken.len();
+        broken.retain(|spec| match rules.build_calendar(spec) {
             Ok(calendar) => {
                 rules.declare(calendar);
                 false
             }
             Err(_) => true,
         });
-        if left.len() == before {
-            return Ok((rules, left));
+        if broken.len() == before {
+            return Built { rules, broken, unreadable };
         }
     }
 }
@@ -61,11 +75,13 @@ pub(crate) fn changed(
     calendars: &[CalendarView],
     change: &Change<'_>,
 ) -> Result<Rules, Failure> {
-    let (rules, broken) = build(calendars, before.zones().clone())?;
+    let Built { rules, broken, unreadable } = build(calendars, before.zones().clone());
+    let is_put = |id: &str| matches!(change, Change::Put(put) if *put == id);
+    if let Some((id, error)) = unreadable.iter().find(|(id, _)| is_put(id)) {
+        return Err(Failure::Damaged(format!("calendar {id}: {error}")));
+    }
     // Others have been broken for long, by a new program or zone database.
-    let is_lost = |spec: &&CalendarSpec| {
-        matches!(change, Change::Put(id) if *id == spec.id) || before.calendar(&spec.id).is_some()
-    };
+    let is_lost = |spec: &&CalendarSpec| is_put(&spec.id) || before.calendar(&spec.id).is_some();
     match broken.iter().find(is_lost) {
         Some(lost) => Err(Failure::Refused(refused(before, change, lost))),
         None => Ok(rules),

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use engine::definition::{DeadlineEnd, Definition};
+use engine::incidents::Incident;
 use engine::ledger::{Entry, Outcome};
 use engine::run::{AttemptRecord, Position, Run, RunStatus, StepRecord, TriggeredBy};
-use engine::schedule::{Schedule, Status};
-use engine::turn::Workflow;
-use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
+use engine::schedule::{Due, Schedule, Status};
+use engine::turn::{Recovered, Workflow};
+use engine::{IncidentKey, NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::Timestamp;
 
 use crate::failure::Failure;
+use crate::set_aside::if_readable;
 use crate::stored::ms;
 
 /// A part of a list.
@@ -72,6 +74,15 @@ pub struct ScheduleView {
     pub schedule: Schedule,
     /// Its workflow's name.
     pub workflow_name: String,
+    /// Whether someone has paused the workflow: nothing of the schedule starts but by hand.
+    pub workflow_is_paused: bool,
+}
+
+impl ScheduleView {
+    /// What comes next, as it is shown.
+    pub fn coming(&self) -> Option<Due> {
+        self.schedule.coming(self.workflow_is_paused)
+    }
 }
 
 /// Which ledger rows.
@@ -141,6 +152,8 @@ pub struct RunQuery {
     pub parent: Option<RunKey>,
     /// Only those that were not done in the time they were promised.
     pub overdue: bool,
+    /// Without those that Punctual starts itself to tell people something.
+    pub hides_system: bool,
     /// At most so many.
     pub limit: usize,
     /// After this one.
@@ -171,6 +184,37 @@ pub struct RunDetail {
     /// Attempts that others followed or are to follow, in the order of their steps and of time: of many, the first
     /// [`ATTEMPTS_SHOWN`].
     pub earlier: Vec<AttemptRecord>,
+    /// While it waits because its workflow has as many active runs as it may: its place among those that wait for
+    /// the same, beginning with 1.
+    pub position: Option<u64>,
+}
+
+/// What a pending run may have to wait for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    /// How many runs its workflow may have, if that is limited.
+    pub(crate) concurrency: Option<u32>,
+    /// How many it has, where that is limited.
+    pub(crate) active: u32,
+    /// The handler's run that has the turn.
+    pub(crate) handling: Option<RunKey>,
+    /// Pending runs that are older: of handlers for a handler's run, others for another, counted up to
+    /// [`MOST_AHEAD`].
+    pub(crate) older: u64,
+}
+
+/// Pending runs before one are counted so far.
+pub(crate) const MOST_AHEAD: u32 = 100_000;
+
+impl Ahead {
+    /// The place of a pending run among those that wait for the same limit; nothing if it waits for none.
+    pub(crate) fn position(&self, run: &Run) -> Option<u64> {
+        if run.handler.is_some() {
+            return self.handling.filter(|other| *other != run.key).map(|_| self.older + 1);
+        }
+        let room = u64::from(self.concurrency?.saturating_sub(self.active));
+        (self.older >= room).then(|| self.older - room + 1)
+    }
 }
 
 /// Of a run with more earlier attempts only so many are read.
@@ -209,6 +253,8 @@ pub struct ApprovalView {
     pub asked_at: Timestamp,
     /// When it is to be decided, if the step has a deadline.
     pub deadline: Option<Timestamp>,
+    /// Whether that is over.
+    pub overdue: bool,
 }
 
 /// What a deadline has brought about.
@@ -232,6 +278,34 @@ pub struct AlertView {
     pub refused: Option<String>,
 }
 
+/// Which incidents.
+#[derive(Clone, Debug, Default)]
+pub struct IncidentQuery {
+    /// Only those that are not over.
+    pub open: bool,
+    /// Of this workflow.
+    pub workflow: Option<WorkflowId>,
+    /// Of this schedule.
+    pub schedule: Option<ScheduleId>,
+    /// That this run has begun.
+    pub run: Option<RunId>,
+    /// At most so many.
+    pub limit: usize,
+    /// After this one.
+    pub after: Option<Cursor>,
+}
+
+/// An incident, with the names of what it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IncidentView {
+    /// The incident.
+    pub incident: Incident,
+    /// The workflow's name.
+    pub workflow_name: Option<String>,
+    /// The schedule's name, if it is there.
+    pub schedule_name: Option<String>,
+}
+
 /// What waits for workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueView {
@@ -246,6 +320,8 @@ pub struct QueueView {
 pub struct WorkflowQuery {
     /// With this in the name, in capitals or not.
     pub search: Option<String>,
+    /// Without Punctual's own.
+    pub hides_system: bool,
     /// At most so many.
     pub limit: usize,
     /// After this one.
@@ -263,6 +339,8 @@ pub struct WorkflowView {
     pub source: String,
     /// What it means.
     pub definition: Arc<Definition>,
+    /// The folder of a node that it was published from, if it was.
+    pub folder: Option<String>,
     /// When it was saved.
     pub saved_at: Timestamp,
     /// How many schedules start it.
@@ -295,6 +373,8 @@ pub struct NodeView {
     pub capacity: Option<u64>,
     /// Attempts that are its own.
     pub attempts: u64,
+    /// What it has found after downtime.
+    pub recovered: Recovered,
 }
 
 /// Figures.
@@ -304,6 +384,8 @@ pub struct Stats {
     pub schedules: Vec<(Status, u64)>,
     /// Runs that have not ended, by status.
     pub runs: Vec<(RunStatus, u64)>,
+    /// Questions to people that nobody has answered.
+    pub approvals: u64,
     /// Workflows.
     pub workflows: u64,
     /// Wakeups that are due and not claimed, counted up to a limit.
@@ -397,6 +479,17 @@ pub(crate) fn unusual_page(mut rows: Vec<UnusualRow>, query: &UnusualQuery) -> P
     page(rows, query.limit, query.after.is_none(), cursor)
 }
 
+/// How many were found by a search of which the whole is not counted: never less than what is shown, and exactly
+/// that if nothing was left out. `passed` came before the page.
+pub(crate) fn found_in_all(counted: Total, passed: u64, shown: usize, is_whole: bool) -> Total {
+    let seen = passed + shown as u64;
+    match counted {
+        Total::AtLeast(_) if is_whole => Total::Exact(seen),
+        Total::AtLeast(least) => Total::AtLeast(least.max(seen)),
+        exact => exact,
+    }
+}
+
 /// A page of what was read with one more than its limit.
 pub(crate) fn page<T>(
     mut items: Vec<T>,
@@ -406,11 +499,30 @@ pub(crate) fn page<T>(
 ) -> Page<T> {
     let has_more = items.len() > limit;
     items.truncate(limit);
+    cut(items, has_more, is_first, cursor)
+}
+
+fn cut<T>(items: Vec<T>, has_more: bool, is_first: bool, cursor: impl Fn(&T) -> Cursor) -> Page<T> {
     let next = items.last().filter(|_| has_more).map(cursor);
     let count = items.len() as u64;
     let is_whole = is_first && !has_more;
     let total = if is_whole { Total::Exact(count) } else { Total::AtLeast(count) };
     Page { items, total, next }
+}
+
+/// The same of rows of which some cannot be read: those are left out.
+pub(crate) fn readable_page<T>(
+    found: Vec<Result<T, Failure>>,
+    limit: usize,
+    is_first: bool,
+    cursor: impl Fn(&T) -> Cursor,
+) -> Result<Page<T>, Failure> {
+    let has_more = found.len() > limit;
+    let mut items = Vec::with_capacity(found.len());
+    for read in found.into_iter().take(limit) {
+        items.extend(if_readable(read)?);
+    }
+    Ok(cut(items, has_more, is_first, cursor))
 }
 
 /// The id of a step, by its place.
@@ -426,9 +538,16 @@ pub(crate) fn process(whole: Definition, run: &Run) -> Result<Arc<Definition>, F
     known.ok_or_else(|| Failure::Damaged(format!("{} has no handler {handler}", whole.name)))
 }
 
-/// When a step is to be done, if that is being watched.
-pub(crate) fn deadline(position: &Position, step: u32) -> Option<Timestamp> {
-    position.watches.iter().find(|watch| watch.step == Some(step)).map(|watch| watch.due)
+/// When a step is to be done and whether that is over, if it is being watched.
+pub(crate) fn deadline(position: &Position, step: u32) -> (Option<Timestamp>, bool) {
+    let watch = position.watches.iter().find(|watch| watch.step == Some(step));
+    (watch.map(|watch| watch.due), watch.is_some_and(|watch| watch.overdue))
+}
+
+impl From<IncidentKey> for Cursor {
+    fn from(key: IncidentKey) -> Cursor {
+        Cursor::Number(key.0)
+    }
 }
 
 impl From<RunKey> for Cursor {

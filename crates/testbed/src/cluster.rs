@@ -25,9 +25,17 @@ pub struct Builder {
     is_unsynced: bool,
     settings: String,
     files: Vec<(String, String)>,
+    server: Option<PathBuf>,
 }
 
 impl Builder {
+    /// The folder with `initdb`, `pg_ctl` and `postgres` of another version than the one that is installed. What talks to
+    /// the server (`psql`, `createdb`) is still the installed one's.
+    pub fn server(mut self, programs: &Path) -> Builder {
+        self.server = Some(programs.to_owned());
+        self
+    }
+
     /// Off: commits do not reach the disk, for tests that do not pull the plug.
     pub fn fsync(mut self, fsync: bool) -> Builder {
         self.is_unsynced = !fsync;
@@ -48,7 +56,7 @@ impl Builder {
 
     /// Starts it: when this has returned, the database answers.
     pub fn start(self) -> Result<Cluster, Trouble> {
-        let cluster = Cluster::prepare()?;
+        let cluster = Cluster::prepare_with(self.server)?;
         let data = cluster.data();
         let arguments = ["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C"];
         let arguments = arguments.map(str::to_owned);
@@ -94,9 +102,13 @@ impl Cluster {
 
     /// A folder and somebody who will remove it; no server yet.
     pub(crate) fn prepare() -> Result<Cluster, Trouble> {
+        Cluster::prepare_with(None)
+    }
+
+    fn prepare_with(server: Option<PathBuf>) -> Result<Cluster, Trouble> {
         let folder = tempfile::Builder::new().prefix("punctual-testbed-").tempdir();
         let folder = folder.map_err(|why| Trouble::new("a temporary folder", why))?;
-        let programs = Programs::find(folder.path())?;
+        let programs = Programs::find(folder.path())?.with_server(server);
         programs.give(folder.path()).map_err(|why| Trouble::new("a temporary folder", why))?;
         let guard = Guard::watch(&programs, folder.path())?;
         Ok(Cluster { programs, folder: folder.keep(), port: 0, _guard: guard })
@@ -208,7 +220,7 @@ impl Cluster {
         self.write(&path, &format!("{before}\n{lines}"))
     }
 
-    fn write(&self, path: &Path, text: &str) -> Result<(), Trouble> {
+    pub(crate) fn write(&self, path: &Path, text: &str) -> Result<(), Trouble> {
         // The server refuses a key that others may read.
         fs::write(path, text)
             .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o600)))
@@ -217,7 +229,7 @@ impl Cluster {
     }
 }
 
-fn free_port() -> Option<u16> {
+pub(crate) fn free_port() -> Option<u16> {
     let range = PORTS.end - PORTS.start;
     // As random as it can be had without a crate.
     let start = RandomState::new().hash_one(0_u8) % u64::from(range);

@@ -3,13 +3,17 @@
 
 mod cluster;
 mod guard;
+mod pooler;
 mod programs;
+mod proxy;
 mod replica;
 
 use std::sync::OnceLock;
 
 pub use cluster::{Builder, Cluster};
+pub use pooler::{PoolMode, Pooler, is_pooler_installed};
 pub use programs::is_installed;
+pub use proxy::Proxy;
 
 /// The address that all tests of a run share, if somebody has already started a cluster for them.
 pub const SHARED: &str = "PUNCTUAL_TEST_POSTGRES";

@@ -15,10 +15,15 @@ const VERSIONS: &str = "/usr/lib/postgresql";
 /// Whom to be instead of root, the first that is there.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 
+/// What belongs to the server, and has to be of its version.
+const SERVER: [&str; 3] = ["initdb", "pg_ctl", "postgres"];
+
 /// The folder of the programs and the user who runs them.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
     folder: PathBuf,
+    /// Where the server's own programs are, if not there too.
+    server: Option<PathBuf>,
     /// Somebody else, with their group: PostgreSQL refuses to be run by root.
     user: Option<(u32, u32)>,
 }
@@ -39,11 +44,17 @@ impl Programs {
             })?),
             _ => None,
         };
-        Ok(Programs { folder, user })
+        Ok(Programs { folder, server: None, user })
+    }
+
+    /// With the server's own programs from another folder.
+    pub(crate) fn with_server(self, server: Option<PathBuf>) -> Programs {
+        Programs { server, ..self }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        let own = self.server.as_ref().filter(|_| SERVER.contains(&name));
+        own.unwrap_or(&self.folder).join(name)
     }
 
     /// Gives a file or a folder of ours to the user.

@@ -27,7 +27,14 @@ pub(super) fn run(binary: &Path) -> Outcome {
         second.port()
     );
     let guard = Arc::new(Guard::new()?);
-    let setup = Setup { binary: binary.to_owned(), url, lease: "3s".to_owned(), guard };
+    let setup = Setup {
+        binary: binary.to_owned(),
+        url,
+        lease: "3s".to_owned(),
+        arguments: Vec::new(),
+        environment: Vec::new(),
+        guard,
+    };
     let start = |name: &str| Node::start(&setup, &setup.guard.folder().join(name));
     let nodes = [start("1")?, start("2")?];
     let definition = r#"{"name": "quick", "steps": [{"id": "work", "type": "noop"}]}"#;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testbed::Cluster;
 
-use super::node::{Node, ask};
+use super::node::Node;
+use crate::http::ask;
 use crate::steps::now;
 
 /// Steps that start a process are dear: one in so many. They take a while, so that some of them go on when
@@ -69,7 +70,7 @@ impl Load {
 }
 
 /// Posts what has to be taken.
-pub(super) fn created(node: &Node, path: &str, body: &str) -> Result<Value, String> {
+pub(crate) fn created(node: &Node, path: &str, body: &str) -> Result<Value, String> {
     let answer = ask(&node.address, "POST", path, body);
     let (status, text) = answer.map_err(|error| format!("{path}: {error}"))?;
     match status {

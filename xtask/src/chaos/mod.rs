@@ -3,9 +3,9 @@
 
 mod check;
 mod failover;
-mod load;
-mod node;
-mod plan;
+pub(crate) mod load;
+pub(crate) mod node;
+pub(crate) mod plan;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -85,7 +85,14 @@ pub(crate) fn run(root: &Path, size: &Size) -> Outcome {
     let binary = built(root, size.is_release)?;
     let cluster = Cluster::start().map_err(|why| why.to_string())?;
     let guard = Arc::new(Guard::new()?);
-    let setup = Setup { binary, url: cluster.url(), lease: size.lease.to_owned(), guard };
+    let setup = Setup {
+        binary,
+        url: cluster.url(),
+        lease: size.lease.to_owned(),
+        arguments: Vec::new(),
+        environment: Vec::new(),
+        guard,
+    };
     let mut world = World { cluster, setup, nodes: Vec::new() };
     for _ in 0..NODES {
         let node = world.start(world.nodes.len())?;
@@ -214,25 +221,30 @@ fn tell(size: &Size, checked: &Checked, begin: Instant, rest: Duration, refused:
 }
 
 /// The store is as it should be, by its own account.
-fn doctor(setup: &Setup) -> Outcome {
+pub(crate) fn doctor(setup: &Setup) -> Outcome {
     let mut command = std::process::Command::new(&setup.binary);
     run_command(command.arg("doctor").env("PUNCTUAL_DB", &setup.url))
 }
 
 /// The binary, up to date.
-fn built(root: &Path, is_release: bool) -> Result<PathBuf, String> {
+pub(crate) fn built(root: &Path, is_release: bool) -> Result<PathBuf, String> {
     let mut command = cargo(root);
-    command.args(["build", "--locked", "--quiet", "--package", "punctual"]);
-    if is_release {
-        command.arg("--release");
-    }
+    command.args(["build", "--locked", "--quiet"]);
+    // Without release: with the features of the whole workspace, as tests have built it already.
+    match is_release {
+        true => command.args(["--package", "punctual", "--release"]),
+        false => command.args(["--workspace", "--bin", "punctual"]),
+    };
     run_command(&mut command)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
     Ok(target.join(if is_release { "release" } else { "debug" }).join("punctual"))
 }
 
 /// Looks until there is an answer.
-fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>, String>) -> Result<T, String> {
+pub(crate) fn until<T>(
+    what: &str,
+    mut look: impl FnMut() -> Result<Option<T>, String>,
+) -> Result<T, String> {
     let begin = now();
     loop {
         if let Some(found) = look()? {

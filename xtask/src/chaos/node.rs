@@ -1,44 +1,47 @@
 //! A node: `punctual serve` in a process of its own.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::until;
 use crate::guard::Guard;
+use crate::http::ask;
 
 /// How a node is started, each time.
 #[derive(Clone, Debug)]
-pub(super) struct Setup {
-    pub(super) binary: PathBuf,
-    pub(super) url: String,
-    pub(super) lease: String,
-    pub(super) guard: Arc<Guard>,
+pub(crate) struct Setup {
+    pub(crate) binary: PathBuf,
+    pub(crate) url: String,
+    pub(crate) lease: String,
+    /// Whatever else `punctual serve` is told.
+    pub(crate) arguments: Vec<String>,
+    /// Variables besides those of its store.
+    pub(crate) environment: Vec<(&'static str, String)>,
+    pub(crate) guard: Arc<Guard>,
 }
 
 /// A running node. It is killed when it is dropped, and also if we are killed.
-pub(super) struct Node {
+pub(crate) struct Node {
     child: Child,
     guard: Arc<Guard>,
-    pub(super) address: String,
+    pub(crate) address: String,
 }
 
 impl Node {
     /// Starts it in its folder, and waits until it is ready.
-    pub(super) fn start(setup: &Setup, folder: &Path) -> Result<Node, String> {
+    pub(crate) fn start(setup: &Setup, folder: &Path) -> Result<Node, String> {
         std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
         let path = folder.join("log");
         let log = File::create(&path).map_err(|error| error.to_string())?;
         let mut command = Command::new(&setup.binary);
         command.args(["serve", "--listen", "127.0.0.1:0", "--log", "json", "--allow-exec"]);
-        command.args(["--lease", &setup.lease]).env("PUNCTUAL_DB", &setup.url);
+        command.args(["--lease", &setup.lease]).args(&setup.arguments);
+        command.env("PUNCTUAL_DB", &setup.url).envs(setup.environment.clone());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).current_dir(folder);
         let child = setup.guard.start(&mut command)?;
         let mut node = Node { child, guard: setup.guard.clone(), address: String::new() };
@@ -50,19 +53,19 @@ impl Node {
         Ok(node)
     }
 
-    pub(super) fn signal(&self, signal: Signal) -> Result<(), String> {
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), String> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or("a process without an id")?;
         kill_process(pid, signal).map_err(|error| error.to_string())
     }
 
     /// Waits until it has ended.
-    pub(super) fn ended(mut self) -> Result<(), String> {
+    pub(crate) fn ended(mut self) -> Result<(), String> {
         self.child.wait().map(drop).map_err(|error| error.to_string())
     }
 
     /// A counter of `/metrics`; nothing if the node does not answer.
-    pub(super) fn counter(&self, name: &str) -> Option<u64> {
+    pub(crate) fn counter(&self, name: &str) -> Option<u64> {
         let (_, text) = ask(&self.address, "GET", "/metrics", "").ok()?;
         let line = text.lines().find(|line| line.starts_with(name))?;
         line.rsplit_once(' ')?.1.parse().ok()
@@ -88,26 +91,4 @@ fn ready(log: &Path) -> Option<String> {
     let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut ready = lines.filter(|line| line["message"] == "ready");
     Some(ready.next()?["url"].as_str()?.trim_start_matches("http://").to_owned())
-}
-
-/// Status and body of a request.
-pub(super) fn ask(
-    address: &str,
-    method: &str,
-    path: &str,
-    body: &str,
-) -> std::io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text)?;
-    let status = text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    Ok((status, body.to_owned()))
 }

@@ -70,8 +70,7 @@ impl<'a> Builder<'a> {
     }
 
     fn source(&mut self, spec: &CalendarSpec) -> Option<Source> {
-        let own =
-            !spec.hours.is_empty() || !spec.holidays.is_empty() || !spec.exceptions.is_empty();
+        let own = spec.hours.is_some() || !spec.holidays.is_empty() || !spec.exceptions.is_empty();
         let kinds =
             [own, !spec.union.is_empty(), !spec.intersection.is_empty(), spec.base.is_some()];
         if kinds.iter().filter(|given| **given).count() > 1 {
@@ -158,13 +157,13 @@ impl<'a> Builder<'a> {
     /// Monday to Friday, 09:00 to 17:00, where nothing is said.
     fn week(&mut self, spec: &CalendarSpec) -> [Arc<[Shift]>; 7] {
         let mut week: [Arc<[Shift]>; 7] = std::array::from_fn(|_| Arc::from([]));
-        if spec.hours.is_empty() {
+        let Some(hours) = &spec.hours else {
             let usual: Arc<[Shift]> = [Shift { start: 9 * 3600, end: 17 * 3600 }].into();
             week[1..6].fill(usual);
             return week;
-        }
+        };
         let mut taken = 0u8;
-        for (days, hours) in &spec.hours {
+        for (days, hours) in hours {
             let path = format!("hours.{days}");
             let bits = self.keep(&path, hours::parse_weekdays(days));
             let shifts = self.shifts(&path, hours);

@@ -30,9 +30,10 @@ pub struct CalendarSpec {
     /// IANA zone of its dates and hours.
     #[serde(default, alias = "tz", skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
-    /// Weekdays (`mon`, `mon-fri`, `sat,sun`) to intervals.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub hours: BTreeMap<String, HoursSpec>,
+    /// Weekdays (`mon`, `mon-fri`, `sat,sun`) to intervals. Monday to Friday from nine to five if left out; an empty
+    /// mapping means no working hours at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hours: Option<BTreeMap<String, HoursSpec>>,
     /// Days off, or with other hours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holidays: Vec<HolidaySpec>,

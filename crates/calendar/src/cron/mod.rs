@@ -92,6 +92,11 @@ impl Cron {
         (short && months.count() > 1).then_some(day)
     }
 
+    /// The expression behind a preset, if that was written.
+    pub fn expanded(&self) -> Option<&'static str> {
+        parse::preset(self.text.trim())
+    }
+
     fn written(self, text: &str) -> Cron {
         Cron { text: text.trim().into(), ..self }
     }

@@ -31,10 +31,16 @@ pub(super) fn parse(text: &str) -> Result<Cron, Problem> {
 }
 
 /// The expression behind `daily`, `@daily`, …
-fn preset(name: &str) -> Option<&'static str> {
+pub(super) fn preset(name: &str) -> Option<&'static str> {
     let name = name.strip_prefix('@').unwrap_or(name);
     let found = PRESETS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     found.map(|(_, expression)| *expression)
+}
+
+/// Whether it looks like a name: no field of an expression begins with a letter and goes on as one.
+fn is_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 /// A range with a step, or one value.
@@ -108,7 +114,7 @@ impl Parser<'_> {
     fn wrong_count(&self, fields: [Range<usize>; MAX_FIELDS], count: usize) -> Problem {
         let first = &self.text[fields[0].clone()];
         let word = first.trim_start_matches('@');
-        if first.starts_with('@') || (count == 1 && word.bytes().all(|b| b.is_ascii_alphabetic())) {
+        if first.starts_with('@') || (count == 1 && is_word(word)) {
             let close = nearest(word, PRESETS.iter().map(|(name, _)| *name));
             let remedy = match (word, close.first()) {
                 ("every", _) => "interval: 5m (a rule of its own)".to_owned(),

@@ -41,14 +41,18 @@ impl<'a> Builder<'a> {
     }
 
     fn timing(&mut self) -> Option<Timing> {
-        let zone = match &self.spec.timezone {
-            Some(name) => self.keep("timezone", self.context.zones.get(name)),
-            None => Some(self.context.default_zone.clone()),
+        let declared = self.spec.calendar.as_deref().and_then(self.context.find_calendar);
+        let zone = match (&self.spec.timezone, &self.context.default_zone) {
+            (Some(name), _) => self.keep("timezone", self.context.zones.get(name)),
+            (None, Some(zone)) => Some(zone.clone()),
+            (None, None) => {
+                Some(declared.as_ref().map_or_else(Zone::utc, |calendar| calendar.zone().clone()))
+            }
         };
         // With an unknown zone the rest is still read, so that all mistakes are told at once.
         let known = zone.is_some();
         let zone = zone.unwrap_or_else(Zone::utc);
-        let calendar = self.calendar(&zone);
+        let calendar = declared.or_else(|| self.region(&zone));
         let rule = self.rule(&zone, calendar.as_ref());
         let start = self.instant("start", self.spec.start.as_deref(), &zone);
         let end = self.instant("end", self.spec.end.as_deref(), &zone);
@@ -88,11 +92,9 @@ impl<'a> Builder<'a> {
         result.map_err(|all| self.mistakes.extend(under(all))).ok()
     }
 
-    fn calendar(&mut self, zone: &Zone) -> Option<Calendar> {
+    /// The calendar of a region, which has no zone of its own.
+    fn region(&mut self, zone: &Zone) -> Option<Calendar> {
         let id = self.spec.calendar.as_deref()?;
-        if let Some(calendar) = (self.context.find_calendar)(id) {
-            return Some(calendar);
-        }
         let found = Region::parse(id)
             .map(|region| Calendar::for_region(&region, zone.clone()))
             .map_err(Problem::from);
@@ -131,6 +133,8 @@ impl<'a> Builder<'a> {
         .collect();
         self.only_with(&given);
         let rule = match given.as_slice() {
+            _ if self.contradicts_its_kind(&given) => None,
+            [] if spec.pattern.is_some() => self.cron("pattern", spec.pattern.as_deref()?, zone),
             ["cron"] => self.cron("cron", spec.cron.as_deref()?, zone),
             ["preset"] => self.cron("preset", spec.preset.as_deref()?, zone),
             ["interval" | "interval_seconds"] => self.interval(zone),
@@ -153,6 +157,38 @@ impl<'a> Builder<'a> {
             }
         };
         Some(rule?.with_dst(spec.dst.unwrap_or_default()))
+    }
+
+    /// Whether `pattern` names another kind of rule than the one that is given, or one that needs a rule beside it.
+    fn contradicts_its_kind(&mut self, given: &[&str]) -> bool {
+        let Some(pattern) = &self.spec.pattern else { return false };
+        let kind = pattern.to_ascii_lowercase();
+        let rules: &[&str] = match kind.as_str() {
+            "cron" => &["cron", "preset"],
+            "interval" => &["interval", "interval_seconds"],
+            "once" => &["at"],
+            "rrule" => &["rrule"],
+            other => &[other],
+        };
+        let problem = match given {
+            [] if rules != [kind.as_str()] || kind == "rrule" => {
+                let message = format!("{pattern} needs its rule beside it");
+                let remedy = match kind.as_str() {
+                    "cron" => "expression: \"0 9 * * MON-FRI\"",
+                    "interval" => "interval: 5m",
+                    "once" => "at: 2026-03-01T09:00",
+                    _ => "rrule: FREQ=DAILY",
+                };
+                Problem::whole("pattern", pattern, message).suggest(remedy)
+            }
+            [rule] if !rules.contains(rule) => {
+                let message = format!("{pattern} is another kind of rule than {rule}");
+                Problem::whole("pattern", pattern, message).suggest("leave pattern out")
+            }
+            _ => return false,
+        };
+        self.mistakes.push(Mistake::new("pattern", problem));
+        true
     }
 
     /// Options that belong to one kind of rule are refused with another, not ignored.
@@ -195,10 +231,7 @@ impl<'a> Builder<'a> {
             None => Interval::new(every, self.context.created).map(Interval::not_at_once),
         };
         let Some(interval) = interval else {
-            let problem = Problem::whole("interval-zero", &text, "an interval of nothing")
-                .allow("at least 1ms")
-                .suggest("5m");
-            return self.keep(path, Err(problem));
+            return self.keep(path, Err(Interval::too_short(&text)));
         };
         Some(match self.spec.from {
             Some(IntervalFrom::Completion) => Rule::AfterCompletion(every),
@@ -260,7 +293,7 @@ impl<'a> Builder<'a> {
         let context = TimingContext {
             zones: self.context.zones,
             created: self.context.created,
-            default_zone: zone.clone(),
+            default_zone: Some(zone.clone()),
             find_calendar: &find,
         };
         let mut rules = Vec::new();

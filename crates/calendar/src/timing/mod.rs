@@ -123,6 +123,11 @@ impl Timing {
             Rule::Once(at) => format!("once, at {} ({})", self.zone.rfc3339(*at), self.zone.name()),
             rule => rule.words(),
         };
+        if let Rule::Cron(rule) = &self.rule
+            && let Some(expression) = rule.cron.expanded()
+        {
+            words.push_str(&format!(" ({expression})"));
+        }
         // A working-day rule never falls on a day off, and names its calendar itself.
         if let (Some(calendar), false) = (&self.calendar, matches!(self.rule, Rule::WorkingDay(_)))
         {
@@ -202,14 +207,14 @@ mod tests {
     fn rolling_keeps_the_time_of_day_to_the_millisecond() {
         let zones = Zones::bundled();
         let spec: TimingSpec = serde_json::from_str(
-            r#"{"interval": "1ms", "anchor": "2026-01-01T00:00:00Z", "calendar": "US", "roll": "next"}"#,
+            r#"{"interval": "100ms", "anchor": "2026-01-01T00:00:00Z", "calendar": "US", "roll": "next"}"#,
         )
         .unwrap();
         let monday: Timestamp = "2026-03-09T12:00:00.0005Z".parse().unwrap();
         let timing = spec.build(&TimingContext::new(&zones, monday)).unwrap();
         let next = timing.next_after(monday).unwrap();
-        assert_eq!(next.effective.to_string(), "2026-03-09T12:00:00.001Z");
-        assert_eq!(next.nominal.to_string(), "2026-03-07T12:00:00.001Z");
+        assert_eq!(next.effective.to_string(), "2026-03-09T12:00:00.1Z");
+        assert_eq!(next.nominal.to_string(), "2026-03-07T12:00:00.1Z");
         assert_eq!(
             timing.previous_before(next.effective).unwrap().effective.to_string(),
             "2026-03-09T12:00:00Z"

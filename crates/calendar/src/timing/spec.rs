@@ -30,8 +30,8 @@ use crate::zones::Zones;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimingSpec {
-    /// A cron expression or preset.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// A cron expression or preset; also written `expression`, beside `pattern: CRON`.
+    #[serde(alias = "expression", skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
     /// A preset such as `daily`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,8 +82,14 @@ pub struct TimingSpec {
     /// Several rules: the union.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<TimingSpec>>,
+    /// The kind of rule, as some write it beside the rule: `CRON`, `INTERVAL`, …; alone it is a preset: `DAILY`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// What an author expects of a `pattern`, in words. Nothing follows from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
 
-    /// IANA zone; the context's default if left out.
+    /// IANA zone; if left out the context's default, else the calendar's, else UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
     /// A calendar by its id, or a region such as `DE-BY`.
@@ -133,16 +139,16 @@ pub struct TimingContext<'a> {
     pub zones: &'a Zones,
     /// When the schedule was made: the anchor of an interval without one.
     pub created: Timestamp,
-    /// The zone of a rule that names none.
-    pub default_zone: Zone,
+    /// The zone of a rule that names none; that of its calendar if left out, or else UTC.
+    pub default_zone: Option<Zone>,
     /// Calendars by id. Regions such as `DE-BY` are known without.
     pub find_calendar: &'a dyn Fn(&str) -> Option<Calendar>,
 }
 
 impl<'a> TimingContext<'a> {
-    /// UTC where no zone is named, and no calendars but the regions.
+    /// UTC where no zone is named, and no calendars but the regions, which have no zone of their own.
     pub fn new(zones: &'a Zones, created: Timestamp) -> TimingContext<'a> {
-        TimingContext { zones, created, default_zone: Zone::utc(), find_calendar: &|_| None }
+        TimingContext { zones, created, default_zone: None, find_calendar: &|_| None }
     }
 }
 

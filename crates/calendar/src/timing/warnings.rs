@@ -5,6 +5,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Timing;
+use crate::calendars::Calendar;
 use crate::civil;
 use crate::dst::{Fold, Gap, WallTimes};
 use crate::english;
@@ -16,8 +17,8 @@ const AHEAD: SignedDuration = SignedDuration::from_hours(2 * 366 * 24);
 /// A remark that stops nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// A stable word for programs: `never`, `dst-gap`, `dst-fold`, `frequent`, `short-months`,
-    /// `holidays-unknown`.
+    /// A stable word for programs: `never`, `past`, `no-working-time`, `calendar-zone`, `dst-gap`, `dst-fold`, `frequent`,
+    /// `short-months`, `holidays-unknown`.
     pub code: &'static str,
     /// The remark.
     pub message: String,
@@ -33,12 +34,25 @@ impl Timing {
     /// Remarks about what happens after the instant.
     pub fn warnings(&self, from: Timestamp) -> Vec<Warning> {
         let mut warnings = Vec::new();
+        warnings.extend(self.calendar.iter().filter_map(|calendar| calendar.never_works(from)));
+        warnings.extend(self.calendar_zone());
         let Some(first) = self.next_after(from) else {
+            if let Rule::Once(at) = &self.rule
+                && *at <= from
+            {
+                let at = self.zone.rfc3339(*at);
+                let message = format!(
+                    "{at} lies in the past: it runs at once when it is declared, unless catch_up is none"
+                );
+                warnings.push(Warning { code: "past", message });
+                return warnings;
+            }
             let message = match self.next_after(Timestamp::MIN) {
                 Some(_) => "no further occurrence: all lie in the past".to_owned(),
                 None => "never fires: no such time was found".to_owned(),
             };
-            return vec![Warning { code: "never", message }];
+            warnings.push(Warning { code: "never", message });
+            return warnings;
         };
         let second = self.next_after(first.effective);
         if second.is_some_and(|second| {
@@ -57,6 +71,26 @@ impl Timing {
             }
         }
         warnings
+    }
+
+    /// The days of the calendar begin and end at another instant than those of the rule.
+    fn calendar_zone(&self) -> Option<Warning> {
+        let calendar = self.calendar.as_ref()?;
+        let (theirs, ours) = (calendar.zone().name(), self.zone.name());
+        let message = format!(
+            "the calendar {} has the zone {theirs}, and times are read in {ours}",
+            calendar.id()
+        );
+        (theirs != ours).then_some(Warning { code: "calendar-zone", message })
+    }
+}
+
+impl Calendar {
+    /// A remark if nobody works for ten years.
+    pub fn never_works(&self, from: Timestamp) -> Option<Warning> {
+        let works = self.working_day_from(self.date_of(from)).is_some();
+        let message = format!("the calendar {} has no working time at all", self.id());
+        (!works).then_some(Warning { code: "no-working-time", message })
     }
 }
 
@@ -115,5 +149,110 @@ impl CronRule {
             let message = format!("months without a {} are skipped", english::ordinal(day));
             warnings.push(Warning { code: "short-months", message });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use crate::{Calendar, CalendarSpec, Context, Timing, TimingContext, TimingSpec, Zone, Zones};
+
+    fn calendar(spec: &str, zones: &Zones) -> Calendar {
+        let spec: CalendarSpec = serde_json::from_str(spec).unwrap();
+        let read_ics = |_: &str| Err("no files".to_owned());
+        let context = Context { zones, default_zone: None, read_ics: &read_ics, find: &|_| None };
+        spec.build(&context).unwrap()
+    }
+
+    fn timing(spec: &str, default: Option<&str>, own: &Calendar, zones: &Zones) -> Timing {
+        let spec: TimingSpec = serde_json::from_str(spec).unwrap();
+        let context = TimingContext {
+            zones,
+            created: monday(),
+            default_zone: default.map(|name| zones.get(name).unwrap()),
+            find_calendar: &|id| (id == own.id()).then(|| own.clone()),
+        };
+        spec.build(&context).unwrap()
+    }
+
+    fn monday() -> Timestamp {
+        "2026-03-02T00:00:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn a_rule_without_a_zone_has_the_zone_of_its_calendar() {
+        let zones = Zones::bundled();
+        let own = calendar(r#"{"id": "ny", "timezone": "America/New_York"}"#, &zones);
+        let cases = [
+            (r#"{"cron": "0 9 * * *", "calendar": "ny"}"#, None, "America/New_York", "14:00", 0),
+            (
+                r#"{"cron": "0 9 * * *", "calendar": "ny"}"#,
+                Some("Europe/Berlin"),
+                "Europe/Berlin",
+                "08:00",
+                1,
+            ),
+            (
+                r#"{"cron": "0 9 * * *", "calendar": "ny", "timezone": "UTC"}"#,
+                None,
+                "UTC",
+                "09:00",
+                1,
+            ),
+            (r#"{"cron": "0 9 * * *", "calendar": "US"}"#, None, "UTC", "09:00", 0),
+            (r#"{"cron": "0 9 * * *"}"#, None, "UTC", "09:00", 0),
+            (
+                r#"{"rules": [{"cron": "0 9 * * *"}], "calendar": "ny"}"#,
+                None,
+                "America/New_York",
+                "14:00",
+                0,
+            ),
+        ];
+        for (spec, default, zone, clock, warned) in cases {
+            let timing = timing(spec, default, &own, &zones);
+            assert_eq!(timing.zone().name(), zone, "{spec}");
+            let next = timing.next_after(monday()).unwrap().effective;
+            assert_eq!(next.to_string(), format!("2026-03-02T{clock}:00Z"), "{spec} {default:?}");
+            let told = timing.warnings(monday());
+            let told: Vec<_> = told.iter().filter(|told| told.code == "calendar-zone").collect();
+            assert_eq!(told.len(), warned, "{spec} {told:?}");
+        }
+    }
+
+    #[test]
+    fn empty_hours_are_no_hours_and_a_calendar_that_never_works_is_told() {
+        let zones = Zones::bundled();
+        let spec = r#"{"id": "none", "timezone": "UTC", "hours": {}}"#;
+        let none = calendar(spec, &zones);
+        assert!(!none.is_open("2026-03-02T12:00:00Z".parse().unwrap()));
+        assert_eq!(none.never_works(monday()).unwrap().code, "no-working-time");
+        let timing = timing(r#"{"cron": "0 9 * * *", "calendar": "none"}"#, None, &none, &zones);
+        let codes: Vec<_> = timing.warnings(monday()).iter().map(|told| told.code).collect();
+        assert_eq!(codes, ["no-working-time", "never"]);
+        let stored: CalendarSpec = serde_json::from_str(spec).unwrap();
+        let again = serde_json::to_string(&stored).unwrap();
+        assert!(again.contains(r#""hours":{}"#), "{again}");
+        let usual = calendar(r#"{"id": "usual", "timezone": "UTC"}"#, &zones);
+        assert!(usual.is_open("2026-03-02T12:00:00Z".parse().unwrap()));
+        assert_eq!(usual.never_works(monday()), None);
+        assert_eq!(Zone::utc().name(), usual.zone().name());
+    }
+
+    #[test]
+    fn a_time_in_the_past_and_the_expansion_of_a_preset_are_told() {
+        let zones = Zones::bundled();
+        let none = calendar(r#"{"id": "usual", "timezone": "UTC"}"#, &zones);
+        let past = timing(r#"{"at": "2020-01-01T09:00"}"#, None, &none, &zones);
+        let told = past.warnings(monday());
+        assert_eq!((told.len(), told[0].code), (1, "past"), "{told:?}");
+        for (preset, expansion) in [("daily", "(0 0 * * *)"), ("@hourly", "(0 * * * *)")] {
+            let spec = format!(r#"{{"cron": "{preset}"}}"#);
+            let words = timing(&spec, None, &none, &zones).words();
+            assert!(words.contains(expansion), "{preset}: {words}");
+        }
+        let plain = timing(r#"{"cron": "0 0 * * *"}"#, None, &none, &zones).words();
+        assert!(!plain.contains('('), "{plain}");
     }
 }

@@ -38,7 +38,7 @@ const CRONS: [&str; 20] = [
 fn rules() -> Vec<Value> {
     let mut rules: Vec<Value> = CRONS.iter().map(|cron| json!({"cron": cron})).collect();
     rules.extend([
-        json!({"interval": "1ms", "anchor": "2026-01-01T00:00:00Z"}),
+        json!({"interval": "100ms", "anchor": "2026-01-01T00:00:00Z"}),
         json!({"interval": "365000d", "anchor": "0001-01-01T00:00:00Z"}),
         json!({"at": "2026-03-01T09:00"}),
         json!({"at": "9998-01-01T00:00:00Z"}),

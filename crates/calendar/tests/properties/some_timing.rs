@@ -155,7 +155,7 @@ pub(super) fn build(
     let context = TimingContext {
         zones,
         created,
-        default_zone: Zone::utc(),
+        default_zone: Some(Zone::utc()),
         find_calendar: &|_| calendar.cloned(),
     };
     parsed.build(&context).unwrap_or_else(|mistakes| panic!("{spec}: {mistakes:?}"))

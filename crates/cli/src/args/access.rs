@@ -25,20 +25,24 @@ asked; designer sees and declares; worker claims attempts; admin does everything
 ever made needs the role admin: from then on nobody may do anything without one.
 Examples:
   punctual token create ada --role admin
-  punctual token create ci --role designer --role operator --expires 90d")]
+  punctual token create ci --role designer --role operator --expires 90d
+  punctual token create mailer --role worker --queue mail")]
     Create {
         /// What its holder is called in the audit log
         name: String,
         /// What it is for; may be given several times
         #[arg(long, required = true, value_name = "ROLE")]
         role: Vec<String>,
+        /// For the role worker: a queue that it claims from, and no other; may be given several times
+        #[arg(long, value_name = "QUEUE")]
+        queue: Vec<String>,
         /// How long it is good, such as 90d; for ever if left out
         #[arg(long, value_name = "DURATION")]
         expires: Option<String>,
     },
     /// Every token that was ever made
     List,
-    /// A token is good no more, and whoever has signed in with it is signed out
+    /// A token is good no more: its holders are signed out, and what they have open ends
     Revoke {
         /// Id or name
         token: String,

@@ -36,17 +36,30 @@ is called there (punctual).
 SIGTERM or Ctrl-C stops the node within 30 seconds: what goes on may end, the rest is handed back and
 taken over at the next start. A second signal stops it at once.")]
 pub(crate) struct ServeArgs {
-    /// A folder with definitions (*.yaml, *.yml, *.json, *.js): checked, then published at the start; they may run commands
+    /// A folder with definitions (*.yaml, *.yml, *.json, *.js): published before anything that is due runs; they may
+    /// run commands. A file that is wrong is passed over and told in the log
     pub(crate) dir: Option<PathBuf>,
     /// Definitions that change in the folder are checked and published
     #[arg(long, requires = "dir")]
     pub(crate) watch: bool,
+    /// Archive workflows that were published from the folder and whose file is gone
+    #[arg(long, requires = "dir")]
+    pub(crate) prune: bool,
     /// Which store
     #[command(flatten)]
     pub(crate) db: DbArgs,
     /// How long a node that shares its store may be silent before it is taken for dead
     #[arg(long, value_name = "DURATION", default_value = "15s")]
     pub(crate) lease: String,
+    /// How wrong the node's clock is, in seconds: for tests of nodes that share a store
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 0,
+        hide = true,
+        allow_negative_numbers = true
+    )]
+    pub(crate) clock_offset: i32,
     /// The address of API and pages
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7878")]
     pub(crate) listen: String,
@@ -65,6 +78,16 @@ pub(crate) struct ServeArgs {
     /// Send a trace of each run to an OpenTelemetry collector, over HTTP: http://127.0.0.1:4318
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     pub(crate) otlp: Option<String>,
+    /// What happens when something fails and neither its trigger nor its workflow says so: email:ADDRESS, webhook:URL,
+    /// slack:URL or start:WORKFLOW; may be given again, or as a list with commas
+    #[arg(long, value_name = "ACTION", env = "PUNCTUAL_ON_FAILURE", value_delimiter = ',')]
+    pub(crate) on_failure: Vec<String>,
+    /// The same when it succeeds again
+    #[arg(long, value_name = "ACTION", env = "PUNCTUAL_ON_RECOVERY", value_delimiter = ',')]
+    pub(crate) on_recovery: Vec<String>,
+    /// Where people reach the pages: links in messages begin with it
+    #[arg(long, value_name = "URL", env = "PUNCTUAL_PUBLIC_URL")]
+    pub(crate) public_url: Option<String>,
     /// What the node is called [default: the host's name and the process id]
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,

@@ -28,6 +28,9 @@ pub(crate) struct RunArgs {
     /// What the run works on
     #[arg(long, value_name = "JSON")]
     pub(crate) payload: Option<String>,
+    /// Start nothing if the run would have to wait because of a limit; exit code 1
+    #[arg(long)]
+    pub(crate) refuse_if_busy: bool,
     /// Show the steps until the run has ended; exit code 1 unless it succeeds
     #[arg(long, short)]
     pub(crate) follow: bool,
@@ -59,6 +62,9 @@ pub(crate) enum RunCommand {
         /// Only those not done in the time promised
         #[arg(long)]
         overdue: bool,
+        /// Also those that Punctual starts itself to tell people something
+        #[arg(long)]
+        system: bool,
         /// How many, and from where
         #[command(flatten)]
         page: PageArgs,
@@ -145,6 +151,9 @@ pub(crate) struct WorkflowArgs {
 pub(crate) enum WorkflowCommand {
     /// Workflows, by name
     List {
+        /// Also Punctual's own, which tells people something
+        #[arg(long)]
+        system: bool,
         /// How many, and from where
         #[command(flatten)]
         page: PageArgs,
@@ -204,6 +213,9 @@ pub(crate) enum WorkflowCommand {
         /// What the run works on
         #[arg(long, value_name = "JSON")]
         payload: Option<String>,
+        /// Start nothing if the run would have to wait because of a limit; exit code 1
+        #[arg(long)]
+        refuse_if_busy: bool,
         /// Show the steps until the run has ended; exit code 1 unless it succeeds
         #[arg(long, short)]
         follow: bool,

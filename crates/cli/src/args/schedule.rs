@@ -93,6 +93,9 @@ Examples:
         /// What the run works on
         #[arg(long, value_name = "JSON")]
         payload: Option<String>,
+        /// Start nothing if the schedule is active or its workflow has as many runs as it may; exit code 1
+        #[arg(long)]
+        refuse_if_busy: bool,
         /// Show the steps until the run has ended; exit code 1 unless it succeeds
         #[arg(long, short)]
         follow: bool,
@@ -168,6 +171,9 @@ Examples:
         /// Time between two starts, such as 10s
         #[arg(long, value_name = "DURATION")]
         pace: Option<String>,
+        /// Run those once more that have run already or wait to
+        #[arg(long)]
+        again: bool,
         /// Show what would run, and run nothing
         #[arg(long)]
         dry_run: bool,
@@ -177,7 +183,7 @@ Examples:
 /// A schedule.
 #[derive(Debug, Args)]
 pub(crate) struct Id {
-    /// Id or name
+    /// Id, name, or workflow/name
     pub(crate) schedule: String,
 }
 
@@ -187,7 +193,7 @@ pub(crate) struct Fields {
     /// Cron expression or preset
     #[arg(long, value_name = "EXPRESSION", group = "rule")]
     pub(crate) cron: Option<String>,
-    /// Interval: 90s, 5m, 1h30m
+    /// Interval: 90s, 5m, 1h30m; at least 100ms
     #[arg(long, visible_alias = "interval", value_name = "DURATION", group = "rule")]
     pub(crate) every: Option<String>,
     /// RFC 5545 rule
@@ -208,7 +214,7 @@ pub(crate) struct Fields {
     /// While a run is active: skip, queue, queue_all, cancel, allow, error
     #[arg(long)]
     pub(crate) overlap: Option<String>,
-    /// What was missed: last, all, none
+    /// What was missed: last, all (the latest 100, unless a limit says otherwise), none
     #[arg(long)]
     pub(crate) catch_up: Option<String>,
     /// What runs work on

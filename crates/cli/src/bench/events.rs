@@ -138,7 +138,8 @@ async fn save(server: &Server, source: &str) -> Result<engine::WorkflowId, Failu
     let definition = read.map_err(|flaws| Failure::Environment(flaws[0].to_string()))?;
     let (source, definition) = (source.to_owned(), Arc::new(definition));
     let saved =
-        command(server, Command::SaveWorkflow { source, definition, publish: true }).await?;
+        command(server, Command::SaveWorkflow { source, definition, publish: true, folder: None })
+            .await?;
     match saved {
         engine::turn::Answer::Workflow { id, .. } => Ok(id),
         other => Err(Failure::Environment(format!("{other:?}"))),

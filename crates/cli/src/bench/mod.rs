@@ -38,6 +38,9 @@ use crate::failure::Failure;
 const WORKFLOWS: u64 = 20;
 /// Schedules that are paused, so that a list by status has something to find.
 const PAUSED: i64 = 200;
+/// The log may be so long while the store is written to without a pause: the store begins it anew at a quarter of it,
+/// and needs a moment.
+const LONGEST_LOG_MB: f64 = 400.0;
 /// Numbers of schedules that are due in a measurement: far from those that are not.
 const DUE_NUMBERS: u64 = 1_000_000_000;
 
@@ -216,12 +219,22 @@ impl Bench {
             let name = format!("{} from {from}, {batch} in a commit", created.count);
             let cpu = created.cpu.as_secs_f64() * 1e6 / created.count as f64;
             let creates = Figure::new("creates", &name, rate, "per s").beside(self.raw_rows);
+            self.figures.extend(self.log(&name, created.longest_log));
             self.figures.extend([
                 if self.place.is_shared() { creates } else { creates.at_least(50_000.0) },
                 Figure::new("creates", format!("{name}: processor"), cpu, "µs each"),
             ]);
         }
         Ok(())
+    }
+
+    /// The longest log beside the file while it was written to. On a PostgreSQL it is the server's own.
+    fn log(&self, name: &str, longest: u64) -> Option<Figure> {
+        let Place::File(path) = &self.place else { return None };
+        let file = std::fs::metadata(path).map_or(0, |file| file.len());
+        let figure =
+            Figure::new("creates", format!("{name}: longest log"), longest as f64 / 1e6, "MB");
+        Some(figure.beside(Some(("MB in the file", file as f64 / 1e6))).at_most(LONGEST_LOG_MB))
     }
 
     fn fires(&mut self, node: &Node) -> Result<(), Failure> {

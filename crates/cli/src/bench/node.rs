@@ -1,5 +1,6 @@
 //! A node as `serve` runs it, without the HTTP around it, and with a watch on its attempts.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::RunKey;
@@ -28,6 +29,7 @@ pub(super) struct Node {
     pub(super) watch: Arc<Watch>,
     stop: CancellationToken,
     driving: JoinHandle<Result<(), store::Failure>>,
+    log: Option<PathBuf>,
 }
 
 /// What is seen of attempts as they begin.
@@ -91,7 +93,14 @@ impl Node {
                 .await?;
         let stop = CancellationToken::new();
         let driving = tokio::spawn(driver.run(nudges, reports, stop.clone()));
-        Ok(Node { hub, store, watch, stop, driving })
+        let log = place.log();
+        Ok(Node { hub, store, watch, stop, driving, log })
+    }
+
+    /// Bytes of the log beside the file. Nothing on a PostgreSQL.
+    pub(super) fn log_size(&self) -> u64 {
+        let log = self.log.as_ref().and_then(|log| std::fs::metadata(log).ok());
+        log.map_or(0, |log| log.len())
     }
 
     /// Stops it, and closes the store.
@@ -116,7 +125,7 @@ impl Node {
             read(source, &context).map_err(|flaws| Failure::Environment(format!("{flaws:?}")))?;
         let definition = Arc::new(definition);
         let source = source.to_owned();
-        let command = Command::SaveWorkflow { source, definition, publish: true };
+        let command = Command::SaveWorkflow { source, definition, publish: true, folder: None };
         match self.hub.command(command, None).await?.answer {
             Answer::Workflow { id, .. } => Ok(id),
             other => Err(Failure::Environment(format!("no workflow: {other:?}"))),

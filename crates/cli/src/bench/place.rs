@@ -35,6 +35,14 @@ impl Place {
         })
     }
 
+    /// SQLite's log beside the file.
+    pub(super) fn log(&self) -> Option<PathBuf> {
+        let Place::File(path) = self else { return None };
+        let mut name = path.clone().into_os_string();
+        name.push("-wal");
+        Some(PathBuf::from(name))
+    }
+
     /// Several nodes can use it.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Place::Postgres { .. })

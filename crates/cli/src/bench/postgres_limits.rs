@@ -129,15 +129,15 @@ async fn claimed(client: &Client, during: Duration, inserts: bool) -> Result<f64
 // The rows are as long as those that the store writes.
 const WAITING_SCHEDULES: &str =
     "INSERT INTO progress (id, wake_at, anchor, mark, next_nominal, next_effective,
-    n, repeats, current_repeat, current_retry, run_count, error_count, has_overrides, version)
-  SELECT i, i, 0, 0, i, i, 0, 0, 0, 0, 0, 0, false, 0 FROM generate_series(1, $1::bigint) i";
+    n, current_repeat, current_retry, run_count, error_count, has_overrides, version)
+  SELECT i, i, 0, 0, i, i, 0, 0, 0, 0, 0, false, 0 FROM generate_series(1, $1::bigint) i";
 const CLAIM_SCHEDULES: &str =
     "WITH due AS (SELECT id FROM progress WHERE wake_at <= 9000000000000000
     ORDER BY wake_at, id LIMIT $1 FOR UPDATE SKIP LOCKED)
   UPDATE progress p SET wake_at = p.wake_at + 100000000, mark = p.wake_at, n = p.n + 1,
     next_nominal = p.wake_at + 100000000, next_effective = p.wake_at + 100000000,
     run_count = p.run_count + 1, last_run_at = p.wake_at, stamp = 1,
-    live = '[[{\"r\":{\"o\":{\"n\":0,\"r\":0,\"a\":1794822403167,\"e\":1794822403167},\"t\":0,\"k\":90112}}],[]]'
+    live = '[[{\"r\":{\"o\":{\"n\":0,\"a\":1794822403167,\"e\":1794822403167},\"t\":0,\"k\":90112}}],[]]'
   FROM due WHERE p.id = due.id RETURNING p.id, p.n, p.mark";
 const INSERT_RUNS: &str = "INSERT INTO open_runs (key, workflow, version, schedule, n, retry, triggered_by,
     nominal, effective, status, created_at, started_at, timeout, state, owners, lacks_place, overdue,

@@ -64,6 +64,7 @@ async fn create(node: &Node, text: &str) -> Result<Created, Failure> {
             count: ids.len() as u64,
             took: watch.elapsed(),
             cpu: process::cpu_time()?.saturating_sub(cpu),
+            longest_log: node.log_size(),
         }),
         other => Err(Failure::Environment(format!("not created: {other:?}"))),
     }
@@ -76,6 +77,8 @@ pub(super) struct Created {
     pub(super) took: Duration,
     /// Processor time of the whole process meanwhile.
     pub(super) cpu: Duration,
+    /// Bytes of the log beside the file, as they were at most after a transaction.
+    pub(super) longest_log: u64,
 }
 
 impl Created {
@@ -83,6 +86,7 @@ impl Created {
         self.count += more.count;
         self.took += more.took;
         self.cpu += more.cpu;
+        self.longest_log = self.longest_log.max(more.longest_log);
     }
 }
 

@@ -165,9 +165,8 @@ struct IntervalNext<'a> {
 }
 
 fn interval(every: &str, anchor: &str) -> Result<Interval, Problem> {
-    Interval::new(parse_duration(every)?, instant(anchor)?).ok_or_else(|| {
-        Problem::whole("interval-zero", every, "an interval of nothing").suggest("5m")
-    })
+    let interval = Interval::new(parse_duration(every)?, instant(anchor)?);
+    interval.ok_or_else(|| Interval::too_short(every))
 }
 
 fn interval_next(question: &IntervalNext<'_>, into: &mut Vec<u8>) -> Answered {

@@ -14,8 +14,11 @@ use crate::terminal::{Cell, DIM};
 pub(crate) fn tokens(args: &TokenArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     match &args.command {
-        TokenCommand::Create { name, role, expires } => {
+        TokenCommand::Create { name, role, queue, expires } => {
             let mut body = json!({ "name": name, "roles": role });
+            if !queue.is_empty() {
+                body["queues"] = json!(queue);
+            }
             if let Some(expires) = expires {
                 body["expires_in"] = Value::from(expires.as_str());
             }
@@ -38,7 +41,8 @@ pub(crate) fn tokens(args: &TokenArgs, out: &mut dyn Write) -> Result<(), Failur
 
 fn show(made: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let rows = vec![
-        ("roles", Cell::plain(roles(made))),
+        ("roles", Cell::plain(texts(&made["roles"]))),
+        ("queues", queues(made)),
         ("expires", expiry(made)),
         ("secret", Cell::plain(field(made, "secret"))),
     ];
@@ -46,8 +50,15 @@ fn show(made: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(writeln!(out, "{DIM}the secret is shown this once: PUNCTUAL_TOKEN=SECRET{DIM:#}")?)
 }
 
-fn roles(token: &Value) -> String {
-    shown::items(&token["roles"]).iter().map(shown::plain).collect::<Vec<_>>().join(", ")
+fn texts(list: &Value) -> String {
+    shown::items(list).iter().map(shown::plain).collect::<Vec<_>>().join(", ")
+}
+
+fn queues(token: &Value) -> Cell {
+    match token["queues"].is_null() {
+        true => Cell::styled("all", DIM),
+        false => Cell::plain(texts(&token["queues"])),
+    }
 }
 
 fn expiry(token: &Value) -> Cell {
@@ -63,13 +74,14 @@ fn list(tokens: &Value, out: &mut dyn Write) -> Result<(), Failure> {
             Cell::plain(field(token, "id")),
             Cell::plain(field(token, "name")),
             state(&field(token, "status")),
-            Cell::plain(roles(token)),
+            Cell::plain(texts(&token["roles"])),
+            queues(token),
             expiry(token),
             time(token, "created_at"),
             Cell::plain(field(token, "created_by")),
         ]
     });
-    let headings = ["ID", "NAME", "STATUS", "ROLES", "EXPIRES", "MADE", "BY"];
+    let headings = ["ID", "NAME", "STATUS", "ROLES", "QUEUES", "EXPIRES", "MADE", "BY"];
     table(out, &headings, rows.collect())
 }
 

@@ -2,29 +2,26 @@
 
 use std::io::Write;
 
-use calendar::{Problem, Zones};
+use calendar::Problem;
 use serde_json::Value;
 
 use super::problem::{self, Place};
 use super::shown::{self, field};
-use super::{Ask, Client, plan};
+use super::{Ask, Client};
 use crate::args::remote::ApplyArgs;
 use crate::document::Document;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, NOTE, columns};
 
 /// Runs the command.
-pub(crate) fn apply(args: &ApplyArgs, zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn apply(args: &ApplyArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let documents = args.files.iter().map(|path| Document::read(path));
     let documents = documents.collect::<Result<Vec<Document>, Failure>>()?;
     let client = Client::from_environment()?;
     // Everything is looked at before anything is changed.
     let publish = !args.draft;
-    let mut plans = ask_all(&client, &documents, publish, true)?;
+    let plans = ask_all(&client, &documents, publish, true)?;
     if args.plan {
-        for (document, plan) in documents.iter().zip(&mut plans) {
-            plan["triggers"] = plan::triggers(&client, document, zones)?;
-        }
         return tell(args, &documents, &plans, out);
     }
     let saved = ask_all(&client, &documents, publish, false)?;
@@ -126,6 +123,7 @@ fn show(
     writeln!(out, "{BOLD}{name} {version}{BOLD:#} {what} {DIM}({}){DIM:#}", document.name)?;
     let rows = answer["triggers"].as_array().into_iter().flatten().map(|trigger| {
         let change = field(trigger, "change");
+        let lives_again = trigger["lives_again"] == true;
         let sign = match change.as_str() {
             "new" => "+",
             "changed" => "~",
@@ -135,7 +133,7 @@ fn show(
         vec![
             Cell::plain(sign),
             Cell::plain(field(trigger, "id")),
-            Cell::plain(change),
+            Cell::plain(if lives_again { "changed, lives again".to_owned() } else { change }),
             shown::time(trigger, "next_run_at"),
             Cell::styled(field(trigger, "words"), DIM),
         ]

@@ -22,6 +22,21 @@ pub(crate) fn run(args: &NodeArgs, out: &mut dyn Write) -> Result<(), Failure> {
     }
 }
 
+/// What was found after downtime, in few words.
+fn recovered(counts: &Value) -> String {
+    let words = [
+        ("missed", "missed"),
+        ("made_up", "made up for"),
+        ("coalesced", "coalesced"),
+        ("taken_over", "taken over"),
+    ];
+    let told = words.iter().filter_map(|(key, word)| {
+        let count = counts[*key].as_u64().filter(|count| *count > 0)?;
+        Some(format!("{count} {word}"))
+    });
+    told.collect::<Vec<_>>().join(", ")
+}
+
 fn list(nodes: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let now = clock::instant();
     let rows = shown::items(nodes).iter().map(|node| {
@@ -33,8 +48,9 @@ fn list(nodes: &Value, out: &mut dyn Write) -> Result<(), Failure> {
             distance(node, "seen_at", now),
             Cell::plain(field(node, "attempts")),
             Cell::plain(field(node, "capacity")),
+            Cell::plain(recovered(&node["recovered"])),
             Cell::styled(asked, DIM),
         ]
     });
-    table(out, &["ID", "NAME", "SINCE", "SEEN", "ATTEMPTS", "OF", ""], rows.collect())
+    table(out, &["ID", "NAME", "SINCE", "SEEN", "ATTEMPTS", "OF", "RECOVERED", ""], rows.collect())
 }

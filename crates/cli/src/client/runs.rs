@@ -19,7 +19,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     let Some(command) = &args.command else { return start(&client, args, out) };
     match command {
-        RunCommand::List { workflow, schedule, status, since, parent, overdue, page } => {
+        RunCommand::List { workflow, schedule, status, since, parent, overdue, system, page } => {
             let schedule = schedule.as_deref().map(|named| schedules::find(&client, named));
             let page = client.ask(
                 Ask::get(&["runs"])
@@ -29,6 +29,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
                     .with("since", since.as_ref())
                     .with("parent", parent.as_ref())
                     .with("overdue", overdue.then_some(true))
+                    .with("system", system.then_some(true))
                     .with("limit", Some(page.limit))
                     .with("cursor", page.cursor.as_ref()),
             )?;
@@ -64,7 +65,8 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
 fn start(client: &Client, args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let name = args.name.as_deref().unwrap_or_default();
     let (handler, payload) = (args.handler.as_deref(), args.payload.as_deref());
-    Start { name, handler, payload }.run(client, args.follow, args.json, out)
+    let refuse_if_busy = args.refuse_if_busy;
+    Start { name, handler, payload, refuse_if_busy }.run(client, args.follow, args.json, out)
 }
 
 /// A workflow, or one of its handlers, that is started by hand.
@@ -72,6 +74,7 @@ pub(super) struct Start<'a> {
     pub(super) name: &'a str,
     pub(super) handler: Option<&'a str>,
     pub(super) payload: Option<&'a str>,
+    pub(super) refuse_if_busy: bool,
 }
 
 impl Start<'_> {
@@ -88,6 +91,9 @@ impl Start<'_> {
         }
         if let Some(handler) = self.handler {
             body["handler"] = handler.into();
+        }
+        if self.refuse_if_busy {
+            body["if_busy"] = "refuse".into();
         }
         let run = client.ask(Ask::post(&["workflows", self.name, "runs"]).json(&body))?;
         match run["called"].as_str() {
@@ -111,7 +117,13 @@ pub(super) fn begun(
 ) -> Result<(), Failure> {
     let id = field(run, "id");
     if !watch {
-        return said(run, "was created", json, out);
+        return match run["position"].as_u64() {
+            Some(position) => {
+                let what = format!("was created and waits its turn, at position {position}");
+                said(run, &what, json, out)
+            }
+            None => said(run, "was created", json, out),
+        };
     }
     if !json {
         writeln!(out, "run {id}")?;

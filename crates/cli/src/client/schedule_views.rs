@@ -18,7 +18,7 @@ pub(super) fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
             Cell::plain(field(schedule, "name")),
             Cell::plain(workflow(schedule)),
             state(&field(schedule, "status")),
-            distance(schedule, "next_run_at", clock::instant()),
+            coming(schedule),
             state(&field(schedule, "last_outcome")),
             Cell::styled(field(schedule, "words"), DIM),
         ]
@@ -45,7 +45,7 @@ pub(super) fn show(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure>
             ("when", Cell::plain(field(schedule, "words"))),
             ("status", state(&field(schedule, "status"))),
             ("next", time(schedule, "next_run_at")),
-            ("", distance(schedule, "next_run_at", clock::instant())),
+            ("", coming(schedule)),
             ("last run", time(schedule, "last_run_at")),
             ("last outcome", state(&field(schedule, "last_outcome"))),
             ("last error", Cell::plain(field(schedule, "last_error"))),
@@ -65,7 +65,16 @@ pub(super) fn line(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure>
     };
     let (id, name) = (field(schedule, "id"), field(schedule, "name"));
     let status = state(&field(schedule, "status")).paint(0);
-    Ok(writeln!(out, "schedule {id} ({name}): {status}{next}")?)
+    let lives_again = if schedule["lives_again"] == true { ", lives again" } else { "" };
+    Ok(writeln!(out, "schedule {id} ({name}): {status}{lives_again}{next}")?)
+}
+
+/// How far away the next time is, or why there is none.
+pub(super) fn coming(schedule: &Value) -> Cell {
+    match schedule["workflow_paused"] == true && field(schedule, "status") == "active" {
+        true => Cell::styled("workflow paused", NOTE),
+        false => distance(schedule, "next_run_at", clock::instant()),
+    }
 }
 
 fn workflow(schedule: &Value) -> String {
@@ -153,5 +162,12 @@ pub(super) fn backfilled(answer: &Value, out: &mut dyn Write) -> Result<(), Fail
     let rows = items.iter().map(|due| vec![time(due, "nominal_at")]);
     write!(out, "{}", columns(&rows.collect::<Vec<_>>()))?;
     let verb = if answer["dry_run"] == true { "would run" } else { "will run" };
-    Ok(writeln!(out, "{} {verb}", counted(items.len(), "occurrence"))?)
+    writeln!(out, "{} {verb}", counted(items.len(), "occurrence"))?;
+    match answer["passed_over"].as_u64() {
+        None | Some(0) => Ok(()),
+        Some(count) => {
+            let count = counted(usize::try_from(count).unwrap_or(usize::MAX), "occurrence");
+            Ok(writeln!(out, "{count} ran already or will; --again runs them once more")?)
+        }
+    }
 }

@@ -15,6 +15,11 @@ use crate::args::remote::{ScheduleArgs, ScheduleCommand};
 use crate::args::schedule::Id;
 use crate::failure::Failure;
 
+/// Pages of 200 that are looked through for a name.
+const PAGES: usize = 50;
+/// Schedules of one name that are told.
+const TOLD: usize = 10;
+
 /// Runs the command.
 pub(crate) fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let asking = Asking { client: Client::from_environment()?, json: args.json };
@@ -69,28 +74,67 @@ pub(crate) fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<(), Failur
     }
 }
 
-/// The id of the schedule that someone named.
+/// The id of the schedule that someone named: by its id, by its name, or as `workflow/name` where several workflows
+/// have a schedule of that name.
 pub(super) fn find(client: &Client, named: &str) -> Result<String, Failure> {
     if !named.is_empty() && named.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(named.to_owned());
     }
-    // Words in names are searched by their beginnings: no sign in it may lead away.
-    let words: Vec<&str> =
-        named.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let query = Some(words.join(" ")).filter(|words| !words.is_empty());
-    let page = client.ask(Ask::get(&["schedules"]).with("q", query).with("limit", Some(200)))?;
-    let same = shown::items(&page).iter().filter(|schedule| schedule["name"] == named);
-    let ids: Vec<String> = same.map(|schedule| field(schedule, "id")).collect();
-    match ids.as_slice() {
-        [only] => Ok(only.clone()),
+    let mut found = with_name(client, named)?;
+    // A schedule of a trigger has a slash in its own name.
+    if found.is_empty()
+        && let Some((workflow, name)) = named.split_once('/')
+    {
+        found = with_name(client, name)?;
+        found.retain(|schedule| schedule["workflow"] == workflow);
+    }
+    match found.as_slice() {
+        [only] => Ok(field(only, "id")),
         [] => Err(Failure::Mistake(format!(
             "there is no schedule named {named}\n  try: punctual schedule list"
         ))),
-        several => Err(Failure::Mistake(format!(
-            "several schedules are named {named}\n  try: one of the ids {}",
-            several.join(", ")
-        ))),
+        several => Err(Failure::Mistake(which_one(named, several))),
     }
+}
+
+/// All schedules of exactly this name.
+fn with_name(client: &Client, name: &str) -> Result<Vec<Value>, Failure> {
+    // Words in names are searched by their beginnings: no sign in it may lead away.
+    let words: Vec<&str> =
+        name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let query = Some(words.join(" ")).filter(|words| !words.is_empty());
+    let mut found = Vec::new();
+    let mut cursor: Option<String> = None;
+    for _ in 0..PAGES {
+        let ask = Ask::get(&["schedules"]).with("q", query.as_ref()).with("limit", Some(200));
+        let page = client.ask(ask.with("cursor", cursor.as_ref()))?;
+        let same = shown::items(&page).iter().filter(|schedule| schedule["name"] == name);
+        found.extend(same.cloned());
+        cursor = page["next_cursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Says how each of several schedules of one name can be named.
+fn which_one(named: &str, several: &[Value]) -> String {
+    let mut told = format!("several schedules are named {named}");
+    for schedule in several.iter().take(TOLD) {
+        let (id, workflow) = (field(schedule, "id"), field(schedule, "workflow"));
+        let others = several.iter().filter(|other| other["workflow"] == schedule["workflow"]);
+        let other_name = match others.count() {
+            1 => format!(" or {workflow}/{}", field(schedule, "name")),
+            _ => String::new(),
+        };
+        let status = field(schedule, "status");
+        told.push_str(&format!("\n  try: {id}{other_name} (of workflow {workflow}, {status})"));
+    }
+    if several.len() > TOLD {
+        told.push_str(&format!("\n  and {} more", several.len() - TOLD));
+    }
+    told
 }
 
 struct Asking {
@@ -121,12 +165,15 @@ impl Asking {
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
         match command {
-            ScheduleCommand::Trigger { which, payload, follow } => {
+            ScheduleCommand::Trigger { which, payload, refuse_if_busy, follow } => {
                 let id = self.find(which)?;
-                let body = match payload {
-                    Some(text) => json!({ "payload": typed_json("--payload", text)? }),
-                    None => json!({}),
-                };
+                let mut body = json!({});
+                if let Some(text) = payload {
+                    body["payload"] = typed_json("--payload", text)?;
+                }
+                if *refuse_if_busy {
+                    body["if_busy"] = "refuse".into();
+                }
                 let path = ["schedules", &id, "trigger"];
                 let answer = self.client.ask(Ask::post(&path).json(&body))?;
                 let run = self.client.ask(Ask::get(&["runs", &field(&answer, "run_id")]))?;
@@ -164,10 +211,11 @@ impl Asking {
                     }
                 }
             }
-            ScheduleCommand::Backfill { which, from, to, limit, pace, dry_run } => {
+            ScheduleCommand::Backfill { which, from, to, limit, pace, again, dry_run } => {
                 let id = self.find(which)?;
                 let body = json!({
-                    "from": from, "to": to, "limit": limit, "pace": pace, "dry_run": dry_run,
+                    "from": from, "to": to, "limit": limit, "pace": pace, "again": again,
+                    "dry_run": dry_run,
                 });
                 let path = ["schedules", &id, "backfill"];
                 self.tell(Ask::post(&path).json(&body), out, backfilled)

@@ -6,10 +6,9 @@ use serde_json::{Value, json};
 
 use super::apply::{refused_text, remarks};
 use super::runs::Start;
-use super::shown::{self, distance, field, state, table, time};
-use super::{Ask, Client, handlers, versions};
+use super::shown::{self, field, state, table, time};
+use super::{Ask, Client, handlers, schedule_views, versions};
 use crate::args::remote::{WorkflowArgs, WorkflowCommand};
-use crate::clock;
 use crate::document::Document;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM};
@@ -22,9 +21,10 @@ pub(crate) fn run(args: &WorkflowArgs, out: &mut dyn Write) -> Result<(), Failur
         if args.json { shown::json(out, &workflow) } else { line(&workflow, out) }
     };
     match &args.command {
-        WorkflowCommand::List { page } => {
+        WorkflowCommand::List { system, page } => {
             let page = client.ask(
                 Ask::get(&["workflows"])
+                    .with("system", system.then_some(true))
                     .with("limit", Some(page.limit))
                     .with("cursor", page.cursor.as_ref()),
             )?;
@@ -51,8 +51,9 @@ pub(crate) fn run(args: &WorkflowArgs, out: &mut dyn Write) -> Result<(), Failur
         WorkflowCommand::Archive { name } => verb(name, "archive", out),
         WorkflowCommand::Pause { name } => verb(name, "pause", out),
         WorkflowCommand::Resume { name } => verb(name, "resume", out),
-        WorkflowCommand::Start { name, handler, payload, follow } => {
-            let start = Start { name, handler: handler.as_deref(), payload: payload.as_deref() };
+        WorkflowCommand::Start { name, handler, payload, refuse_if_busy, follow } => {
+            let (handler, payload) = (handler.as_deref(), payload.as_deref());
+            let start = Start { name, handler, payload, refuse_if_busy: *refuse_if_busy };
             start.run(&client, *follow, args.json, out)
         }
         WorkflowCommand::Mutations { name, page } => {
@@ -154,7 +155,7 @@ fn show(client: &Client, workflow: &Value, out: &mut dyn Write) -> Result<(), Fa
                 Cell::plain(field(schedule, "name")),
                 state(&field(schedule, "status")),
                 time(schedule, "next_run_at"),
-                distance(schedule, "next_run_at", clock::instant()),
+                schedule_views::coming(schedule),
             ]
         })
         .collect();

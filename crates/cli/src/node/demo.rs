@@ -27,7 +27,7 @@ const REPORTS: usize = 3;
 
 /// Runs the command.
 pub(crate) fn run(args: &DemoArgs, zones: Zones, out: &mut dyn Write) -> Result<(), Failure> {
-    logging::start(LogForm::Text, "warn")?;
+    logging::start(LogForm::Text, "warn", Arc::default())?;
     let folder = tempfile::tempdir()?;
     let db = folder.path().join("demo.db");
     let store = open_file(&db, zones)?;
@@ -48,8 +48,9 @@ pub(crate) fn run(args: &DemoArgs, zones: Zones, out: &mut dyn Write) -> Result<
             Server::start(options).await.map_err(|e| Failure::Environment(e.to_string()))?;
         let notices = server.hub().listen();
         let started = clock::instant();
-        publish(server.hub(), definitions).await?;
+        publish(server.hub(), definitions, None).await?;
         greet(&server, &store, started, out).await?;
+        let gone = store.gone();
         let mut feed = Feed::new(store, started, format!("http://{}", server.address()));
         let time_is_up = async {
             match seconds {
@@ -61,6 +62,7 @@ pub(crate) fn run(args: &DemoArgs, zones: Zones, out: &mut dyn Write) -> Result<
             told = feed.tell(notices, out) => told?,
             () = time_is_up => {}
             _ = signals.next() => {}
+            why = gone => return Err(Failure::Environment(why)),
         }
         signals.force();
         feed.sum_up(clock::instant(), out)?;
@@ -87,7 +89,7 @@ async fn greet(
     let mut rows = Vec::new();
     for view in &coming {
         let schedule = &view.schedule;
-        let Some(next) = &schedule.progress.next else { continue };
+        let Some(next) = view.coming() else { continue };
         let plan =
             schedule.declared.plan(&rules, schedule.progress.anchor, &schedule.id.to_string());
         let words = plan.map(|plan| plan.timing.words()).unwrap_or_default();

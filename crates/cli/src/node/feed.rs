@@ -75,13 +75,15 @@ impl Feed {
             }
             Notice::Run { id, status, .. } => self.tell_run(id, *status, out).await,
             Notice::Schedule { .. }
+            | Notice::Turning { .. }
             | Notice::Workflow { .. }
             | Notice::Output { .. }
             | Notice::Steps { .. }
             | Notice::Queued { .. }
             | Notice::Published { .. }
             | Notice::Consumed { .. }
-            | Notice::Deadline { .. } => Ok(()),
+            | Notice::Deadline { .. }
+            | Notice::Incident { .. } => Ok(()),
         }
     }
 

@@ -1,17 +1,54 @@
 //! The log: structured lines on standard error.
 
 use std::env;
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::Arc;
 
+use server::Secrets;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
 
 use crate::args::node::LogForm;
 use crate::failure::Failure;
 
 const VARIABLE: &str = "PUNCTUAL_LOG";
 
-/// Starts logging; `level` is used where the environment says nothing.
-pub(crate) fn start(form: LogForm, level: &str) -> Result<(), Failure> {
+/// Standard error, without secrets: whatever writes a line, ours or a library, and at whatever level.
+struct Lines {
+    secrets: Arc<Secrets>,
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line(&self.secrets)
+    }
+}
+
+struct Line<'a>(&'a Secrets);
+
+impl Write for Line<'_> {
+    /// Takes a line as a whole, as it is given.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        io::stderr().lock().write_all(self.0.mask(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// What of the environment is secret and has no name for templates: the token that callers show to the node, and what
+/// calls to webhooks are signed with.
+pub(crate) fn own_secrets() -> impl Iterator<Item = String> {
+    ["PUNCTUAL_TOKEN", "PUNCTUAL_WEBHOOK_SECRET"].into_iter().filter_map(|name| env::var(name).ok())
+}
+
+/// Starts logging; `level` is used where the environment says nothing. No line has one of the secrets in it.
+pub(crate) fn start(form: LogForm, level: &str, secrets: Arc<Secrets>) -> Result<(), Failure> {
     let wanted = env::var(VARIABLE).unwrap_or_else(|_| level.to_owned());
     let filter = EnvFilter::builder().parse(&wanted).map_err(|error| {
         Failure::Mistake(format!(
@@ -21,7 +58,7 @@ pub(crate) fn start(form: LogForm, level: &str) -> Result<(), Failure> {
     })?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(Lines { secrets })
         .with_ansi(std::io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none());
     let started = match form {
         LogForm::Text => lines.with_target(false).try_init(),

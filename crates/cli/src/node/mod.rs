@@ -22,28 +22,45 @@ use tokio::runtime::Runtime;
 use crate::failure::Failure;
 
 /// A definition with its text.
+#[derive(Clone)]
 struct Checked {
     source: String,
     definition: Arc<Definition>,
 }
 
-/// Makes definitions live, and tells which of them are new or changed.
-async fn publish(hub: &Hub, definitions: Vec<Checked>) -> Result<(), Failure> {
-    for Checked { source, definition } in definitions {
-        let name = definition.name.clone();
-        let refused = |failure| match failure {
-            store::Failure::Refused(refused) => {
-                Failure::Mistake(format!("workflow {name} cannot be published: {refused}"))
+/// Makes definitions live, and tells which of them are new or changed. One that is refused keeps no other from being
+/// published; what was refused is told in the end.
+async fn publish(
+    hub: &Arc<Hub>,
+    definitions: Vec<Checked>,
+    folder: Option<&str>,
+) -> Result<(), Failure> {
+    let mut refused = Vec::new();
+    for checked in definitions {
+        let name = checked.definition.name.clone();
+        match publish_one(hub, checked, folder).await {
+            Ok(()) => {}
+            Err(store::Failure::Refused(why)) => {
+                refused.push(format!("workflow {name} cannot be published: {why}"));
             }
-            other => Failure::Environment(other.to_string()),
-        };
-        let declared = declare_calendars(hub, &definition, |_| None).await;
-        declared.map_err(|(_, failure)| refused(failure))?;
-        let command = Command::SaveWorkflow { source, definition, publish: true };
-        let commanded = hub.command(command, None).await.map_err(refused)?;
-        if let Answer::Workflow { id, revision, is_new } = commanded.answer {
-            tracing::info!(workflow = name, %id, revision, is_new, "published");
+            Err(other) => return Err(Failure::Environment(other.to_string())),
         }
+    }
+    if refused.is_empty() { Ok(()) } else { Err(Failure::Mistake(refused.join("\n\n"))) }
+}
+
+async fn publish_one(
+    hub: &Arc<Hub>,
+    Checked { source, definition }: Checked,
+    folder: Option<&str>,
+) -> Result<(), store::Failure> {
+    let name = definition.name.clone();
+    declare_calendars(hub, &definition, |_| None).await.map_err(|(_, failure)| failure)?;
+    let folder = folder.map(str::to_owned);
+    let command = Command::SaveWorkflow { source, definition, publish: true, folder };
+    let commanded = hub.command(command, None).await?;
+    if let Answer::Workflow { id, revision, is_new } = commanded.answer {
+        tracing::info!(workflow = name, %id, revision, is_new, "published");
     }
     Ok(())
 }

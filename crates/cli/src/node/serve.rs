@@ -6,10 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use calendar::Zones;
+use engine::definition::IncidentAction;
+use jiff::SignedDuration;
+use runners::script::Scripts;
 use runners::{Egress, Policy};
-use server::serve::{Server, ServerOptions, StartError, Telling};
-use server::{Agent, Secrets, TraceTarget};
+use server::serve::{BeforeDriving, Server, ServerOptions, StartError, Telling};
+use server::{Agent, Clock, OffsetClock, Secrets, SystemClock, TraceTarget, Trusted};
+use store::Store;
 
+use super::folder::Found;
 use super::signals::Signals;
 use super::watch::Watch;
 use super::{folder, logging, publish, runtime, trusting};
@@ -22,34 +27,43 @@ use crate::scripts::scripts;
 /// its connections need not.
 const QUIET: &str = "info,deadpool.postgres=error";
 
-/// Runs the command.
+/// Runs the command. Why it does not start is told without secrets.
 pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
+    let secrets = Secrets::read(args.secrets.as_deref(), env::vars_os())
+        .and_then(|secrets| secrets.with_own(logging::own_secrets()))
+        .map_err(|error| Failure::Mistake(format!("secrets: {error}")))?;
+    let secrets = Arc::new(secrets);
+    serve(args, zones, secrets.clone()).map_err(|failure| failure.masked(&secrets))
+}
+
+fn serve(args: &ServeArgs, zones: Zones, secrets: Arc<Secrets>) -> Result<(), Failure> {
     let place = Place::read(&args.db)?;
     let lease = lease(&args.lease)?;
     let listen = address(&args.listen)?;
     let egress: Egress =
         args.egress.parse().map_err(|error| Failure::Mistake(format!("--egress: {error}")))?;
-    let secrets = Secrets::read(args.secrets.as_deref(), env::vars_os())
-        .map_err(|error| Failure::Mistake(format!("secrets: {error}")))?;
-    let telling = telling()?;
+    let telling = telling(args)?;
     let agents = agents(&args.agents)?;
     let traces = traces(args.otlp.as_deref())?;
-    logging::start(args.log, QUIET)?;
-    let token = env::var("PUNCTUAL_TOKEN").ok().filter(|token| !token.is_empty());
+    logging::start(args.log, QUIET, secrets.clone())?;
+    let token = own_token()?;
     let runtime = runtime()?;
     let store = runtime.block_on(place.open(zones, lease))?;
     let scripts = scripts()?;
-    let definitions = match &args.dir {
-        Some(dir) => {
-            let rules = store.rules();
-            runtime.block_on(folder::definitions(dir, &rules, &scripts))?
-        }
-        None => Vec::new(),
+    let own = match &args.dir {
+        Some(dir) => Some(runtime.block_on(OwnFolder::read(dir, &store, &scripts, args.prune))?),
+        None => None,
     };
-    let trusted = trusting(&definitions);
+    let trusted = own.as_ref().map(|own| own.trusted.clone()).unwrap_or_default();
+    let checked = own.as_ref().map(|own| own.found.checked.clone()).unwrap_or_default();
     let groups_dir = place.groups_dir();
     end_orphans(&groups_dir)?;
+    let clock: Arc<dyn Clock> = match args.clock_offset {
+        0 => Arc::new(SystemClock),
+        offset => Arc::new(OffsetClock(SignedDuration::from_secs(offset.into()))),
+    };
     let options = ServerOptions {
+        clock,
         listen,
         token,
         runners: Policy {
@@ -61,25 +75,31 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         trusted: trusted.clone(),
         node: args.node.clone().unwrap_or_else(own_name),
         capacity: args.capacity as usize,
-        secrets: Arc::new(secrets),
+        secrets,
         telling,
         scripts: Some(scripts.clone()),
         agents,
         traces,
+        before_driving: own.map(OwnFolder::publishing),
         ..ServerOptions::new(store)
     };
     let without_token = options.token.is_none();
-    runtime.block_on(async {
+    let gone = options.store.gone();
+    let ended = runtime.block_on(async {
+        tokio::pin!(gone);
         let mut signals = Signals::new()?;
         let server = Server::start(options).await.map_err(|error| match error {
             StartError::TokenMissing(_) => refused_without_token(listen),
             other => not_started(other),
         })?;
         let mut watch = match &args.dir {
-            Some(dir) if args.watch => Some(Watch::new(dir, &definitions, scripts)?),
+            Some(dir) if args.watch => Some(Watch::new(dir, &checked, scripts.clone(), args.prune)?),
             _ => None,
         };
-        publish(server.hub(), definitions).await?;
+        if let Err(failure) = server.warn_of_channels().await {
+            tracing::warn!(%failure, "channels of workflows were not looked at");
+        }
+        tell_confinement(&scripts).await;
         if without_token {
             tracing::info!(
                 "the node has no token of its own (PUNCTUAL_TOKEN): unless tokens were made, anyone on \
@@ -88,14 +108,21 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         }
         tracing::info!(url = %format!("http://{}", server.address()), db = %place, "ready");
         let signal = loop {
-            let Some(watching) = &mut watch else { break signals.next().await };
+            let changed = async {
+                match &mut watch {
+                    Some(watching) => watching.changed().await,
+                    None => std::future::pending().await,
+                }
+            };
             let changed = tokio::select! {
                 signal = signals.next() => break signal,
-                changed = watching.changed() => changed,
+                // Nothing can be handed back or stored: the next life takes over what went on.
+                why = &mut gone => return Err(Failure::Environment(why)),
+                changed = changed => changed,
             };
-            match changed {
-                Some(()) => watching.publish(server.hub(), &trusted).await,
-                None => {
+            match (changed, &mut watch) {
+                (Some(()), Some(watching)) => watching.publish(server.hub(), &trusted).await,
+                _ => {
                     tracing::error!("the folder is not watched any more");
                     watch = None;
                 }
@@ -106,17 +133,66 @@ pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
         server.stop().await.map_err(|failure| Failure::Environment(failure.to_string()))?;
         tracing::info!("stopped");
         Ok(())
-    })
+    });
+    // What still goes on does not hold up the end of a node that has failed.
+    runtime.shutdown_background();
+    ended
+}
+
+/// The folder that the node was given, as it is at the start.
+struct OwnFolder {
+    name: String,
+    found: Found,
+    trusted: Trusted,
+    prune: bool,
+}
+
+impl OwnFolder {
+    async fn read(
+        dir: &Path,
+        store: &Arc<dyn Store>,
+        scripts: &Scripts,
+        prune: bool,
+    ) -> Result<OwnFolder, Failure> {
+        let found = folder::definitions(dir, &store.rules(), scripts).await?;
+        found.tell_wrong();
+        let name = folder::name(dir);
+        let trusted = trusting(&found.checked);
+        let earlier = folder::earlier(&**store, &name).await;
+        trusted.add(earlier.map_err(|failure| Failure::Environment(failure.to_string()))?);
+        Ok(OwnFolder { name, found, trusted, prune })
+    }
+
+    /// What has changed while no node ran goes live before anything that was missed runs.
+    fn publishing(self) -> BeforeDriving {
+        Box::new(move |hub| {
+            Box::pin(async move {
+                let OwnFolder { name, found, prune, .. } = self;
+                if let Err(failure) = publish(&hub, found.checked.clone(), Some(&name)).await {
+                    tracing::error!("not everything in the folder is published:\n{failure}");
+                }
+                if let Err(failure) = folder::tell_gone(&hub, &name, &found, prune).await {
+                    tracing::error!("workflows whose file is gone cannot be looked for: {failure}");
+                }
+            })
+        })
+    }
 }
 
 /// Whose tasks this node posts.
 fn agents(texts: &[String]) -> Result<Vec<Agent>, Failure> {
     let mut agents: Vec<Agent> = Vec::new();
     for text in texts {
+        // The URL may have a password in it.
+        let name = match text.split_once('=') {
+            Some((name, _)) => name,
+            None if text.contains("://") => "…",
+            None => text,
+        };
         let agent: Agent =
-            text.parse().map_err(|error| Failure::Mistake(format!("--agent {text}: {error}")))?;
+            text.parse().map_err(|error| Failure::Mistake(format!("--agent {name}: {error}")))?;
         if agents.iter().any(|known| known.name() == agent.name()) {
-            let message = format!("--agent {text}: {} has a URL already", agent.name());
+            let message = format!("--agent {name}: {name} has a URL already");
             return Err(Failure::Mistake(message));
         }
         agents.push(agent);
@@ -134,7 +210,7 @@ fn traces(endpoint: Option<&str>) -> Result<Option<TraceTarget>, Failure> {
 }
 
 /// How people are told something, from the environment: it holds passwords.
-pub(crate) fn telling() -> Result<Telling, Failure> {
+pub(crate) fn telling(args: &ServeArgs) -> Result<Telling, Failure> {
     let set = |name: &str| env::var(name).ok().filter(|text| !text.trim().is_empty());
     let keys = set("PUNCTUAL_WEBHOOK_SECRET").map(|text| {
         text.parse().map_err(|error| Failure::Mistake(format!("PUNCTUAL_WEBHOOK_SECRET: {error}")))
@@ -142,7 +218,29 @@ pub(crate) fn telling() -> Result<Telling, Failure> {
     let mail = set("PUNCTUAL_SMTP").map(|text| {
         text.parse().map_err(|error| Failure::Mistake(format!("PUNCTUAL_SMTP: {error}")))
     });
-    Ok(Telling { keys: keys.transpose()?.unwrap_or_default(), mail: mail.transpose()? })
+    if let Some(url) =
+        args.public_url.as_deref().filter(|url| engine::definition::host_of(url).is_none())
+    {
+        let message = format!("--public-url: {url} is no URL\n  try: https://punctual.example.org");
+        return Err(Failure::Mistake(message));
+    }
+    Ok(Telling {
+        keys: keys.transpose()?.unwrap_or_default(),
+        mail: mail.transpose()?,
+        on_failure: actions("--on-failure", &args.on_failure)?,
+        on_recovery: actions("--on-recovery", &args.on_recovery)?,
+        public_url: args.public_url.clone(),
+    })
+}
+
+/// What happens when something fails, or succeeds again, of options.
+fn actions(option: &str, texts: &[String]) -> Result<Vec<IncidentAction>, Failure> {
+    let texts = texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty());
+    let read = |text: &str| {
+        let refused = |problem| Failure::Mistake(format!("{option}: {problem}"));
+        IncidentAction::parse(text).map_err(refused)
+    };
+    texts.map(read).collect()
 }
 
 /// No two processes that run at the same time share it.
@@ -161,6 +259,43 @@ fn end_orphans(dir: &Path) -> Result<(), Failure> {
             Ok(())
         }
         Err(error) => Err(Failure::Environment(format!("{}: {error}", dir.display()))),
+    }
+}
+
+/// What scripts cannot do here, and what a node that is root could. Scripts that cannot be evaluated are told with the
+/// first of them.
+async fn tell_confinement(scripts: &Scripts) {
+    if rustix::process::geteuid().is_root() {
+        tracing::warn!(
+            "the node runs as root, and so do the commands of exec steps: run it as a user of its own, as \
+             the systemd unit and the container do"
+        );
+    }
+    match scripts.warm().await {
+        Ok(confinement) => match confinement.missing() {
+            None => tracing::info!(in_force = %confinement, "scripts are confined"),
+            Some(missing) if confinement.system_calls => {
+                tracing::info!(in_force = %confinement, not_in_force = missing, "scripts are confined");
+            }
+            Some(missing) => {
+                tracing::warn!(in_force = %confinement, not_in_force = missing,
+                    "the kernel does not filter the system calls of scripts: publish only scripts that are trusted");
+            }
+        },
+        Err(failure) => tracing::warn!(%failure, "no script can be evaluated for now"),
+    }
+}
+
+/// The node's own token. Whoever guesses it may do everything.
+fn own_token() -> Result<Option<String>, Failure> {
+    let token = env::var("PUNCTUAL_TOKEN").ok().filter(|token| !token.is_empty());
+    match token.as_deref().map(str::trim).and_then(server::token_weakness) {
+        None => Ok(token),
+        Some(why) => Err(Failure::Mistake(format!(
+            "PUNCTUAL_TOKEN can be guessed: {why}\n  \
+             allowed: 16 characters or more, as random as they can be\n  \
+             try: PUNCTUAL_TOKEN=$(openssl rand -hex 32)"
+        ))),
     }
 }
 

@@ -22,6 +22,10 @@ const SETTLED: Duration = Duration::from_millis(200);
 /// A folder, and what was published from it.
 pub(super) struct Watch {
     folder: PathBuf,
+    /// What the folder is called in the store.
+    name: String,
+    /// Whether workflows whose file is gone are archived.
+    prune: bool,
     changes: UnboundedReceiver<()>,
     published: HashMap<String, Arc<Definition>>,
     scripts: Arc<Scripts>,
@@ -30,24 +34,27 @@ pub(super) struct Watch {
 impl Watch {
     /// What changes from now on is noticed.
     pub(super) fn new(
-        folder: &Path,
+        dir: &Path,
         checked: &[Checked],
         scripts: Arc<Scripts>,
+        prune: bool,
     ) -> Result<Watch, Failure> {
         let failed = |error: io::Error| {
-            Failure::Environment(format!("{}: cannot be watched: {error}", folder.display()))
+            Failure::Environment(format!("{}: cannot be watched: {error}", dir.display()))
         };
         let watched = inotify::init(CreateFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
         let of = WatchFlags::CLOSE_WRITE
             | WatchFlags::MOVED_TO
             | WatchFlags::MOVED_FROM
             | WatchFlags::DELETE;
-        inotify::add_watch(&watched, folder, of).map_err(|e| failed(e.into()))?;
+        inotify::add_watch(&watched, dir, of).map_err(|e| failed(e.into()))?;
         let (tell, changes) = unbounded_channel();
         let thread = std::thread::Builder::new().name("watch".to_owned());
         thread.spawn(move || tell_changes(&watched, &tell)).map_err(failed)?;
         let known = checked.iter().map(|c| (c.definition.name.clone(), c.definition.clone()));
-        Ok(Watch { folder: folder.to_owned(), changes, published: known.collect(), scripts })
+        let (published, name) = (known.collect(), folder::name(dir));
+        let folder = dir.to_owned();
+        Ok(Watch { folder, name, prune, changes, published, scripts })
     }
 
     /// Returns when something has changed, and no more for a moment; nothing if the folder is watched no more.
@@ -57,39 +64,37 @@ impl Watch {
         Some(())
     }
 
-    /// Publishes what is new or changed. If anything is wrong, all of it is told and nothing is changed.
-    pub(super) async fn publish(&mut self, hub: &Hub, trusted: &Trusted) {
+    /// Publishes what is new or changed. Files that are wrong are told, and passed over.
+    pub(super) async fn publish(&mut self, hub: &Arc<Hub>, trusted: &Trusted) {
         let rules = hub.store().rules();
-        let checked = match folder::definitions(&self.folder, &rules, &self.scripts).await {
-            Ok(checked) => checked,
+        let found = match folder::definitions(&self.folder, &rules, &self.scripts).await {
+            Ok(found) => found,
             Err(failure) => {
-                tracing::error!("the folder was changed, and nothing is published:\n{failure}");
+                tracing::error!("the folder was changed, and cannot be read:\n{failure}");
                 return;
             }
         };
-        for name in self.published.keys() {
-            if !checked.iter().any(|checked| checked.definition.name == *name) {
-                tracing::warn!(
-                    workflow = name,
-                    "its file is gone; it stays published until `punctual workflow archive`"
-                );
-            }
-        }
-        self.published.retain(|name, _| checked.iter().any(|c| c.definition.name == *name));
-        let is_known = |checked: &Checked| {
-            self.published.get(&checked.definition.name) == Some(&checked.definition)
+        found.tell_wrong();
+        let is_changed = |checked: &&Checked| {
+            self.published.get(&checked.definition.name) != Some(&checked.definition)
         };
-        let changed: Vec<Checked> =
-            checked.into_iter().filter(|checked| !is_known(checked)).collect();
+        let changed: Vec<Checked> = found.checked.iter().filter(is_changed).cloned().collect();
         let definitions: Vec<Arc<Definition>> =
             changed.iter().map(|checked| checked.definition.clone()).collect();
         trusted.add(definitions.iter().cloned());
-        match publish(hub, changed).await {
+        match publish(hub, changed, Some(&self.name)).await {
             Ok(()) => {
                 let known = definitions.into_iter().map(|d| (d.name.clone(), d));
                 self.published.extend(known);
             }
             Err(failure) => tracing::error!("not everything is published:\n{failure}"),
+        }
+        let gone = |name: &String| !found.checked.iter().any(|c| c.definition.name == *name);
+        if self.published.keys().any(gone) {
+            if let Err(failure) = folder::tell_gone(hub, &self.name, &found, self.prune).await {
+                tracing::error!("workflows whose file is gone cannot be looked for: {failure}");
+            }
+            self.published.retain(|name, _| !gone(name));
         }
     }
 }

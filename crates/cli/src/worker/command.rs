@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use engine::definition::{Action, ExecAction};
 use runners::{Ended, Policy, Runners, Work};
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::protocol::{Attempt, Report};
@@ -91,21 +91,23 @@ fn report(ended: Ended) -> Report {
     }
 }
 
-/// What the command wrote: JSON as it is, or else a text without the line breaks at its end. A part
-/// of it would be something else.
+/// What the command wrote: JSON as it is, or else a text without the line breaks at its end. It has done its work
+/// however much it wrote: of too much the beginning is sent, and that it is one.
 fn completed(output: &Value) -> Report {
     if output["stdout_truncated"] == true {
-        let message = format!(
-            "the command wrote {} bytes; an output has at most {MOST_OUTPUT}",
-            output["stdout_bytes"]
-        );
-        let code = "output_too_large".to_owned();
-        return Report::Failed { code, message, retryable: false };
+        let cut = json!({
+            "stdout": output["stdout"], "stdout_truncated": true,
+            "stdout_bytes": output["stdout_bytes"],
+        });
+        return written(to_raw_value(output.get("json").unwrap_or(&cut)));
     }
     let text = output["stdout"].as_str().unwrap_or_default();
     let read = serde_json::from_str::<&RawValue>(text).map(ToOwned::to_owned);
-    let written = read.or_else(|_| to_raw_value(text.trim_end_matches(['\r', '\n'])));
-    match written {
+    written(read.or_else(|_| to_raw_value(text.trim_end_matches(['\r', '\n']))))
+}
+
+fn written(output: Result<Box<RawValue>, serde_json::Error>) -> Report {
+    match output {
         Ok(output) => Report::Completed(output),
         Err(error) => Report::Failed {
             code: "output".to_owned(),
@@ -117,8 +119,6 @@ fn completed(output: &Value) -> Report {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -140,12 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_an_output_is_none() {
-        let output = json!({ "stdout": "1", "stdout_truncated": true, "stdout_bytes": 2_000_000 });
-        let Report::Failed { code, message, retryable } = completed(&output) else {
-            panic!("completed");
-        };
-        assert_eq!((code.as_str(), retryable), ("output_too_large", false));
-        assert!(message.contains("2000000 bytes"), "{message}");
+    fn of_too_much_the_beginning_is_sent_and_that_it_is_one() {
+        let cut = json!({ "stdout": "1", "stdout_truncated": true, "stdout_bytes": 2_000_000 });
+        let Report::Completed(sent) = completed(&cut) else { panic!("failed") };
+        assert_eq!(serde_json::from_str::<Value>(sent.get()).unwrap(), cut);
+        let mut whole = cut.clone();
+        whole["json"] = json!([1, 2]);
+        let Report::Completed(sent) = completed(&whole) else { panic!("failed") };
+        assert_eq!(sent.get(), "[1,2]");
     }
 }

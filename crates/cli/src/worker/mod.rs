@@ -6,6 +6,7 @@ mod protocol;
 use std::sync::Arc;
 use std::time::Duration;
 
+use server::Secrets;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,7 +28,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Runs the command.
 pub(crate) fn run(args: &WorkerArgs) -> Result<(), Failure> {
     let line = Line::from_environment()?;
-    logging::start(args.log, "info")?;
+    let secrets = Secrets::default().with_own(logging::own_secrets());
+    let secrets = secrets.map_err(|error| Failure::Mistake(error.to_string()))?;
+    logging::start(args.log, "info", Arc::new(secrets))?;
     let name = args.name.clone().unwrap_or_else(own_name);
     let worker = Arc::new(Worker {
         node: Node::new(line, &args.queue, name.clone(), args.lease),

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::client::{Ask, Line};
 use crate::failure::Failure;
@@ -24,8 +24,8 @@ pub(super) struct Attempt {
     pub(super) step: String,
     /// Which attempt at the step.
     pub(super) attempt: u64,
-    /// What proves that it is ours.
-    pub(super) token: u64,
+    /// What proves that it is ours; passed on as it is.
+    pub(super) token: Value,
     /// JSON, exactly as the node has it.
     #[serde(rename = "payload")]
     pub(super) input: Box<RawValue>,
@@ -114,7 +114,7 @@ impl Node {
         attempt: &Attempt,
         report: &Report,
     ) -> Result<(), Unanswered> {
-        let token = attempt.token;
+        let token = &attempt.token;
         let (verb, body) = match report {
             // Put together as text: what a command wrote is passed on as it is.
             Report::Completed(output) => {

@@ -43,7 +43,7 @@ fn a_wrong_line_is_answered_and_the_next_one_read() {
             "zone-unknown",
             "count",
             "instant",
-            "interval-zero",
+            "interval-short",
             "hours",
             "calendar-unknown",
             "rrule-range",

@@ -216,6 +216,14 @@ fn out_of_space() {
     assert_eq!(line["level"], "ERROR", "{line}");
     until("it is not ready", || node.get("/readyz").0 == 503);
     assert_eq!(node.get("/healthz").0, 200);
+    // Whoever asks meanwhile is told that nothing was stored, and what to do.
+    let large = "x".repeat(60_000);
+    let asked = serde_json::json!({"payload": {"text": large}});
+    until("nothing more fits", || {
+        let (status, body) = node.post("/api/v1/workflows/many/runs", &asked);
+        assert!(status < 300 || body.contains("Nothing of this was stored. "), "{status} {body}");
+        status == 503
+    });
     node.kill();
     let node = home.serve();
     until("it goes on", || node.figure("punctual_attempts_total") > 100.0);

@@ -51,7 +51,7 @@ fn definition(size: &Size, lines: &str) -> String {
             let _ = writeln!(
                 text,
                 "  - {{ id: c{layer}-{at}, type: exec, shell: true, depends_on: [{depends}], \
-                 command: 'sleep 0.05; echo $(( {sum} ))' }}"
+                 env: {{ SUM: '{sum}' }}, command: 'sleep 0.05; echo $(( $SUM ))' }}"
             );
             let _ = writeln!(
                 text,

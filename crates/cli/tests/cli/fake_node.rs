@@ -12,6 +12,9 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+/// Of every attempt that is given.
+const TOKEN: &str = "0000000003.k-e_y";
+
 /// Far beyond what any of these takes.
 const LONG: Duration = Duration::from_secs(60);
 /// How long a claim that finds nothing is kept: shorter than a real one, so that tests end.
@@ -82,7 +85,7 @@ impl FakeNode {
         self.change(|known| {
             known.waiting.push_back(json!({
                 "id": format!("{run}.3"), "run_id": run, "workflow": "w", "step_id": "s",
-                "queue": "q", "attempt": 2, "token": 3, "payload": input,
+                "queue": "q", "attempt": 2, "token": TOKEN, "payload": input,
                 "idempotency_key": format!("{run}/s"),
                 "lease_until": "2026-03-01T12:00:00Z", "timeout_seconds": null,
             }));
@@ -170,7 +173,7 @@ async fn hear(
     let wrong = StatusCode::UNPROCESSABLE_ENTITY;
     let run = id.strip_suffix(".3").ok_or(StatusCode::NOT_FOUND)?;
     let token = body.as_object_mut().and_then(|fields| fields.remove("token"));
-    token.filter(|token| *token == 3).ok_or(wrong)?;
+    token.filter(|token| *token == TOKEN).ok_or(wrong)?;
     let said = match verb.as_str() {
         "fail" => body["error"].take(),
         _ => body,

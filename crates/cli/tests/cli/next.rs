@@ -55,8 +55,8 @@ fn rolled_times_say_where_they_come_from() {
 fn every_kind_of_rule_is_recognised() {
     for (rule, words) in [
         ("0 9 * * *", "at 09:00 every day, UTC"),
-        ("@daily", "at 00:00 every day, UTC"),
-        ("weekdays", "at 00:00 on weekdays, UTC"),
+        ("@daily", "at 00:00 every day, UTC (0 0 * * *)"),
+        ("weekdays", "at 00:00 on weekdays, UTC (0 0 * * 1-5)"),
         ("90m", "every 1h30m from 2026-01-01T00:00:00Z"),
         ("every 1d", "every 1d from 2026-01-01T00:00:00Z"),
         ("FREQ=WEEKLY;BYDAY=MO", "every week on Monday at 00:00, UTC"),
@@ -192,7 +192,7 @@ fn all_mistakes_of_a_rule_are_told_at_once() {
     rule:1:21: unknown field `rol`
       {cron: "0 9 * * *", rol: next}
                           ^^^
-      allowed: cron, preset, every, interval, interval_seconds, from, anchor, at, rrule, dtstart, exdate, rdate, daily, weekly, monthly, quarterly, yearly, rules, timezone, calendar, roll, fit, start, end, spread, dst
+      allowed: cron, expression, preset, every, interval, interval_seconds, from, anchor, at, rrule, dtstart, exdate, rdate, daily, weekly, monthly, quarterly, yearly, rules, pattern, result, timezone, calendar, roll, fit, start, end, spread, dst
       try: roll
     "#);
 }
@@ -315,7 +315,7 @@ fn the_place_inside_a_spread_window_is_that_of_the_schedule() {
 #[test]
 fn what_lies_in_the_past_is_told() {
     let out = shown(&["next", "2020-01-01T00:00", "--from", "2026-01-01T00:00"]);
-    assert!(out.contains("! no further occurrence"), "{out}");
+    assert!(out.contains("lies in the past: it runs at once"), "{out}");
     let bounded =
         shown(&["next", "{cron: \"@daily\", end: 2026-01-02T00:00}", "--from", "2026-01-01T00:00"]);
     assert_eq!(bounded.matches("2026-01-02T00:00:00Z").count(), 2, "{bounded}");

@@ -140,6 +140,15 @@ impl Node {
         self.wait()
     }
 
+    /// Stops it in order; all that it has logged.
+    pub(crate) fn stop_and_read(mut self) -> Vec<Value> {
+        self.signal(Signal::TERM);
+        self.child.wait().expect("it ends");
+        // The pipe is closed when everything was read.
+        while self.news.recv_timeout(DEADLINE).is_ok() {}
+        std::mem::take(&mut *self.log.lock().expect("no panic"))
+    }
+
     /// Waits for its end.
     pub(crate) fn wait(mut self) -> ExitStatus {
         let until = now() + DEADLINE;

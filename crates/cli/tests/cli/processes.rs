@@ -13,7 +13,7 @@ deadline: { within: 1h }
 steps:
   - id: each
     type: for_each
-    items: '{{ input.payload }}'
+    items: '{{ input }}'
     max_parallel: 1
     step: { type: worker, queue: q, input: '{{ item }}' }
   - id: may-i

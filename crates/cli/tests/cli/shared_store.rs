@@ -1,5 +1,7 @@
 //! Nodes that share a PostgreSQL.
 
+use testbed::{Cluster, PoolMode, Pooler};
+
 use crate::node::{Home, Node};
 use crate::{punctual, run};
 
@@ -78,4 +80,33 @@ fn what_is_wrong_with_a_database_is_said() {
     assert!(err.contains("does not exist") && err.contains("try: createdb"), "{err}");
     let (code, _, err) = run(&["backup", "--db", &schema.url, "copy"]);
     assert!(code == 1 && err.contains("try: pg_dump"), "{err}");
+}
+
+#[test]
+fn a_store_of_a_newer_version_and_a_pooler_are_refused_with_what_to_do() {
+    let cluster = Cluster::builder().fsync(false).start().expect("a PostgreSQL");
+    let doctor = |url: &str| run(&["doctor", "--db", url]);
+    let pooler = Pooler::start(&cluster, PoolMode::Transaction).expect("a pgbouncer");
+    let (code, _, err) = doctor(&pooler.url());
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains("pooler") && err.contains("try: the address of PostgreSQL"), "{err}");
+    let (code, _, err) = doctor(&cluster.url());
+    assert_eq!((code, err.as_str()), (0, ""));
+    cluster.ask("UPDATE punctual.schema_versions SET version = 999, since = 999").expect("a row");
+    let (code, _, err) = doctor(&cluster.url());
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains("schema version 999") && !err.contains("not available"), "{err}");
+    assert!(err.contains("try: the version of punctual that the other nodes have"), "{err}");
+}
+
+#[test]
+fn a_role_that_does_not_wait_for_the_disk_is_warned_of() {
+    let cluster = Cluster::builder().fsync(false).start().expect("a PostgreSQL");
+    cluster.ask("ALTER ROLE punctual SET synchronous_commit = off").expect("a role");
+    let schema = Schema { url: cluster.url(), name: "punctual".to_owned() };
+    let home = Home::new().with("t.yaml", "name: t\nsteps: [{id: a, type: noop}]\n");
+    let mut node = schema.serve(&home, "only");
+    let warned = node.logged("synchronous_commit is off");
+    assert_eq!(warned["level"], "WARN", "{warned}");
+    assert!(node.stop().success());
 }

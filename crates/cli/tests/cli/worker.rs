@@ -27,6 +27,14 @@ impl Worker {
         Worker(Some(command.spawn().expect("the worker starts")))
     }
 
+    /// One whose log is in a file, to be read while it runs.
+    fn spawn_logging(mut command: Command, url: &str, log: &Path) -> Worker {
+        let log = fs::File::create(log).expect("a file");
+        let command = command.env("PUNCTUAL_URL", url).stdin(Stdio::null());
+        let command = command.stdout(Stdio::piped()).stderr(log);
+        Worker(Some(command.spawn().expect("the worker starts")))
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let child = self.0.as_ref().expect("it runs");
         kill_process(Pid::from_child(child), signal).expect("it runs");
@@ -249,10 +257,14 @@ fn a_signal_lets_finish_what_goes_on() {
         go_on.display()
     );
     node.give("run-1", Value::Null);
-    let worker = Worker::start(&node, &[], &script);
+    let mut command = punctual();
+    command.args(["worker", "--queue", "q", "--", "sh", "-c", &script]);
+    let log = dir.path().join("log");
+    let worker = Worker::spawn_logging(command, &node.url(), &log);
     line_of(&begun);
     worker.signal(Signal::TERM);
-    std::thread::sleep(Duration::from_millis(200));
+    let has_heard = || fs::read_to_string(&log).is_ok_and(|text| text.contains("finishing"));
+    crate::node::until("the signal is heard", has_heard);
     node.give("run-2", Value::Null);
     fs::write(&go_on, "").expect("written");
     let (code, said) = worker.ended();

@@ -14,7 +14,7 @@ use crate::worker::{Worker, example, line_of};
 const WORDS: &str = "name: words
 concurrency: 100
 steps:
-  - { id: cli, type: worker, queue: cli, input: '{{ input.payload.text }}' }
+  - { id: cli, type: worker, queue: cli, input: '{{ input.text }}' }
   - { id: py, type: worker, queue: py, depends_on: [cli], input: { text: '{{ steps.cli.output }} more' } }
   - { id: sh, type: worker, queue: sh, depends_on: [py], input: { text: '{{ steps.py.output.words }} a b' } }
 ";

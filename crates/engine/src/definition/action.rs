@@ -45,16 +45,24 @@ pub enum Action {
     Mutation,
 }
 
+/// RFC 9110, section 9.2.2.
+const IDEMPOTENT_METHODS: [&str; 5] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"];
+
 impl Action {
-    /// Whether it may wait for longer than anything that is performed: for a time, a person, a worker.
-    pub fn may_wait(&self) -> bool {
+    /// Whether a failed attempt can be followed by another without anything being done twice. Nobody knows that of a
+    /// command, of what a worker or an agent does, or of a request with another method; a run that it starts has retries
+    /// of its own.
+    pub fn is_safe_to_repeat(&self) -> bool {
         match self {
-            Action::Noop | Action::Http(_) | Action::Exec(_) | Action::Script(_) => false,
-            Action::Gateway(_) | Action::Notification(_) | Action::Publish(_) => false,
-            Action::Worker(_) | Action::AgentTask(_) | Action::Timer(_) => true,
-            Action::HumanApproval(_) | Action::SubProcess(_) | Action::WaitFor(_) => true,
-            Action::Mutation => true,
-            Action::ForEach(each) => each.action.may_wait(),
+            Action::Http(http) => IDEMPOTENT_METHODS.contains(&http.method.as_str()),
+            // A script has no effects. An event that is published again has the same id, and a message to
+            // people that arrives twice does less harm than one that does not arrive.
+            Action::Noop | Action::Script(_) | Action::Publish(_) | Action::Notification(_) => true,
+            Action::Gateway(_) | Action::Timer(_) => true,
+            Action::HumanApproval(_) | Action::WaitFor(_) => true,
+            Action::Exec(_) | Action::Worker(_) | Action::AgentTask(_) => false,
+            Action::SubProcess(_) | Action::Mutation => false,
+            Action::ForEach(each) => each.action.is_safe_to_repeat(),
         }
     }
 
@@ -182,10 +190,13 @@ pub struct Notification {
     pub subject: Option<String>,
     /// What. A template.
     pub message: String,
+    /// JSON that a webhook receives beside the message. Its strings may be templates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
 }
 
 /// A way to tell somebody.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
     /// A signed POST to this URL.

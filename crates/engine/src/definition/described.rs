@@ -1,10 +1,12 @@
 //! A definition that a script describes: its default export as JSON, in which functions are markers, becomes
-//! a tree. Only functions have places in the script; anything else has that of a function near to it.
+//! a tree. Functions say where they are, and what is written out as a literal is found; anything else has the place of
+//! something near to it.
 
 use serde_json::{Map, Value};
 
 use super::flaw::Flaw;
 use super::limits;
+use super::literal::{self, Literal};
 use super::path::{join, join_index};
 use super::source::{Source, Span};
 use super::tree::{Entry, Kind, Misplaced, Node, too_deep};
@@ -12,7 +14,8 @@ use super::tree::{Entry, Kind, Misplaced, Node, too_deep};
 /// The tree of what a script says.
 pub(super) fn tree(source: &Source<'_>, described: &Value) -> Result<Node, Box<Misplaced>> {
     let mut builder = Builder { source, count: 0, way: Vec::new() };
-    builder.node(described, "", Span::default())
+    let written = literal::described(source.text());
+    builder.node(described, "", Span::default(), written.as_ref())
 }
 
 struct Builder<'s, 't> {
@@ -23,8 +26,14 @@ struct Builder<'s, 't> {
 }
 
 impl Builder<'_, '_> {
-    /// `near` is the place of what it is in.
-    fn node(&mut self, value: &Value, path: &str, near: Span) -> Result<Node, Box<Misplaced>> {
+    /// `near` is the place of what it is in, `written` the literal that it comes from.
+    fn node(
+        &mut self,
+        value: &Value,
+        path: &str,
+        near: Span,
+        written: Option<&Literal>,
+    ) -> Result<Node, Box<Misplaced>> {
         let refuse = |flaw| Err(Box::new(Misplaced { path: path.to_owned(), span: near, flaw }));
         self.count += 1;
         if self.count > limits::VALUES {
@@ -38,9 +47,10 @@ impl Builder<'_, '_> {
             return Ok(Node { span, kind: Kind::Function(self.way.clone()) });
         }
         // Of all that is not within something with a function, none is near.
-        let near = match self.way.is_empty() {
-            true => near,
-            false => self.first_function(value).unwrap_or(near),
+        let near = match (self.way.is_empty(), written) {
+            (true, _) => near,
+            (false, Some(literal)) => Span::new(literal.span.start, literal.span.start),
+            (false, None) => self.first_function(value).unwrap_or(near),
         };
         let kind = match value {
             Value::Null => Kind::Null,
@@ -55,14 +65,18 @@ impl Builder<'_, '_> {
                 let mut nodes = Vec::with_capacity(items.len());
                 for (at, item) in items.iter().enumerate() {
                     self.way.push(at.to_string());
-                    nodes.push(self.node(item, &join_index(path, at), near)?);
+                    let written = written.and_then(|written| written.item(at));
+                    nodes.push(self.node(item, &join_index(path, at), near, written)?);
                     self.way.pop();
                 }
                 Kind::List(nodes)
             }
-            Value::Object(map) => Kind::Map(self.entries(map, path, near)?),
+            Value::Object(map) => Kind::Map(self.entries(map, path, near, written)?),
         };
-        Ok(Node { span: near, kind })
+        // A value that is written out is shown; one that is computed, or made of lines, has a beginning alone.
+        let is_shown = !self.way.is_empty() && !value.is_array() && !value.is_object();
+        let span = written.filter(|_| is_shown).map_or(near, |literal| literal.span);
+        Ok(Node { span, kind })
     }
 
     fn entries(
@@ -70,13 +84,16 @@ impl Builder<'_, '_> {
         map: &Map<String, Value>,
         path: &str,
         near: Span,
+        written: Option<&Literal>,
     ) -> Result<Vec<Entry>, Box<Misplaced>> {
         let mut entries = Vec::with_capacity(map.len());
         for (key, value) in map {
             self.way.push(key.clone());
-            let value = self.node(value, &join(path, key), near)?;
+            let found = written.and_then(|written| written.field(key));
+            let value = self.node(value, &join(path, key), near, found.map(|(_, value)| value))?;
             self.way.pop();
-            let key_span = Span::new(value.span.start, value.span.start);
+            let nearby = Span::new(value.span.start, value.span.start);
+            let key_span = found.map_or(nearby, |(key, _)| key);
             entries.push(Entry { key: key.clone(), key_span, value });
         }
         Ok(entries)

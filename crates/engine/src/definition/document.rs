@@ -12,9 +12,10 @@ use super::reading::{Field, Reading};
 use super::tree::{Kind, Node};
 use super::version::Version;
 use super::{
-    ReadContext, consumer, deadlines, limits, order, outputs, phase, producer, step, topics,
-    trigger,
+    ReadContext, consumer, deadlines, incident_actions, json, limits, order, outputs, phase,
+    producer, step, topics, trigger,
 };
+use crate::input_schema::InputSchema;
 
 /// The definition, as far as it can be read. Flaws are kept in `reading`.
 pub(super) fn read(
@@ -37,8 +38,14 @@ pub(super) fn read(
     let timeout = fields.duration(reading, "timeout");
     let retention = fields.duration(reading, "retention");
     let (timezone, calendar_id) = (zone_name.clone(), calendar.clone());
-    let defaults =
-        trigger::Defaults { timezone, calendar: calendar_id, calendars: &calendars, context };
+    let input = fields.take("input").map(|field| input(reading, &field));
+    let defaults = trigger::Defaults {
+        timezone,
+        calendar: calendar_id,
+        calendars: &calendars,
+        input: input.as_ref(),
+        context,
+    };
     let triggers = fields.take("triggers");
     let triggers = triggers.map(|field| trigger::read_all(reading, &field, &defaults));
     let topics = fields.take("topics").map(|field| topics::declared(reading, &field));
@@ -55,10 +62,14 @@ pub(super) fn read(
         false => fields.require("steps", "steps: [ { id: first, type: noop } ]"),
     };
     let known = steps.as_ref().map(|field| ids(field)).unwrap_or_default();
+    // Handlers are started with whatever is given to them: the schema is for the steps.
+    reading.templates.input.clone_from(&input);
     let steps = steps.map(|field| step::read_all(reading, &field, &defaults)).unwrap_or_default();
     let at_once = fields.whole(reading, "max_concurrent_steps", 1..=limits::STEPS as u64);
     let deadline = fields.take("deadline");
     let deadline = deadline.map(|field| deadlines::read(reading, &field, &defaults));
+    let on_failure = incident_actions::field(reading, &mut fields, "on_failure");
+    let on_recovery = incident_actions::field(reading, &mut fields, "on_recovery");
     let outputs = fields.take("outputs").map(|field| outputs::read(reading, &field));
     order::all_known(reading, &known);
     // Where they cannot be read, nobody is told that one of them is not there.
@@ -73,11 +84,14 @@ pub(super) fn read(
         description,
         timezone: zone_name,
         calendar,
+        input,
         concurrency: concurrency.map(|runs| runs as u32),
         timeout,
         retention,
         max_concurrent_steps: at_once.map(|steps| steps as u32),
         deadline: deadline.flatten(),
+        on_failure,
+        on_recovery,
         outputs: outputs.unwrap_or_default(),
         calendars: calendars.into_specs(),
         triggers: triggers.unwrap_or_default(),
@@ -99,6 +113,17 @@ fn ids<'n>(steps: &Field<'n>) -> HashSet<&'n str> {
         _ => None,
     };
     items.iter().filter_map(id).collect()
+}
+
+/// What the payload has to be. A schema with mistakes asks for nothing, so that they are told alone.
+fn input(reading: &mut Reading<'_>, field: &Field<'_>) -> InputSchema {
+    let written = json::payload(reading, field, limits::PAYLOAD_BYTES);
+    let (schema, mistakes) = InputSchema::read(&written);
+    if mistakes.is_empty() {
+        return schema;
+    }
+    mistakes.into_iter().for_each(|mistake| reading.mistake(field, mistake));
+    InputSchema::default()
 }
 
 /// The names of secrets that scripts may ask for.

@@ -11,6 +11,8 @@ use super::templates::Place;
 use super::tree::{Kind, cut};
 
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
+/// Programs that read one of their arguments as a program.
+const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "fish"];
 
 pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option<ExecAction> {
     let shell = fields.boolean(reading, "shell").unwrap_or(false);
@@ -33,6 +35,10 @@ pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option
 
 fn command_words(reading: &mut Reading<'_>, field: &Field<'_>, shell: bool) -> Option<Vec<String>> {
     match (&field.node.kind, shell) {
+        (Kind::Text(text), true) if text.contains("{{") => {
+            refuse_injection(reading, field);
+            return None;
+        }
         (Kind::Text(_), true) => {
             let text = plain(reading, field)?;
             return Some(SHELL.iter().map(|word| (*word).to_owned()).chain([text]).collect());
@@ -57,12 +63,48 @@ fn command_words(reading: &mut Reading<'_>, field: &Field<'_>, shell: bool) -> O
         reading.refuse(field, Flaw::new("command", "an empty command").suggest("[echo, hello]"));
         return None;
     }
+    if let Some(program) = program_of_shell(&words) {
+        refuse_injection(reading, program);
+        return None;
+    }
     let words: Vec<Option<String>> = words
         .iter()
         .enumerate()
         .map(|(at, word)| if at == 0 { plain(reading, word) } else { argument(reading, word) })
         .collect();
     words.into_iter().collect()
+}
+
+/// The text that a shell reads as a program, if the words start a shell with one and it holds a template.
+fn program_of_shell<'w, 'n>(words: &'w [Field<'n>]) -> Option<&'w Field<'n>> {
+    let text = |word: &Field<'n>| match &word.node.kind {
+        Kind::Text(text) => Some(text.as_str()),
+        _ => None,
+    };
+    let is_shell = |word: &Field<'n>| {
+        let name = text(word).and_then(|text| text.rsplit('/').next());
+        name.is_some_and(|name| SHELLS.contains(&name))
+    };
+    // It may stand behind another command, as in `nice sh -c`.
+    let shell = words.iter().position(is_shell)?;
+    // Options may stand together, as in `-ec`; the program is the first word that is no option.
+    let is_option = |word: &&Field<'n>| text(word).is_some_and(|text| text.starts_with('-'));
+    let options: Vec<&Field<'n>> = words[shell + 1..].iter().take_while(is_option).collect();
+    let has_program = options
+        .iter()
+        .any(|word| text(word).is_some_and(|text| !text.starts_with("--") && text.contains('c')));
+    let program = words.get(shell + 1 + options.len()).filter(|_| has_program)?;
+    text(program).is_some_and(|text| text.contains("{{")).then_some(program)
+}
+
+/// What is filled in would be read as a part of the program: whoever may start a run could run any command.
+fn refuse_injection(reading: &mut Reading<'_>, field: &Field<'_>) {
+    reading.templates.fill(field.node);
+    let message = "a template in a shell's program would let whoever starts a run run any command";
+    let flaw = Flaw::new("injection", message)
+        .allow("templates in env, stdin, and arguments without a shell")
+        .suggest("env: { DAY: \"{{ input.day }}\" } beside it, and \"$DAY\" in the command");
+    reading.refuse(field, flaw);
 }
 
 /// A text that is not empty and can be given to the system.

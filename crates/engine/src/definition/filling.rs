@@ -27,6 +27,7 @@ impl Action {
                 to: told.to.iter().map(|to| channel(to, scope)).collect::<Filled<_>>()?,
                 subject: maybe(told.subject.as_deref(), scope)?,
                 message: text(&told.message, scope)?,
+                data: told.data.as_ref().map(|data| value(data, scope)).transpose()?,
             }),
             Action::Noop
             | Action::Script(_)
@@ -86,12 +87,12 @@ mod tests {
     #[test]
     fn every_text_is_filled_in_and_a_body_keeps_its_types() {
         let mut scope = Scope::default();
-        scope.input(r#"{"payload": {"id": 7, "tags": ["a"]}}"#).unwrap();
+        scope.input(r#"{"id": 7, "tags": ["a"]}"#).unwrap();
         scope.secret("KEY", "s3cret");
         let action: Action = serde_json::from_value(json!({
-            "type": "http", "method": "POST", "url": "https://example.com/{{ input.payload.id }}",
+            "type": "http", "method": "POST", "url": "https://example.com/{{ input.id }}",
             "headers": {"authorization": "Bearer {{ secrets.KEY }}"},
-            "body": {"tags": "{{ input.payload.tags }}", "n": "{{ input.payload.id }}"},
+            "body": {"tags": "{{ input.tags }}", "n": "{{ input.payload.id }}"},
             "max_bytes": 1000,
         }))
         .unwrap();
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(http.headers["authorization"], "Bearer s3cret");
         assert_eq!(http.body.unwrap(), json!({"tags": ["a"], "n": 7}));
         let action: Action = serde_json::from_value(json!({
-            "type": "exec", "command": ["echo", "{{ input.payload.nobody }}"], "max_output": 10,
+            "type": "exec", "command": ["echo", "{{ input.nobody }}"], "max_output": 10,
         }))
         .unwrap();
         let error = action.filled(&scope).unwrap_err().to_string();

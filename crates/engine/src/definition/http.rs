@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use calendar::Problem;
 use serde_json::Value;
 use url::{ParseError, Url};
 
@@ -15,8 +16,8 @@ use super::tree::{Kind, cut};
 
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
-/// Headers that belong to the connection: whoever sends the request sets them.
-const NOT_OURS: [&str; 11] = [
+/// Headers that belong to the connection: whoever sends the request sets them. No step, script or mutation does.
+pub const CONNECTION_HEADERS: [&str; 11] = [
     "host",
     "content-length",
     "transfer-encoding",
@@ -83,6 +84,17 @@ fn method(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
 
 pub(super) fn address(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     let written = reading.text_such_as(field, "a text such as https://example.com/")?;
+    match check_address(written) {
+        Ok(()) => Some(written.to_owned()),
+        Err(problem) => {
+            reading.problem(field, *problem);
+            None
+        }
+    }
+}
+
+/// Whether a request can be sent to this URL.
+pub(super) fn check_address(written: &str) -> Result<(), Box<Problem>> {
     let why = match Url::parse(written) {
         // The parser would leave these out without a word.
         _ if written.chars().any(|c| c.is_control() || c.is_whitespace()) => {
@@ -94,19 +106,18 @@ pub(super) fn address(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<St
         }
         Ok(url) if url.host_str().is_none_or(str::is_empty) => "the URL has no host".to_owned(),
         Ok(_) if !has_authority(written) => "a URL begins with http:// or https://".to_owned(),
-        Ok(_) => return Some(written.to_owned()),
+        Ok(_) => return Ok(()),
         Err(ParseError::RelativeUrlWithoutBase) => {
             "a URL begins with http:// or https://".to_owned()
         }
         Err(error) => format!("not a URL: {error}"),
     };
-    let flaw = Flaw::new("url", why)
+    let problem = Problem::whole("url", "", why)
         .allow(format!("http:// or https://, at most {} bytes", limits::URL_BYTES));
     let bare = !written.contains("://") && written.contains('.') && !written.contains(' ');
     let better = format!("https://{written}");
     let remedy = Some(better).filter(|better| bare && Url::parse(better).is_ok());
-    reading.refuse(field, flaw.suggest(remedy.unwrap_or_else(|| "https://example.com/".into())));
-    None
+    Err(Box::new(problem.suggest(remedy.unwrap_or_else(|| "https://example.com/".into()))))
 }
 
 /// A URL with templates: what it leads to is checked when it is filled in, how it begins is known.
@@ -136,7 +147,7 @@ fn headers(reading: &mut Reading<'_>, field: &Field<'_>) -> BTreeMap<String, Str
         let lower = name.to_ascii_lowercase();
         let problem = if !is_token(name) {
             Some(Flaw::new("header", format!("{} is not the name of a header", cut(name))))
-        } else if NOT_OURS.contains(&lower.as_str()) {
+        } else if CONNECTION_HEADERS.contains(&lower.as_str()) {
             let message = format!("the header {name} is set by whoever sends the request");
             Some(Flaw::new("header", message).suggest("leave it out"))
         } else {

@@ -9,7 +9,9 @@ use super::action::Action;
 use super::deadline::Deadline;
 use super::graph::Kept;
 use super::handlers::{Consumer, Producer, TopicDeclaration};
+use super::incident_actions::IncidentAction;
 use super::version::Version;
+use crate::input_schema::InputSchema;
 
 /// A workflow, checked. What it holds can be relied on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,12 +23,15 @@ pub struct Definition {
     /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The zone of triggers that name none; UTC if left out.
+    /// The zone of triggers that name none; their calendar's, or else UTC, if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
     /// The calendar of triggers that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calendar: Option<String>,
+    /// The JSON Schema that a run's payload must match. Any payload is accepted if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputSchema>,
     /// How many of its runs may be active at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
@@ -42,6 +47,12 @@ pub struct Definition {
     /// When a run is to be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Deadline>,
+    /// What happens when a run fails, unless the trigger says so itself; what the node says, if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<Vec<IncidentAction>>,
+    /// What happens when one succeeds again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_recovery: Option<Vec<IncidentAction>>,
     /// Its own calendars; a later one may be composed of earlier ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calendars: Vec<CalendarSpec>,
@@ -195,6 +206,9 @@ pub struct StepRetry {
     pub factor: f64,
     /// The longest wait; ten times `delay` if left out.
     pub max_delay: SignedDuration,
+    /// Whether nothing of it was written: a schedule that tries whole runs again does instead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_default: bool,
 }
 
 impl Default for StepRetry {
@@ -204,7 +218,18 @@ impl Default for StepRetry {
             delay: SignedDuration::from_secs(5),
             factor: 2.0,
             max_delay: SignedDuration::from_secs(50),
+            by_default: false,
         }
+    }
+}
+
+impl StepRetry {
+    /// How often a step is tried that does not say: three times where a second attempt does no harm, else once.
+    /// `idempotent` is what the step says of itself.
+    pub fn unwritten(action: &Action, idempotent: Option<bool>) -> StepRetry {
+        let is_safe = idempotent.unwrap_or_else(|| action.is_safe_to_repeat());
+        let max = if is_safe { 3 } else { 1 };
+        StepRetry { max, by_default: true, ..StepRetry::default() }
     }
 }
 
@@ -231,11 +256,14 @@ impl Definition {
             description: None,
             timezone: None,
             calendar: None,
+            input: None,
             concurrency: None,
             timeout: None,
             retention: None,
             max_concurrent_steps: None,
             deadline: None,
+            on_failure: None,
+            on_recovery: None,
             calendars: Vec::new(),
             triggers: Vec::new(),
             steps,

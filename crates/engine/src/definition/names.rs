@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use calendar::Problem;
+
 use super::fields::Fields;
 use super::flaw::Flaw;
 use super::limits;
@@ -12,19 +14,30 @@ use super::tree::cut;
 /// The name of a workflow.
 pub(super) fn workflow(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     let name = reading.text(field)?;
+    match check_workflow(name) {
+        Ok(()) => Some(name.to_owned()),
+        Err(problem) => {
+            reading.problem(field, *problem);
+            None
+        }
+    }
+}
+
+/// Whether a workflow may be called so.
+pub(super) fn check_workflow(name: &str) -> Result<(), Box<Problem>> {
     let good = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.len() <= limits::NAME_LENGTH
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
     if good {
-        return Some(name.to_owned());
+        return Ok(());
     }
-    let flaw = Flaw::new("name", format!("{} is not a name", quoted(name))).allow(format!(
+    let message = format!("{} is not a name", quoted(name));
+    let problem = Problem::whole("name", "", message).allow(format!(
         "a-z, 0-9 and -, beginning with a letter, at most {} characters",
         limits::NAME_LENGTH
     ));
     let close = slug(name);
-    reading.refuse(field, if close.is_empty() { flaw } else { flaw.suggest(close) });
-    None
+    Err(Box::new(if close.is_empty() { problem } else { problem.suggest(close) }))
 }
 
 /// What the name would be with only the characters that are allowed.

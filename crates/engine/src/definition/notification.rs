@@ -1,5 +1,7 @@
 //! Steps of type `notification`, and the channels that deadlines use too.
 
+use calendar::Problem;
+
 use super::action::{Channel, Notification};
 use super::fields::Fields;
 use super::flaw::Flaw;
@@ -24,7 +26,9 @@ pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option
     let subject = subject.and_then(|field| reading.template(&field, Place::Performed));
     let message = fields.require("message", "message: The report is ready");
     let message = message.and_then(|field| reading.template(&field, Place::Performed));
-    Some(Notification { to, subject, message: message? })
+    let data = fields.take("data");
+    let data = data.map(|field| reading.filled_value(&field, Place::Performed));
+    Some(Notification { to, subject, message: message?, data })
 }
 
 /// Whom to tell: a list, or one.
@@ -77,12 +81,22 @@ fn address(reading: &mut Reading<'_>, field: &Field<'_>, templates: bool) -> Opt
         return reading.template(field, Place::Performed);
     }
     let text = reading.text_such_as(field, "a text such as approver@example.com")?;
+    match check_address(text) {
+        Ok(()) => Some(text.to_owned()),
+        Err(problem) => {
+            reading.problem(field, *problem);
+            None
+        }
+    }
+}
+
+/// Whether mail can be sent to this address.
+pub(super) fn check_address(text: &str) -> Result<(), Box<Problem>> {
     let plain = text.len() <= 254 && !text.chars().any(|c| c.is_control() || c.is_whitespace());
     let parts = text.rsplit_once('@');
     if plain && parts.is_some_and(|(name, host)| !name.is_empty() && !host.is_empty()) {
-        return Some(text.to_owned());
+        return Ok(());
     }
-    let flaw = Flaw::new("email", format!("{} is not an address", cut(text)));
-    reading.refuse(field, flaw.suggest(ADDRESS));
-    None
+    let problem = Problem::whole("email", "", format!("{} is not an address", cut(text)));
+    Err(Box::new(problem.suggest(ADDRESS)))
 }

@@ -34,18 +34,17 @@ fn read(
     let mut fields = Fields::of(reading, field, REMEDY)?;
     let schedule = fields.require("schedule", "schedule: { interval: 5m }");
     let schedule = schedule.and_then(|field| schedule_of(reading, &field, defaults));
-    let remedy = "publishes: [orders.new]";
-    let publishes = fields.require("publishes", remedy);
-    let publishes =
-        publishes.and_then(|field| topics::list(reading, &field, Role::Publishes, remedy));
+    let remedy = "publishes: [orders.new], or leave it out";
+    let publishes = fields.take("publishes");
+    let publishes = publishes.map(|field| topics::list(reading, &field, Role::Publishes, remedy));
     let function = "handler: async (ctx, state) => { … }";
     let remedy = phase::remedy(reading, function, "handler: { script: return state }");
     let handler = fields.require("handler", remedy);
     let handler = handler.and_then(|field| phase::read(reading, &field, &[]));
     let timeout = fields.duration(reading, "timeout");
     fields.finish(reading);
-    let name = name.to_owned();
-    Some(Producer { name, schedule: schedule?, publishes: publishes?, handler: handler?, timeout })
+    let (name, publishes) = (name.to_owned(), publishes.unwrap_or(Some(Vec::new()))?);
+    Some(Producer { name, schedule: schedule?, publishes, handler: handler?, timeout })
 }
 
 /// A rule and its options, as a trigger has them.

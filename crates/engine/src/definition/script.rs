@@ -6,7 +6,7 @@ use super::flaw::Flaw;
 use super::reading::{Field, Reading};
 use super::tree::Kind;
 
-const REMEDY: &str = "script: return input.payload.total * 2";
+const REMEDY: &str = "script: return input.total * 2";
 
 /// Its text is under `script`, or under `source`.
 pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option<ScriptAction> {

@@ -140,8 +140,8 @@ fn read<'n>(
         name,
         depends_on,
         condition: condition.flatten(),
+        retry: retry.unwrap_or_else(|| StepRetry::unwritten(&action, idempotent)),
         action,
-        retry: retry.unwrap_or_default(),
         timeout,
         on_error: on_error.flatten().unwrap_or_default(),
         idempotent: idempotent.unwrap_or(true),
@@ -282,6 +282,7 @@ pub(super) fn retry(reading: &mut Reading<'_>, field: &Field<'_>) -> StepRetry {
         delay,
         factor: factor.unwrap_or(default.factor),
         max_delay: max_delay.unwrap_or((delay * 10).min(limits::DURATION)),
+        by_default: false,
     }
 }
 

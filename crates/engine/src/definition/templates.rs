@@ -3,14 +3,18 @@
 use std::collections::HashSet;
 use std::ptr;
 
-use crate::expression::{self, Fault, References, Root};
+use crate::expression::{self, Fault, InputReference, References, Root};
+use crate::input_schema::InputSchema;
 
 use super::flaw::Flaw;
 use super::limits;
 use super::path::{join, join_index};
 use super::reading::{Field, Reading};
 use super::source::Span;
-use super::tree::{Kind, Node};
+use super::tree::{Kind, Node, cut};
+
+/// What `input` is when a call comes in.
+const OF_A_CALL: [&str; 2] = ["body", "headers"];
 
 /// What a text may name, by when it is filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub(super) struct Mention {
 pub(super) struct Templates {
     /// Whether `item` and `index` are known.
     pub(super) over_items: bool,
+    /// What `input` is, as far as the definition says so.
+    pub(super) input: Option<InputSchema>,
     mentions: Vec<Mention>,
     /// The texts that are filled in, or are scripts, where braces mean something else.
     filled: HashSet<*const Node>,
@@ -177,6 +183,9 @@ impl Reading<'_> {
                 self.report(&field.path, span, not_here(root, &known));
             }
         }
+        for named in found.inputs.iter().filter(|_| known.contains(&Root::Input)) {
+            self.input_fields(field, named, place);
+        }
         // Where steps are not known at all, that is told already.
         let steps = if known.contains(&Root::Steps) { found.steps } else { Vec::new() };
         for step in steps {
@@ -185,6 +194,30 @@ impl Reading<'_> {
             self.templates.mentions.push(Mention { path, span, id: step.id });
         }
         Some(())
+    }
+
+    /// Reports a field of `input` that cannot be there.
+    fn input_fields(&mut self, field: &Field<'_>, named: &InputReference, place: Place) {
+        let (at, known): (usize, Vec<&str>) = match (place, &self.templates.input) {
+            (Place::Called, _) => match named.names.first().map(String::as_str) {
+                None | Some("body" | "headers") => return,
+                Some(_) => (0, OF_A_CALL.to_vec()),
+            },
+            (_, Some(_)) if named.may_be_missing => return,
+            (_, Some(input)) => match input.unknown_field(&named.names) {
+                Some(unknown) => unknown,
+                None => return,
+            },
+            (_, None) => return,
+        };
+        let name = named.names.get(at).map(String::as_str).unwrap_or_default();
+        let below = std::iter::once("input");
+        let below: Vec<&str> = below.chain(named.names[..at].iter().map(String::as_str)).collect();
+        let flaw = Flaw::new("field", format!("{} has no {}", below.join("."), cut(name)))
+            .did_you_mean(name, known.iter().copied())
+            .allow(known.join(", "));
+        let span = self.inside(field.node, named.span.clone());
+        self.report(&field.path, span, flaw);
     }
 
     fn fault(&mut self, field: &Field<'_>, fault: Fault) {

@@ -1,5 +1,7 @@
 //! Steps of type `timer`.
 
+use jiff::SignedDuration;
+
 use super::action::Timer;
 use super::fields::Fields;
 use super::flaw::Flaw;
@@ -9,6 +11,9 @@ use super::templates::Place;
 use super::tree::Kind;
 use super::trigger::Defaults;
 use super::until::Until;
+
+/// How long a timer waits that says nothing.
+const DEFAULT_DELAY: SignedDuration = SignedDuration::from_mins(1);
 
 pub(super) fn read(
     reading: &mut Reading<'_>,
@@ -27,12 +32,7 @@ pub(super) fn read(
             reading.refuse(&field, flaw.suggest("leave one out"));
             None
         }
-        (None, None) => {
-            let flaw = Flaw::new("missing", "it is not said how long the timer waits")
-                .suggest("delay: 5m, or until: \"17:00\"");
-            reading.refuse(&fields.place(), flaw);
-            None
-        }
+        (None, None) => Some(Timer::Delay(Stretch::Elapsed(DEFAULT_DELAY))),
     }
 }
 

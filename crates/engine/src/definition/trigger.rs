@@ -1,6 +1,6 @@
 //! Triggers: what starts a workflow.
 
-use calendar::{Mistake, Timing, TimingContext, TimingSpec, Zone};
+use calendar::{Mistake, Timing, TimingContext, TimingSpec};
 use serde_json::{Map, Value};
 
 use super::calendars::Calendars;
@@ -15,6 +15,7 @@ use super::templates::Place;
 use super::topics::{self, Role};
 use super::tree::{Entry, cut};
 use super::{ReadContext, limits, shape};
+use crate::input_schema::InputSchema;
 use crate::policy::retry::RetrySpec;
 use crate::schedule::{self, keys};
 
@@ -28,6 +29,8 @@ pub(super) struct Defaults<'a> {
     pub(super) timezone: Option<String>,
     pub(super) calendar: Option<String>,
     pub(super) calendars: &'a Calendars,
+    /// What the payload of a run has to be.
+    pub(super) input: Option<&'a InputSchema>,
     pub(super) context: &'a ReadContext<'a>,
 }
 
@@ -70,6 +73,11 @@ fn read(
             let declaration = declaration(reading, &path, entries);
             if let Err(mistakes) = check_rule(&declaration, defaults, &OWN_KEYS) {
                 mistakes.into_iter().for_each(|mistake| reading.mistake(item, mistake));
+            }
+            if let Some(expected) = defaults.input {
+                let payload = declaration.get("payload").unwrap_or(&Value::Null);
+                let unfit = expected.check(payload).into_iter();
+                unfit.for_each(|mistake| reading.mistake(item, mistake));
             }
             TriggerKind::Schedule { declaration }
         }
@@ -176,7 +184,7 @@ pub(super) fn check_rule(
     let context = TimingContext {
         zones,
         created: defaults.context.now,
-        default_zone: Zone::utc(),
+        default_zone: None,
         find_calendar: &find,
     };
     let built = spec.build(&context).map_err(|found| {
@@ -221,7 +229,7 @@ fn of_the_trigger(mut mistake: Mistake) -> Mistake {
 
 /// The key of a declaration that says when it is due.
 pub(super) fn rule_key(declaration: &Map<String, Value>) -> Option<&'static str> {
-    let options = ["from", "anchor", "dtstart", "exdate", "rdate", "dst"];
+    let options = ["from", "anchor", "dtstart", "exdate", "rdate", "result", "dst"];
     keys::RULE_KEYS
         .into_iter()
         .filter(|key| !options.contains(key))

@@ -32,8 +32,7 @@ fn condition(reading: &mut Reading<'_>, field: &Field<'_>) -> Option<String> {
     }
     let message =
         "the condition of a wait_for says which event it waits for, and this one names none";
-    let remedy =
-        "event.payload.id == input.payload.id, or a gateway before it to decide whether it waits";
+    let remedy = "event.payload.id == input.id, or a gateway before it to decide whether it waits";
     reading.report(&field.path, field.node.span, Flaw::new("condition", message).suggest(remedy));
     None
 }

@@ -1,20 +1,21 @@
 //! What someone should know about a definition before relying on it.
 
+use calendar::Zone;
 use serde_json::{Map, Value};
 
+use super::Stretch;
 use super::action::{Action, Timer};
 use super::calendars::Calendars;
-use super::deadline::Limit;
 use super::flaw::Flaw;
 use super::handlers::Consumer;
 use super::model::{Definition, Step, TriggerKind};
 use super::path::{follow, join};
 use super::source::Source;
-use super::stretch::Stretch;
 use super::tree::{Kind, Node};
 use super::trigger::{self, Defaults};
 use super::until::Until;
 use super::{ReadContext, tree};
+use crate::incidents::Setup;
 
 /// Remarks that stop nothing: a trigger that never fires, a time in a daylight saving gap, a timer
 /// that is longer than the run may take. They have paths, in which steps are named by their ids
@@ -26,9 +27,17 @@ pub fn warnings(definition: &Definition, context: &ReadContext<'_>) -> Vec<Flaw>
         timezone: definition.timezone.clone(),
         calendar: definition.calendar.clone(),
         calendars: &calendars,
+        input: None,
         context,
     };
     let mut warnings = Vec::new();
+    for (at, spec) in definition.calendars.iter().enumerate() {
+        let calendar = defaults.calendars.find(&spec.id, context);
+        if let Some(told) = calendar.and_then(|calendar| calendar.never_works(context.now)) {
+            let path = format!("calendars[{at}].hours");
+            warnings.push(Flaw { path, ..Flaw::new(told.code, told.message) });
+        }
+    }
     for (at, trigger) in definition.triggers.iter().enumerate() {
         if let TriggerKind::Webhook { secret: None, publish, .. } = &trigger.kind {
             let what = if publish.is_some() { "publish" } else { "start it" };
@@ -39,7 +48,14 @@ pub fn warnings(definition: &Definition, context: &ReadContext<'_>) -> Vec<Flaw>
         let TriggerKind::Schedule { declaration } = &trigger.kind else { continue };
         warnings.extend(of_rule(declaration, &defaults, &format!("triggers[{at}]"), "type"));
     }
+    warnings.extend(definition.steps.iter().filter_map(|step| after_a_trigger(definition, step)));
     for producer in &definition.producers {
+        if producer.publishes.is_empty() && definition.topics.is_empty() {
+            let message = "it can publish nothing: the definition has no topics";
+            let flaw = Flaw::new("publishes-nothing", message).suggest("topics: [orders.new]");
+            let path = format!("producers.{}.schedule", producer.name);
+            warnings.push(Flaw { path, ..flaw });
+        }
         let path = format!("producers.{}.schedule", producer.name);
         warnings.extend(of_rule(&producer.schedule, &defaults, &path, ""));
     }
@@ -58,7 +74,6 @@ pub fn warnings(definition: &Definition, context: &ReadContext<'_>) -> Vec<Flaw>
         let flaw = Flaw::new("no-steps", "there are no steps: a run ends as soon as it starts");
         warnings.push(Flaw { path: "steps".to_owned(), ..flaw });
     }
-    warnings.extend(late_deadline(definition));
     for step in &definition.steps {
         warnings.extend(of_step(definition, step, context));
     }
@@ -87,11 +102,13 @@ fn of_consumer(consumer: &Consumer) -> Option<Flaw> {
     only_reads.then(|| Flaw { path: format!("consumers.{}.prepare", consumer.name), ..flaw })
 }
 
-/// Whether something publishes or subscribes to a topic. A consumer that does not say where it publishes
-/// may mean any.
+/// Whether something publishes or subscribes to a topic. A handler that does not say where it publishes may
+/// mean any.
 fn is_named(definition: &Definition, topic: &str) -> bool {
     let named = |topics: &[String]| topics.iter().any(|name| name == topic);
-    let producers = definition.producers.iter().any(|producer| named(&producer.publishes));
+    let mut producers = definition.producers.iter();
+    let producers =
+        producers.any(|producer| producer.publishes.is_empty() || named(&producer.publishes));
     let consumers = definition.consumers.iter().any(|consumer| {
         let open = consumer.publishes.is_empty() && consumer.next.is_some();
         open || named(&consumer.subscribe) || named(&consumer.publishes)
@@ -117,36 +134,18 @@ fn is_named(definition: &Definition, topic: &str) -> bool {
         })
 }
 
-/// A deadline that no run reaches.
-fn late_deadline(definition: &Definition) -> Option<Flaw> {
-    let Limit::Within(Stretch::Elapsed(within)) = definition.deadline.as_ref()?.limit else {
-        return None;
-    };
-    let timeout = definition.timeout.filter(|timeout| *timeout <= within)?;
-    let timeout = calendar::format_duration(timeout);
-    let message = format!("a run ends by its timeout of {timeout} before this deadline");
-    Some(Flaw { path: "deadline.within".to_owned(), ..Flaw::new("after-timeout", message) })
-}
-
 fn of_step(definition: &Definition, step: &Step, context: &ReadContext<'_>) -> Option<Flaw> {
     let at = |key: &str, flaw: Flaw| Flaw { path: format!("steps[{}].{key}", step.id), ..flaw };
     match &step.action {
-        Action::Timer(Timer::Delay(Stretch::Elapsed(delay))) => {
-            let timeout = definition.timeout.filter(|timeout| timeout <= delay)?;
-            let timeout = calendar::format_duration(timeout);
-            let message = format!("a run ends by its timeout of {timeout} before this timer");
-            Some(at("delay", Flaw::new("after-timeout", message)))
-        }
         Action::Timer(Timer::Until(text)) if !text.contains("{{") => {
-            let name = definition.timezone.as_deref().unwrap_or("UTC");
-            let zone = context.zones.get(name).ok()?;
+            let zone = zone_of(definition, context)?;
             let until = Until::parse(text).ok()?.instant(context.now, &zone, context.zones).ok()?;
             let over = until <= context.now;
             let message = "this time is over: the timer does not wait";
             over.then(|| at("until", Flaw::new("time-over", message)))
         }
         Action::WaitFor(wait) if wait.within.is_none() => {
-            let endless = definition.timeout.is_none() && step.deadline.is_none();
+            let endless = definition.deadline.is_none() && step.deadline.is_none();
             let message = "it waits without end if no such event comes";
             let flaw = Flaw::new("endless", message).suggest("within: 1d");
             endless.then(|| at("type", flaw))
@@ -158,6 +157,32 @@ fn of_step(definition: &Definition, step: &Step, context: &ReadContext<'_>) -> O
         }
         _ => None,
     }
+}
+
+/// A timer that waits longer than a trigger says that its runs may take.
+fn after_a_trigger(definition: &Definition, step: &Step) -> Option<Flaw> {
+    let Action::Timer(Timer::Delay(Stretch::Elapsed(delay))) = &step.action else { return None };
+    let shortest = definition.triggers.iter().filter_map(|trigger| {
+        let TriggerKind::Schedule { declaration } = &trigger.kind else { return None };
+        Some((declaration.get("timeout_seconds")?.as_u64()?, trigger))
+    });
+    let (seconds, trigger) = shortest.min_by_key(|(seconds, _)| *seconds)?;
+    let timeout = jiff::SignedDuration::from_secs(i64::try_from(seconds).ok()?);
+    let is_short = timeout <= *delay;
+    let timeout = calendar::format_duration(timeout);
+    let message = format!("it waits longer than the {timeout} of the trigger {}", trigger.id);
+    let flaw = Flaw::new("after-timeout", message).suggest("a longer timeout_seconds, or none");
+    is_short.then(|| Flaw { path: format!("steps[{}].delay", step.id), ..flaw })
+}
+
+/// The zone of times that name none: the definition's, or else its calendar's.
+fn zone_of(definition: &Definition, context: &ReadContext<'_>) -> Option<Zone> {
+    if let Some(name) = &definition.timezone {
+        return context.zones.get(name).ok();
+    }
+    let (own, _) = Calendars::build(definition.calendars.clone(), None, context);
+    let calendar = definition.calendar.as_deref().and_then(|id| own.find(id, context));
+    Some(calendar.map_or_else(Zone::utc, |calendar| calendar.zone().clone()))
 }
 
 /// The same flaws with line, column and excerpt, found in the text by their paths.
@@ -200,6 +225,16 @@ fn by_place(root: &Node, path: &str) -> String {
         _ => None,
     };
     place.map_or("steps".to_owned(), |place| format!("steps[{place}]{below}"))
+}
+
+/// Channels that cannot be reached from a node with this setup, as flaws with their places.
+pub fn unreachable_channels(definition: &Definition, text: &str, setup: &Setup) -> Vec<Flaw> {
+    let flaw = |(path, channel, why): (String, String, &str)| {
+        let (what, remedy) = why.split_once("; ").unwrap_or((why, ""));
+        let flaw = Flaw::new("channel-not-set-up", format!("{channel} is not told: {what}"));
+        Flaw { path, ..flaw.suggest(remedy) }
+    };
+    locate(setup.unreachable(definition).into_iter().map(flaw).collect(), text)
 }
 
 /// Where steps and handlers run commands, as flaws with their places: for hosts that do not allow them.

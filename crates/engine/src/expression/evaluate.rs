@@ -183,6 +183,10 @@ impl<'s> Working<'_, 's, '_> {
             Cow::Borrowed(whole) => at(whole, key).map(Cow::Borrowed),
             Cow::Owned(whole) => at(&whole, key).cloned().map(Cow::Owned),
         };
+        let found = found.or_else(|| match of {
+            Expr::Var(var) => self.evaluation.scope.alias(var.id, key).map(Cow::Borrowed),
+            _ => None,
+        });
         Ok(found.ok_or_else(|| match key {
             Value::String(name) => missing(name, place),
             _ => missing("this item", place),

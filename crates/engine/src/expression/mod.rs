@@ -35,7 +35,9 @@ mod syntax;
 use serde_json::{Map, Value};
 
 pub use fault::{ExpressionError, Fault};
-pub use references::{References, Root, StepReference};
+pub use references::{
+    InputReference, OF_A_RUN, OF_A_WORKFLOW, OF_AN_EVENT, References, Root, StepReference,
+};
 pub use scope::Scope;
 
 use evaluate::Evaluation;

@@ -10,11 +10,34 @@ use super::{filters, operators};
 
 /// What a step shows of itself.
 const OF_A_STEP: [&str; 3] = ["output", "status", "error"];
+/// What a run shows of itself. A run that has no schedule, trigger or handler shows `null` there.
+pub const OF_A_RUN: [&str; 15] = [
+    "id",
+    "schedule_id",
+    "schedule_name",
+    "n",
+    "retry",
+    "nominal_at",
+    "effective_at",
+    "triggered_by",
+    "by",
+    "merged",
+    "created_at",
+    "started_at",
+    "trigger_id",
+    "event",
+    "handler",
+];
+/// What a workflow shows of itself.
+pub const OF_A_WORKFLOW: [&str; 2] = ["name", "version"];
+/// What an event shows of itself.
+pub const OF_AN_EVENT: [&str; 6] =
+    ["topic", "message_id", "title", "payload", "causes", "created_at"];
 
 /// Where the values of expressions come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Root {
-    /// What the run works on.
+    /// The payload of the run; for the trigger of a webhook, the call.
     Input,
     /// Other steps: `steps.<id>.output`, `.status`, `.error`.
     Steps,
@@ -69,6 +92,19 @@ pub struct References {
     pub steps: Vec<StepReference>,
     /// The names of secrets, in the order of the text, where they are written out.
     pub secrets: Vec<String>,
+    /// The parts of `input`, in the order of the text.
+    pub inputs: Vec<InputReference>,
+}
+
+/// A part of `input` that is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputReference {
+    /// The names that lead to it, as far as they are written out; empty if `input` as a whole is meant.
+    pub names: Vec<String>,
+    /// Where in the text: the root and these names.
+    pub span: Range<usize>,
+    /// Whether it may be missing: under `default` and `is defined`.
+    pub may_be_missing: bool,
 }
 
 /// A step that is named.
@@ -87,13 +123,15 @@ impl References {
     pub(super) fn add(&mut self, expression: &str, at: usize) -> Result<(), Fault> {
         let source = Source::new(expression, at)?;
         let parsed = source.parse()?;
-        Walk { source: &source, found: self }.expr(&parsed)
+        Walk { source: &source, found: self, may_be_missing: false }.expr(&parsed)
     }
 }
 
 struct Walk<'w, 't> {
     source: &'w Source<'t>,
     found: &'w mut References,
+    /// Whether what is named may be missing.
+    may_be_missing: bool,
 }
 
 impl Walk<'_, '_> {
@@ -128,13 +166,17 @@ impl Walk<'_, '_> {
             Expr::Filter(filter) => {
                 let place = self.source.place(filter.span());
                 filters::check(filter.name, filter.args.len(), place.clone())?;
-                filter.expr.iter().try_for_each(|expr| self.expr(expr))?;
+                let inner = filter.expr.iter();
+                match filter.name {
+                    "default" => inner.into_iter().try_for_each(|expr| self.maybe(expr))?,
+                    _ => inner.into_iter().try_for_each(|expr| self.expr(expr))?,
+                }
                 self.arguments(&filter.args, place)
             }
             Expr::Test(test) => {
                 let place = self.source.place(test.span());
                 operators::check_test(test.name, test.args.len(), place.clone())?;
-                self.expr(&test.expr)
+                self.maybe(&test.expr)
             }
             Expr::List(list) => list.items.iter().try_for_each(|item| self.expr(item)),
             Expr::Tuple(tuple) => tuple.items.iter().try_for_each(|item| self.expr(item)),
@@ -152,6 +194,14 @@ impl Walk<'_, '_> {
                     .suggest("an item, such as input.rows[0]"))
             }
         }
+    }
+
+    /// What may be missing without being wrong.
+    fn maybe(&mut self, expr: &Expr<'_>) -> Result<(), Fault> {
+        let before = std::mem::replace(&mut self.may_be_missing, true);
+        let found = self.expr(expr);
+        self.may_be_missing = before;
+        found
     }
 
     fn arguments(&mut self, args: &[CallArg<'_>], place: Range<usize>) -> Result<(), Fault> {
@@ -200,8 +250,30 @@ impl Walk<'_, '_> {
                 self.found.secrets.extend(parts.next().and_then(|(name, _)| name));
                 Ok(())
             }
-            _ => Ok(()),
+            Root::Input => {
+                self.input(place, parts);
+                Ok(())
+            }
+            Root::Run => shown("a run", &OF_A_RUN, place, parts.next()),
+            Root::Workflow => shown("a workflow", &OF_A_WORKFLOW, place, parts.next()),
+            Root::Event => shown("an event", &OF_AN_EVENT, place, parts.next()),
+            Root::Item | Root::Index => Ok(()),
         }
+    }
+
+    /// A part of `input`, as far as the names that lead to it are written out.
+    fn input(
+        &mut self,
+        root: Range<usize>,
+        mut parts: impl Iterator<Item = (Option<String>, usize)>,
+    ) {
+        let may_be_missing = self.may_be_missing;
+        let mut named = InputReference { names: Vec::new(), span: root, may_be_missing };
+        while let Some((Some(name), end)) = parts.next() {
+            named.names.push(name);
+            named.span.end = end;
+        }
+        self.found.inputs.push(named);
     }
 
     fn step(
@@ -232,6 +304,22 @@ impl Walk<'_, '_> {
         self.found.steps.push(StepReference { id, attribute, span });
         Ok(())
     }
+}
+
+/// A part of something whose parts are known.
+fn shown(
+    what: &str,
+    known: &[&'static str],
+    root: Range<usize>,
+    part: Option<(Option<String>, usize)>,
+) -> Result<(), Fault> {
+    let Some((Some(name), end)) = part else { return Ok(()) };
+    if known.contains(&name.as_str()) {
+        return Ok(());
+    }
+    let message = format!("{what} has no {}", crate::definition::cut(&name));
+    let fault = Fault::new("field", root.start..end, message).allow(known.join(", "));
+    Err(fault.did_you_mean(&name, known.iter().copied()))
 }
 
 fn root(name: &str, place: &Range<usize>) -> Result<Root, Fault> {

@@ -11,11 +11,19 @@ use super::references::Root;
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     roots: [Option<Arc<Value>>; Root::ALL.len()],
+    /// Whether `input.payload` is `input`, where `input` has no such key itself.
+    is_payload: bool,
 }
 
 impl Scope {
-    /// What the run works on, as JSON.
+    /// The payload of the run, as JSON. It may be called `input.payload` too, unless it has a key of that name.
     pub fn input(&mut self, json: &str) -> Result<(), ExpressionError> {
+        self.is_payload = true;
+        self.read(Root::Input, json)
+    }
+
+    /// What a call brings, as JSON: `input.body` and `input.headers`.
+    pub fn call(&mut self, json: &str) -> Result<(), ExpressionError> {
         self.read(Root::Input, json)
     }
 
@@ -67,6 +75,12 @@ impl Scope {
     pub(super) fn root(&self, name: &str) -> Option<&Value> {
         let root = Root::ALL.into_iter().find(|root| root.name() == name)?;
         self.roots[root as usize].as_deref()
+    }
+
+    /// What is meant by a key that a root does not have.
+    pub(super) fn alias(&self, root: &str, key: &Value) -> Option<&Value> {
+        let is_payload = self.is_payload && root == Root::Input.name() && key == "payload";
+        is_payload.then(|| self.root(root)).flatten()
     }
 
     fn read(&mut self, root: Root, json: &str) -> Result<(), ExpressionError> {

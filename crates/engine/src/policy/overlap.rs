@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Overlap {
     /// Record and wait for the next.
     #[default]
@@ -17,8 +17,16 @@ pub enum Overlap {
     Cancel,
     /// Run side by side.
     Allow,
-    /// The schedule is dead.
+    /// The schedule is dead, unless the overlap comes from what is made up for.
     Error,
+}
+
+impl TryFrom<String> for Overlap {
+    type Error = String;
+
+    fn try_from(written: String) -> Result<Overlap, String> {
+        calendar::by_name(&written, &Overlap::ALL, Overlap::name)
+    }
 }
 
 impl Overlap {
@@ -45,6 +53,17 @@ impl Overlap {
     }
 }
 
+/// What becomes of a start if a limit is reached, or what it starts is active already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IfBusy {
+    /// The run is created. Over a limit it is pending until an earlier run has ended.
+    #[default]
+    Wait,
+    /// Nothing is created, and the refusal names an active run.
+    Refuse,
+}
+
 /// What becomes of an occurrence that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -62,18 +81,38 @@ pub enum Verdict {
     Fail,
 }
 
-/// Decides over an occurrence that is due while `active` others have not ended and `queued` wait.
-pub fn decide(policy: Overlap, active: usize, queued: usize, queue_limit: u32) -> Verdict {
+/// What is made up for after downtime, by a backfill or after a pause, and so runs at another time than its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MadeUp {
+    /// Whether the occurrence is.
+    pub this: bool,
+    /// Whether one that is active or waits is.
+    pub in_the_way: bool,
+}
+
+/// Decides over an occurrence that is due while `active` others have not ended and `queued` wait. Overlap is an error
+/// of the schedule only between occurrences that begin at their own times: what is made up for waits for its turn, and
+/// what falls due meanwhile is skipped.
+pub fn decide(
+    policy: Overlap,
+    active: usize,
+    queued: usize,
+    queue_limit: u32,
+    made_up: MadeUp,
+) -> Verdict {
     let busy = active > 0 || queued > 0;
+    let has_room = queued < queue_limit as usize;
     match policy {
         Overlap::Allow => Verdict::Start,
         _ if !busy => Verdict::Start,
         Overlap::Skip => Verdict::Skip,
         Overlap::Queue if queued == 0 => Verdict::Queue,
         Overlap::Queue => Verdict::Coalesce,
-        Overlap::QueueAll if queued < queue_limit as usize => Verdict::Queue,
+        Overlap::QueueAll if has_room => Verdict::Queue,
         Overlap::QueueAll => Verdict::Skip,
         Overlap::Cancel => Verdict::Replace,
+        Overlap::Error if made_up.this && has_room => Verdict::Queue,
+        Overlap::Error if made_up.this || made_up.in_the_way => Verdict::Skip,
         Overlap::Error => Verdict::Fail,
     }
 }
@@ -93,8 +132,25 @@ mod tests {
             (Overlap::Allow, Start, Start, Start, Start),
             (Overlap::Error, Start, Fail, Fail, Fail),
         ] {
-            let verdicts = [(0, 0), (1, 0), (1, 1), (1, 3)].map(|(a, q)| decide(policy, a, q, 3));
+            let verdicts = [(0, 0), (1, 0), (1, 1), (1, 3)]
+                .map(|(a, q)| decide(policy, a, q, 3, MadeUp::default()));
             assert_eq!(verdicts, [idle, busy, one_waits, full], "{}", policy.name());
+        }
+    }
+
+    #[test]
+    fn what_is_made_up_for_is_no_error() {
+        use Verdict::{Fail, Queue, Skip, Start};
+        for (this, in_the_way, expected) in [
+            (false, false, [Start, Fail, Fail, Fail]),
+            (true, false, [Start, Queue, Queue, Skip]),
+            (false, true, [Start, Skip, Skip, Skip]),
+            (true, true, [Start, Queue, Queue, Skip]),
+        ] {
+            let made_up = MadeUp { this, in_the_way };
+            let verdicts = [(0, 0), (1, 0), (1, 1), (1, 3)]
+                .map(|(a, q)| decide(Overlap::Error, a, q, 3, made_up));
+            assert_eq!(verdicts, expected, "{made_up:?}");
         }
     }
 

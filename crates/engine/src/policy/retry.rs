@@ -24,6 +24,29 @@ pub struct RetrySpec {
     pub jitter: Option<f64>,
 }
 
+/// What follows when an occurrence has failed and is not tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExhausted {
+    /// The schedule is dead: nothing more comes until someone revives it.
+    Die,
+    /// The occurrence has failed, and the next one comes as usual.
+    Continue,
+}
+
+impl OnExhausted {
+    /// Both.
+    pub const ALL: [OnExhausted; 2] = [OnExhausted::Die, OnExhausted::Continue];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            OnExhausted::Die => "die",
+            OnExhausted::Continue => "continue",
+        }
+    }
+}
+
 /// How long a retry waits, checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {

@@ -122,13 +122,19 @@ impl<F: Facts> Decider<'_, F> {
         }
         let found = (0..self.run.position.active.len()).find(|at| self.can_start(*at));
         let Some(at) = found else { return Ok(false) };
-        self.start(at)?;
+        self.begin_part(at)?;
         Ok(true)
+    }
+
+    /// Begins a part for which [`Self::can_start`] holds.
+    pub(super) fn begin_part(&mut self, at: usize) -> Result<(), F::Error> {
+        *self.performer.starts_left = self.performer.starts_left.saturating_sub(1);
+        self.start(at)
     }
 
     pub(super) fn can_start(&self, at: usize) -> bool {
         let active = &self.run.position.active[at];
-        if active.doing != Doing::Ready {
+        if active.doing != Doing::Ready || *self.performer.starts_left == 0 {
             return false;
         }
         match action_of(self.definition, active.part()) {
@@ -149,11 +155,12 @@ impl<F: Facts> Decider<'_, F> {
         going_on >= limit as usize
     }
 
-    /// Whether something could begin if there were a place.
+    /// Whether something could begin if there were a place, or with another turn.
     fn lacks_place(&self) -> bool {
+        let is_over = *self.performer.starts_left == 0;
         let lacks = |active: &Active| {
-            active.doing == Doing::Ready
-                && action_of(self.definition, active.part()).is_some_and(is_performed_here)
+            let action = action_of(self.definition, active.part());
+            active.doing == Doing::Ready && (is_over || action.is_some_and(is_performed_here))
         };
         !self.is_stopping() && !self.is_at_its_limit() && self.run.position.active.iter().any(lacks)
     }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::input::{AttemptEnd, Decision, Facts, Input, Resolution};
-use super::position::{Doing, RECONCILING, States};
+use super::position::{Active, Doing, RECONCILING, States};
+use super::stored_input::StoredInput;
 use super::{Ending, Refusal, Run, RunError, RunStatus, StepStatus};
 use crate::definition::{Definition, Graph, Step};
 use crate::ids::NodeId;
@@ -17,6 +18,9 @@ pub struct Performer<'a> {
     pub node: NodeId,
     /// Its free places.
     pub free: &'a mut usize,
+    /// Parts that may still begin in this turn, wherever they are performed. What cannot begin any more goes on
+    /// with the next turn, as if a place were missing.
+    pub starts_left: &'a mut usize,
     /// Whether the run's workflow is paused: clocks that say so stand.
     pub is_paused: bool,
 }
@@ -35,12 +39,15 @@ pub fn decide<F: Facts>(
     let decision = Decision::default();
     let agenda = BTreeSet::new();
     let stamp = run.stamp(now);
+    let performed_since = run.position.performed_since();
     let mut decider =
         Decider { run, definition, graph, rules, now, stamp, performer, facts, decision, agenda };
     if let Err(refusal) = decider.take(input)? {
         return Ok(Err(refusal));
     }
+    decider.end_if_used_up();
     decider.advance()?;
+    decider.count_performed(performed_since);
     Ok(Ok(decider.decision))
 }
 
@@ -75,8 +82,13 @@ impl<F: Facts> Decider<'_, F> {
                 Ok(Ok(()))
             }
             Input::Resolve { step, resolution } => self.resolve(step, resolution),
-            Input::Claim { part, worker, lease_until } => Ok(self.claim(part, worker, lease_until)),
-            Input::Heartbeat { token, lease_until } => Ok(self.heartbeat(token, lease_until)),
+            Input::Claim { part, worker, claimant, lease_until } => {
+                Ok(self.claim(part, worker, claimant, lease_until))
+            }
+            Input::Heartbeat { token, claimant, lease_until } => {
+                Ok(self.heartbeat(token, &claimant, lease_until))
+            }
+            Input::ReturnClaim { token } => Ok(self.return_claim(token)),
             Input::Decide { step, approves, by, roles, comment } => {
                 self.decided(step, approves, by, &roles, comment)
             }
@@ -101,7 +113,25 @@ impl<F: Facts> Decider<'_, F> {
         self.watch_started_run();
         let steps = self.run.position.states.iter();
         self.agenda.extend(steps.filter(|(_, state)| !state.has_ended()).map(|(step, _)| step));
+        if let Some(error) = self.unfit_payload() {
+            self.end_from_outside(Ending::Failed, error, false);
+        }
         Ok(())
+    }
+
+    /// What nobody was there to be told of: the payload of an event, of another run, or of a schedule that is older than
+    /// the version is not what the workflow expects. The same payload will not fit later either.
+    fn unfit_payload(&self) -> Option<RunError> {
+        let expected = self.definition.input.as_ref()?;
+        let payload = StoredInput::of(self.run).payload().get();
+        let mistakes = expected.check(&serde_json::from_str(payload).unwrap_or_default());
+        let told = mistakes.iter().map(|m| format!("{}: {}", m.path, m.problem.message));
+        let told: Vec<String> = told.collect();
+        (!told.is_empty()).then(|| RunError {
+            code: "input".to_owned(),
+            message: format!("not what the workflow expects: {}", told.join("; ")),
+            step: None,
+        })
     }
 
     pub(super) fn step(&self, step: u32) -> Option<&Step> {
@@ -183,13 +213,38 @@ impl<F: Facts> Decider<'_, F> {
         self.wake_parts()
     }
 
+    /// The clock of the timeout: it goes while something is performed. If what was performed before is still the
+    /// first, nothing need be written.
+    fn count_performed(&mut self, before: Option<Timestamp>) {
+        let position = &mut self.run.position;
+        if let Some(since) = before.filter(|_| self.run.timeout.is_some())
+            && position.performed_since() != Some(since)
+        {
+            position.count_performed(since, self.stamp);
+        }
+    }
+
     fn is_over_time(&self) -> bool {
         self.run.time_limit().is_some_and(|limit| limit <= self.now)
     }
 
+    /// What was performed for as long as it may before it waited begins nothing more: it would be cancelled at once.
+    fn end_if_used_up(&mut self) {
+        let position = &self.run.position;
+        let performed = SignedDuration::from_millis(position.performed);
+        let is_used_up = self.run.timeout.is_some_and(|limit| limit <= performed);
+        let is_ready = |active: &Active| active.doing == Doing::Ready;
+        let begins = !self.agenda.is_empty() || position.active.iter().any(is_ready);
+        let goes_on = matches!(self.run.status, RunStatus::Running | RunStatus::Waiting);
+        if is_used_up && begins && goes_on && !self.is_ending() {
+            self.time_out();
+        }
+    }
+
     fn time_out(&mut self) {
         let took = self.run.timeout.map(calendar::format_duration).unwrap_or_default();
-        let error = self.of_what_goes_on("timeout", format!("timeout: longer than {took}"));
+        let error =
+            self.of_what_goes_on("timeout", format!("timeout: performed for longer than {took}"));
         self.end_from_outside(Ending::TimedOut, error, true);
     }
 
@@ -271,10 +326,6 @@ impl<F: Facts> Decider<'_, F> {
                 let error = error.filter(|error| error.step == own.step).unwrap_or(own);
                 self.failed(at, error, false, None)?;
             }
-        }
-        // Its time went on while it was suspended: nothing more begins.
-        if !self.is_ending() && self.is_over_time() {
-            self.time_out();
         }
         self.say_what_is_unknown();
         Ok(Ok(()))

@@ -142,7 +142,7 @@ impl<F: Facts> Decider<'_, F> {
             });
             let at = self.run.position.active.len() - 1;
             if self.can_start(at) {
-                self.start(at)?;
+                self.begin_part(at)?;
             }
             if !self.run.position.active.is_empty() {
                 return Ok(());

@@ -3,6 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::decide::{Decider, Taken};
+use super::family::{HOPS, hops_of, too_many_hops};
 use super::input::{Awaiting, Facts, Part, Published};
 use super::moments::Moments;
 use super::position::{Doing, WHOLE};
@@ -16,6 +17,10 @@ impl<F: Facts> Decider<'_, F> {
     pub(super) fn publish(&mut self, at: usize, publish: &Publish) -> Result<(), F::Error> {
         let part = self.part(at);
         self.run.position.active[at].attempt += 1;
+        if hops_of(self.run, self.now) > HOPS {
+            let error = self.error(part.step, "loop", too_many_hops());
+            return self.failed(at, error, false, None);
+        }
         let own = self.own_message_id(part);
         let payload = publish.payload.is_none().then(|| self.own_payload());
         let item = self.item_of(part)?;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{AttemptRecord, Ending, RunError, StepRecord};
+use super::{AttemptRecord, Claimant, Ending, RunError, StepRecord};
 use crate::ids::{NodeId, RunKey};
 use crate::topics::Message;
 
@@ -84,6 +84,8 @@ pub enum Input {
         part: Part,
         /// What it calls itself.
         worker: String,
+        /// Whose it is from then on.
+        claimant: Box<Claimant>,
         /// How long it may be silent.
         lease_until: Timestamp,
     },
@@ -91,8 +93,15 @@ pub enum Input {
     Heartbeat {
         /// Which attempt.
         token: u32,
+        /// Who says so.
+        claimant: Claimant,
         /// How long it may be silent.
         lease_until: Timestamp,
+    },
+    /// Nobody heard of the claim: the part goes back into its queue as if it had never been taken.
+    ReturnClaim {
+        /// Which attempt.
+        token: u32,
     },
     /// A person decides.
     Decide {

@@ -4,6 +4,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::decide::Decider;
+use super::fitting::listed;
 use super::input::{Facts, Part};
 use super::position::{Active, Doing, WHOLE};
 use super::{RunError, StepStatus};
@@ -103,17 +104,10 @@ impl<F: Facts> Decider<'_, F> {
     /// All of them are done: the step's output is the list of theirs.
     fn items_done(&mut self, at: usize, count: u32) -> Result<(), F::Error> {
         let step = self.run.position.active[at].step;
-        let mut text = String::from("[");
-        for item in 1..=count.cast_signed() {
-            if item > 1 {
-                text.push(',');
-            }
-            let output = self.output_of(step, item)?;
-            text.push_str(output.as_deref().map_or("null", RawValue::get));
-        }
-        text.push(']');
-        let output = RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned());
-        self.succeeded(at, output)
+        let (output, said) = listed(count as usize, |item| {
+            self.output_of(step, i32::try_from(item + 1).unwrap_or(i32::MAX))
+        })?;
+        self.completed(at, output, said)
     }
 
     /// One of them has failed for good, and with it the step. The others are given up.

@@ -8,6 +8,8 @@ mod advance;
 mod decide;
 mod ending;
 mod events;
+pub(crate) mod family;
+mod fitting;
 mod input;
 mod items;
 mod jump;
@@ -18,6 +20,7 @@ mod routes;
 mod scope;
 mod settle;
 mod start;
+pub(crate) mod stored_input;
 mod waits;
 mod watch;
 
@@ -31,7 +34,7 @@ pub use input::{
     Queueing, Resolution,
 };
 pub use position::{
-    Active, Doing, Position, RECONCILING, States, StepState, UNDOING, WHOLE, Watch,
+    Active, Claimant, Doing, Position, RECONCILING, States, StepState, UNDOING, WHOLE, Watch,
 };
 pub use scope::{ItemScope, scope_of_part};
 pub use start::action_of;
@@ -153,11 +156,13 @@ pub enum TriggeredBy {
     Event,
     /// A consumer's sleep was over.
     Wakeup,
+    /// Another run has failed, or succeeded again: it tells somebody, or does what was said for that.
+    Incident,
 }
 
 impl TriggeredBy {
     /// Every origin, in the order of their stored numbers.
-    pub const ALL: [TriggeredBy; 8] = [
+    pub const ALL: [TriggeredBy; 9] = [
         TriggeredBy::Schedule,
         TriggeredBy::Manual,
         TriggeredBy::Retry,
@@ -166,6 +171,7 @@ impl TriggeredBy {
         TriggeredBy::Webhook,
         TriggeredBy::Event,
         TriggeredBy::Wakeup,
+        TriggeredBy::Incident,
     ];
 
     /// As it is shown.
@@ -179,6 +185,7 @@ impl TriggeredBy {
             TriggeredBy::Webhook => "webhook",
             TriggeredBy::Event => "event",
             TriggeredBy::Wakeup => "wakeup",
+            TriggeredBy::Incident => "incident",
         }
     }
 }
@@ -214,7 +221,7 @@ pub struct Run {
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// How long it may take from its start, if that is limited.
+    /// For how long something of it may be performed, if that is limited.
     pub timeout: Option<SignedDuration>,
     /// What it works on.
     pub input: Box<RawValue>,
@@ -243,8 +250,12 @@ pub struct Parent {
     pub run: RunKey,
     /// The attempt that waits for this run, if one does.
     pub token: Option<u32>,
-    /// How many runs stand above this one.
+    /// How many runs stand above this one, each waiting for the next.
     pub depth: u8,
+    /// The first run of the family: nothing that runs has started it.
+    pub root: RunKey,
+    /// How many events and deadlines lie between the root and this run.
+    pub hops: u8,
 }
 
 /// What went wrong.
@@ -257,6 +268,16 @@ pub struct RunError {
     /// In which step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
+}
+
+impl RunError {
+    /// In a line, with the step.
+    pub fn said(&self) -> String {
+        match &self.step {
+            Some(step) => format!("step {step}: {}", self.message),
+            None => self.message.clone(),
+        }
+    }
 }
 
 /// A run that is coming to its end.
@@ -383,6 +404,11 @@ pub enum Refusal {
         /// What was given.
         given: u32,
     },
+    /// The attempt was claimed with another access token.
+    ClaimedByOther {
+        /// Which.
+        given: u32,
+    },
     /// The step is not at a point where that can be said of it.
     WrongStep {
         /// What was asked.
@@ -412,6 +438,12 @@ impl std::fmt::Display for Refusal {
             }
             Refusal::OldToken { given } => {
                 write!(f, "The report of attempt {given} is too late: it is not going on any more.")
+            }
+            Refusal::ClaimedByOther { given } => {
+                write!(
+                    f,
+                    "Attempt {given} was claimed with another token: only that one reports on it."
+                )
             }
             Refusal::WrongStep { verb, step } => {
                 write!(f, "Cannot {verb} step '{step}': it is not waiting for that.")
@@ -451,9 +483,9 @@ impl Run {
         if known.duration_since(now) <= OVERLAP { known.max(now) } else { now }
     }
 
-    /// When its time is over.
+    /// When its time is over, if it goes on as it is: only the time in which something is performed counts.
     pub fn time_limit(&self) -> Option<Timestamp> {
-        self.started_at?.checked_add(self.timeout?).ok()
+        self.position.time_limit(self.timeout?)
     }
 
     /// Whether it has begun, and only a place is missing for something of it to begin.

@@ -18,9 +18,13 @@ pub(super) struct Moments<'a> {
 
 impl Moments<'_> {
     fn zone(&self) -> Result<Zone, String> {
-        match &self.definition.timezone {
-            None => Ok(Zone::utc()),
-            Some(name) => self.rules.zones().get(name).map_err(|problem| problem.message),
+        match (&self.definition.timezone, self.calendar.or(self.definition.calendar.as_deref())) {
+            (Some(name), _) => self.rules.zones().get(name).map_err(|problem| problem.message),
+            // A calendar of a region has no zone of its own, and is built in UTC.
+            (None, Some(_)) => {
+                Ok(self.calendar().map_or_else(|_| Zone::utc(), |own| own.zone().clone()))
+            }
+            (None, None) => Ok(Zone::utc()),
         }
     }
 

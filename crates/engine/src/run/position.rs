@@ -1,9 +1,9 @@
 //! Where a run is in its steps: a letter for each, and more of those that something is going on with.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{BeingEnded, Part, StepStatus};
+use super::{BeingEnded, Part, Refusal, StepStatus};
 use crate::ids::{NodeId, RunKey};
 
 /// The step itself, not one of its items.
@@ -98,6 +98,12 @@ impl States {
     }
 }
 
+impl FromIterator<StepState> for States {
+    fn from_iter<I: IntoIterator<Item = StepState>>(states: I) -> States {
+        States(states.into_iter().collect())
+    }
+}
+
 impl Serialize for States {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let letter = |state: &StepState| {
@@ -162,6 +168,16 @@ pub struct Position {
     /// Deadlines that are being watched.
     #[serde(rename = "d", default, skip_serializing_if = "Vec::is_empty")]
     pub watches: Vec<Watch>,
+    /// How long something was performed, in milliseconds, until the stretch that goes on.
+    #[serde(rename = "w", default, skip_serializing_if = "is_zero")]
+    pub performed: i64,
+    /// What was performed before this instant, in milliseconds, is in `performed`: something that is still going on
+    /// began earlier.
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    pub counted_until: Option<i64>,
+    /// The schedule tries the whole run again, so that steps without a `retry` of their own are tried once.
+    #[serde(rename = "o", default, skip_serializing_if = "is_zero")]
+    pub tries_once: bool,
     /// It is being ended.
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<BeingEnded>,
@@ -232,6 +248,9 @@ pub enum Doing {
         /// What the worker calls itself.
         #[serde(rename = "w")]
         worker: String,
+        /// Whose it is.
+        #[serde(rename = "c", default)]
+        claimant: Box<Claimant>,
     },
     /// It waits for its next attempt.
     #[serde(rename = "y")]
@@ -308,6 +327,33 @@ pub enum Doing {
     },
 }
 
+/// Who has claimed an attempt. They show the same with everything that they say of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claimant {
+    /// What their access token is called; nothing if they claimed without one.
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The hash of the random key that the answer to their claim has.
+    #[serde(rename = "k", default)]
+    pub key: String,
+}
+
+impl Claimant {
+    /// Whether what `said` says of an attempt of this one counts. The key says whether it is the same claim; what was
+    /// claimed with an access token belongs to that one, whoever learns the key.
+    pub fn admits(&self, said: &Claimant, token: u32) -> Result<(), Refusal> {
+        if self.key != said.key {
+            return Err(Refusal::OldToken { given: token });
+        }
+        match &self.name {
+            Some(name) if said.name.as_ref() != Some(name) => {
+                Err(Refusal::ClaimedByOther { given: token })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Doing {
     /// The token of the attempt that is going on.
     pub fn token(&self) -> Option<u32> {
@@ -348,6 +394,12 @@ impl Doing {
     /// Whether somebody performs it, who has to be told if it is to end.
     pub fn is_performed(&self) -> bool {
         matches!(self, Doing::Performed { .. } | Doing::Claimed { .. } | Doing::Child { .. })
+    }
+
+    /// Whether its time counts towards the timeout of the run: what waits for a time, a person, an event, a worker or
+    /// another run does not.
+    pub fn counts(&self) -> bool {
+        matches!(self, Doing::Performed { .. } | Doing::Claimed { .. })
     }
 
     /// As it is shown.
@@ -418,6 +470,28 @@ impl Position {
         let is_kept = |(gateway, _): &&(u32, u32)| states.of(*gateway).has_ended();
         let routes = self.routes.iter().filter(is_kept).copied().collect();
         Position { states, routes, ..Position::default() }
+    }
+
+    /// Since when something is performed, as far as it is not counted yet.
+    pub fn performed_since(&self) -> Option<Timestamp> {
+        let performed = self.active.iter().filter(|active| active.doing.counts());
+        let since = performed.filter_map(|active| active.doing.since()).min()?;
+        let counted = self.counted_until.and_then(|at| Timestamp::from_millisecond(at).ok());
+        Some(counted.map_or(since, |counted| since.max(counted)))
+    }
+
+    /// When so much will have been performed; never, as long as nothing is.
+    pub fn time_limit(&self, timeout: SignedDuration) -> Option<Timestamp> {
+        let left = timeout.saturating_sub(SignedDuration::from_millis(self.performed));
+        self.performed_since()?.checked_add(left).ok()
+    }
+
+    /// Counts what was performed from `since` until now. What goes on is counted from here.
+    pub(super) fn count_performed(&mut self, since: Timestamp, now: Timestamp) {
+        let more = now.duration_since(since).as_millis().max(0);
+        self.performed = self.performed.saturating_add(i64::try_from(more).unwrap_or(i64::MAX));
+        let goes_on = self.active.iter().any(|active| active.doing.counts());
+        self.counted_until = goes_on.then(|| now.as_millisecond());
     }
 
     /// The nodes that perform something, each once.

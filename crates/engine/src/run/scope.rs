@@ -7,6 +7,7 @@ use super::decide::Decider;
 use super::input::{Facts, Part};
 use super::position::{StepState, UNDOING, WHOLE};
 use super::start::raw;
+use super::stored_input::StoredInput;
 use super::{Run, RunError, StepRecord};
 use crate::definition::{Action, Definition};
 use crate::expression::{self, ExpressionError, Scope};
@@ -161,7 +162,8 @@ fn build(
     records: &[(u32, Option<StepRecord>)],
 ) -> Result<Scope, ExpressionError> {
     let mut scope = Scope::default();
-    scope.input(run.input.get())?;
+    let input = StoredInput::of(run);
+    scope.input(input.payload().get())?;
     for (step, record) in records {
         let Some(id) = definition.steps.get(*step as usize).map(|step| step.id.as_str()) else {
             continue;
@@ -172,15 +174,7 @@ fn build(
         let error = error.map(|error| error.message.as_str());
         scope.step(id, status, output.map(RawValue::get), error)?;
     }
-    scope.run(json!({
-        "id": run.id.to_string(),
-        "created_at": run.created_at.to_string(),
-        "started_at": run.started_at.map(|at| at.to_string()),
-        "nominal_at": run.nominal.map(|at| at.to_string()),
-        "effective_at": run.effective.map(|at| at.to_string()),
-        "triggered_by": run.triggered_by.name(),
-        "by": run.by,
-    }));
+    scope.run(input.shown(run));
     scope.workflow(json!({
         "name": definition.name,
         "version": definition.version.to_string(),

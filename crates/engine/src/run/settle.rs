@@ -4,29 +4,34 @@ use jiff::SignedDuration;
 use serde_json::value::RawValue;
 
 use super::decide::{Decider, Taken};
+use super::fitting::fitted;
 use super::input::{Awaiting, Facts, Part, Queueing};
 use super::position::{Active, Doing, StepState, UNDOING, WHOLE};
 use super::{AttemptRecord, Ending, Refusal, RunError, StepRecord, StepStatus};
-use crate::definition::{Action, OnError, StepRetry, limits};
+use crate::definition::{Action, OnError, StepRetry};
 
 impl<F: Facts> Decider<'_, F> {
-    /// A part is done.
+    /// A part is done. What it says is cut if it is too much to keep.
     pub(super) fn succeeded(&mut self, at: usize, output: Box<RawValue>) -> Result<(), F::Error> {
-        if output.get().len() > limits::OUTPUT_BYTES {
-            let step = self.run.position.active[at].step;
-            let message = format!(
-                "the output has {} bytes, at most {} are kept",
-                output.get().len(),
-                limits::OUTPUT_BYTES
-            );
-            let error = self.error(step, "output_too_large", message);
-            return self.failed(at, error, false, None);
-        }
+        let (output, said) = fitted(output);
+        self.completed(at, output, said)
+    }
+
+    /// A part is done, with an output that fits, and what is to be said of it.
+    pub(super) fn completed(
+        &mut self,
+        at: usize,
+        output: Box<RawValue>,
+        said: Option<String>,
+    ) -> Result<(), F::Error> {
         let active = self.remove(at);
         if active.item == WHOLE {
             self.run.output = Some(output.clone());
         }
         self.record(&active, StepStatus::Completed, Some(output), None);
+        if let (Some(record), Some(_)) = (self.decision.records.last_mut(), &said) {
+            record.reason = said;
+        }
         match active.item {
             WHOLE => {
                 self.step_completed(active.step);
@@ -106,6 +111,9 @@ impl<F: Facts> Decider<'_, F> {
         let Some(step) = self.step(step) else { return StepRetry::default() };
         match (&step.compensation, item) {
             (Some(undoing), UNDOING) => undoing.retry.clone(),
+            _ if step.retry.by_default && self.run.position.tries_once => {
+                StepRetry { max: 1, ..step.retry.clone() }
+            }
             _ => step.retry.clone(),
         }
     }
@@ -182,6 +190,12 @@ impl<F: Facts> Decider<'_, F> {
 
     /// Takes a part out of what is going on; whoever performs it is told, and not waited for.
     pub(super) fn abandon(&mut self, at: usize, status: StepStatus, error: Option<RunError>) {
+        let active = self.give_up(at);
+        self.record(&active, status, None, error);
+    }
+
+    /// The same, without a record of it.
+    pub(super) fn give_up(&mut self, at: usize) -> Active {
         let active = self.remove(at);
         match &active.doing {
             Doing::Performed { token, .. } => self.decision.cancel.push(*token),
@@ -197,7 +211,7 @@ impl<F: Facts> Decider<'_, F> {
                 self.abandon(at, StepStatus::Cancelled, None);
             }
         }
-        self.record(&active, status, None, error);
+        active
     }
 
     pub(super) fn record(
@@ -207,6 +221,10 @@ impl<F: Facts> Decider<'_, F> {
         output: Option<Box<RawValue>>,
         error: Option<RunError>,
     ) {
+        let (output, reason) = match output.map(fitted) {
+            Some((output, said)) => (Some(output), said),
+            None => (None, None),
+        };
         let overdue = active.item == WHOLE
             && self.run.position.watches.iter().any(|w| w.step == Some(active.step) && w.overdue);
         if active.doing.since().is_some() {
@@ -221,7 +239,7 @@ impl<F: Facts> Decider<'_, F> {
             ended_at: self.stamp,
             output,
             error,
-            reason: None,
+            reason,
             overdue,
         });
     }

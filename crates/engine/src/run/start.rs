@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use super::decide::Decider;
 use super::input::{Approval, Facts, NewChild, Part, Queueing};
 use super::position::{Doing, RECONCILING, UNDOING, WHOLE};
+use super::stored_input::StoredInput;
 use crate::definition::handlers::MUTATE;
 use crate::definition::{Action, Definition, HumanApproval, SubProcess};
 
@@ -144,12 +145,7 @@ impl<F: Facts> Decider<'_, F> {
 
     /// The payload in this run's input.
     pub(super) fn own_payload(&self) -> Box<RawValue> {
-        #[derive(serde::Deserialize)]
-        struct Input {
-            payload: Option<Box<RawValue>>,
-        }
-        let input: Option<Input> = serde_json::from_str(self.run.input.get()).ok();
-        input.and_then(|input| input.payload).unwrap_or_else(|| RawValue::NULL.to_owned())
+        StoredInput::of(self.run).payload().to_owned()
     }
 }
 

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::decide::Decider;
 use super::input::{Facts, Part};
 use super::moments::Moments;
-use super::position::Doing;
+use super::position::{Claimant, Doing};
 use super::start::raw;
 use super::{Refusal, RunError};
 use crate::definition::Timer;
@@ -112,6 +112,7 @@ impl<F: Facts> Decider<'_, F> {
         &mut self,
         part: Part,
         worker: String,
+        claimant: Box<Claimant>,
         lease_until: Timestamp,
     ) -> Result<(), Refusal> {
         let step = self.step(part.step).map(|step| step.id.clone()).unwrap_or_default();
@@ -126,9 +127,28 @@ impl<F: Facts> Decider<'_, F> {
         let lease_until = self.within_its_time(part, since, lease_until);
         let active = &mut self.run.position.active[at];
         active.attempt += 1;
-        active.doing = Doing::Claimed { token, since, lease_until, worker };
+        active.doing = Doing::Claimed { token, since, lease_until, worker, claimant };
         self.decision.claimed = Some(token);
         self.watch_started_step(part.step);
+        Ok(())
+    }
+
+    /// The claim's answer reached nobody, so nothing was done: the attempt does not count, and the part is queued
+    /// again. A run that is being ended does not wait for it.
+    pub(super) fn return_claim(&mut self, token: u32) -> Result<(), Refusal> {
+        let old = Refusal::OldToken { given: token };
+        let Some(at) = self.place_of(token) else { return Err(old) };
+        if !matches!(self.run.position.active[at].doing, Doing::Claimed { .. }) {
+            return Err(old);
+        }
+        if self.is_stopping() {
+            let active = self.remove(at);
+            self.stopped(&active, false, None);
+            return Ok(());
+        }
+        let active = &mut self.run.position.active[at];
+        active.attempt = active.attempt.saturating_sub(1);
+        active.doing = Doing::Ready;
         Ok(())
     }
 
@@ -138,11 +158,18 @@ impl<F: Facts> Decider<'_, F> {
     }
 
     /// A worker is still at it.
-    pub(super) fn heartbeat(&mut self, token: u32, until: Timestamp) -> Result<(), Refusal> {
+    pub(super) fn heartbeat(
+        &mut self,
+        token: u32,
+        said_by: &Claimant,
+        until: Timestamp,
+    ) -> Result<(), Refusal> {
         let Some(at) = self.place_of(token) else { return Err(Refusal::OldToken { given: token }) };
-        let Doing::Claimed { since, .. } = self.run.position.active[at].doing else {
+        let Doing::Claimed { since, claimant, .. } = &self.run.position.active[at].doing else {
             return Err(Refusal::OldToken { given: token });
         };
+        claimant.admits(said_by, token)?;
+        let since = *since;
         let until = self.within_its_time(self.part(at), since, until);
         if let Doing::Claimed { lease_until, .. } = &mut self.run.position.active[at].doing {
             *lease_until = until;

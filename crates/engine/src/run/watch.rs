@@ -6,7 +6,7 @@ use jiff::civil::Time;
 use super::decide::Decider;
 use super::input::{Alert, Facts};
 use super::moments::Moments;
-use super::position::{Doing, StepState, WHOLE, Watch};
+use super::position::{StepState, WHOLE, Watch};
 use super::{Ending, Run, StepStatus};
 use crate::definition::{Deadline, DeadlineEnd, Definition, From, Limit, Stretch, When};
 use crate::rules::Rules;
@@ -156,7 +156,8 @@ impl<F: Facts> Decider<'_, F> {
         let is_due_first = next.is_none_or(|(at, _)| at >= due.as_millisecond());
         if !watch.overdue && is_due_first && due <= self.now {
             watch.overdue = true;
-            self.run.overdue |= step.is_none();
+            // A run is late if one of its steps is.
+            self.run.overdue = true;
             return Ok(());
         }
         let Some((instant, action)) = watch.coming.pop() else { return Ok(()) };
@@ -203,14 +204,7 @@ impl<F: Facts> Decider<'_, F> {
                 self.set_state(step, StepState::Skipped);
             }
             DeadlineEnd::Fail => {
-                self.abandon(at, StepStatus::Failed, Some(late.clone()));
-                let active = super::Active {
-                    step,
-                    item: WHOLE,
-                    attempt: 1,
-                    enabled_at: self.stamp,
-                    doing: Doing::Ready,
-                };
+                let active = self.give_up(at);
                 return self.step_failed(&active, late, false, None);
             }
         }

@@ -1,13 +1,17 @@
 //! What people do with a schedule: pause, resume, revive, edit, start, backfill.
 
-use calendar::Rule;
+use calendar::{Rule, TimingSpec};
 use jiff::{SignedDuration, Timestamp};
 
 use super::declared::{Declared, LARGEST_QUEUE};
 use super::refusal::Refusal;
 use super::upcoming::{Due, just_before, overdue_once};
-use super::{Active, Decider, Start, Status};
-use crate::policy::overlap::Overlap;
+use super::{Active, Decider, Numbered, Start, Status};
+use crate::policy::overlap::{IfBusy, Overlap};
+
+/// Runs by hand of one schedule that have not ended: each is noted in the row of the schedule, which is written as a
+/// whole whenever something of it begins or ends.
+pub(super) const MOST_BY_HAND: usize = 1_000;
 
 impl Decider<'_, '_> {
     fn require(&self, verb: &'static str, allowed: &[Status]) -> Result<(), Refusal> {
@@ -42,16 +46,22 @@ impl Decider<'_, '_> {
             return Err(Refusal::NoNextTime);
         }
         // A new life has all its repeats before it.
-        let is_used_up = self.schedule.status == Status::Done || self.remaining() == Some(0);
+        let is_used_up =
+            self.schedule.status == Status::Done || self.schedule.has_reached_its_limit();
+        self.bring_to_life(is_used_up);
+        self.begin_again();
+        Ok(())
+    }
+
+    /// Active again, without the errors of before.
+    fn bring_to_life(&mut self, counts_anew: bool) {
         self.set_status(Status::Active);
         let progress = &mut self.schedule.progress;
         progress.current_retry = 0;
         progress.last_error = None;
-        if is_used_up {
-            (progress.repeats, progress.current_repeat) = (0, 0);
+        if counts_anew {
+            progress.current_repeat = 0;
         }
-        self.begin_again();
-        Ok(())
     }
 
     /// From now on: an interval counts from here, other rules go on with their next time.
@@ -65,22 +75,15 @@ impl Decider<'_, '_> {
 
     /// The next time after the instant, if the repeat limit allows one.
     fn next_after(&self, after: Timestamp) -> Option<Due> {
-        let progress = &self.schedule.progress;
-        let is_idle = progress.active.is_empty() && progress.queued.is_empty();
-        let next = match self.follows_completion() {
-            // It counts from the end of what is going on, and nothing of it can be moved.
-            true if !is_idle => None,
-            true => self.situation.plan.timing.next_after(after).map(Due::from),
-            false => self.upcoming().after(after),
-        };
-        next.filter(|_| self.remaining() != Some(0))
+        self.schedule.next_after(self.situation.plan, self.situation.overrides, after)
     }
 
     pub(super) fn edit(&mut self, declared: Box<Declared>) {
         let now = self.now();
         let moved = declared.timing != self.schedule.declared.timing;
         let limit_changed = declared.total_repeats != self.schedule.declared.total_repeats;
-        self.schedule.declared = declared;
+        let was_over = matches!(self.schedule.status, Status::Done | Status::Dead);
+        let before = std::mem::replace(&mut self.schedule.declared, declared);
         self.schedule.updated_at = now;
         if moved {
             self.schedule.progress.anchor = now;
@@ -90,20 +93,54 @@ impl Decider<'_, '_> {
             self.schedule.progress.next = match self.schedule.progress.next {
                 // An interval from completion that counts already goes on as it was.
                 Some(next) if self.follows_completion() && !moved => {
-                    Some(next).filter(|_| self.remaining() != Some(0))
+                    Some(next).filter(|_| !self.schedule.has_reached_its_limit())
                 }
                 _ => match self.next_after(self.schedule.progress.mark) {
                     None if moved => self.overdue(),
                     next => next,
                 },
             };
+            self.end_at_limit();
             self.finish_if_exhausted();
         }
+        if was_over {
+            self.renew(&before);
+        }
+    }
+
+    /// A change that gives a schedule a future again brings it back to life: another rule or other bounds with a
+    /// time to come, or a higher repeat limit. Any other change leaves it done or dead.
+    fn renew(&mut self, before: &Declared) {
+        let declared = &self.schedule.declared;
+        let moved = declared.timing != before.timing;
+        let raised = match (before.total_repeats, declared.total_repeats) {
+            (0, _) => false,
+            (_, 0) => true,
+            (before, after) => after > before,
+        };
+        if !moved && !raised {
+            return;
+        }
+        // Another rule has all its repeats before it. Other bounds of the same rule do not give new ones.
+        let is_used_up = self.schedule.has_reached_its_limit();
+        let counts_anew = is_used_up && !same_rule(&declared.timing, &before.timing);
+        if is_used_up && !counts_anew {
+            return;
+        }
+        let after = self.now().max(self.schedule.progress.mark);
+        if self.upcoming().after(after).is_none() {
+            return;
+        }
+        self.bring_to_life(counts_anew);
+        self.schedule.progress.mark = after;
+        self.schedule.progress.next = self.next_after(after);
+        self.schedule.progress.renewed_at = Some(self.now());
     }
 
     /// A time that is due once and already past is due now.
     fn overdue(&mut self) -> Option<Due> {
-        let due = overdue_once(self.situation.plan).filter(|_| self.remaining() != Some(0))?;
+        let is_over = self.schedule.has_reached_its_limit();
+        let due = overdue_once(self.situation.plan).filter(|_| !is_over)?;
         self.schedule.progress.mark = just_before(due.effective);
         Some(due)
     }
@@ -121,10 +158,18 @@ impl Decider<'_, '_> {
         }
     }
 
-    pub(super) fn start_by_hand(&mut self) -> Result<(), Refusal> {
+    /// A run by hand is no occurrence: it runs beside what is active, whatever waits or is to be tried again stays
+    /// as it is, and it does so in every status.
+    pub(super) fn start_by_hand(&mut self, if_busy: IfBusy) -> Result<(), Refusal> {
         let active = &self.schedule.progress.active;
-        if self.schedule.declared.overlap != Overlap::Allow && !active.is_empty() {
+        let may_refuse =
+            if_busy == IfBusy::Refuse && self.schedule.declared.overlap != Overlap::Allow;
+        if may_refuse && !active.is_empty() {
             return Err(Refusal::Busy(active.iter().find_map(Active::run)));
+        }
+        let by_hand = active.iter().filter(|active| matches!(active, Active::ByHand { .. }));
+        if by_hand.count() >= MOST_BY_HAND {
+            return Err(Refusal::TooManyByHand);
         }
         let run = (self.situation.new_key)();
         self.decision.starts.push(Start { run, occurrence: None });
@@ -135,22 +180,21 @@ impl Decider<'_, '_> {
 
     pub(super) fn backfill(
         &mut self,
-        from: Timestamp,
-        to: Timestamp,
+        (from, to): (Timestamp, Timestamp),
         limit: u32,
         pace: Option<SignedDuration>,
+        passed_over: &[Timestamp],
     ) -> Result<(), Refusal> {
         self.require("backfill", &[Status::Active, Status::Paused, Status::Done])?;
         let limit = limit.min(LARGEST_QUEUE);
-        let found = backfilled(self.situation.plan, from, to.min(self.now()), limit)?;
+        let mut found = backfilled(self.situation.plan, from, to.min(self.now()), limit)?;
+        found.retain(|due| !passed_over.contains(&due.nominal));
         let waiting = self.schedule.progress.queued.len();
         if found.len() + waiting > LARGEST_QUEUE as usize {
             return Err(Refusal::TooMany { limit: LARGEST_QUEUE });
         }
         for (place, due) in found.into_iter().enumerate() {
-            let occurrence = self.number(due, 0);
-            // Made up for besides the ordinary ones: no repeat is used up.
-            self.schedule.progress.repeats -= 1;
+            let occurrence = Numbered { backfilled: true, ..self.number(due, 0) };
             self.enqueue_paced(occurrence, place, pace);
         }
         self.start_queued();
@@ -158,6 +202,21 @@ impl Decider<'_, '_> {
         self.finish_if_exhausted();
         Ok(())
     }
+}
+
+/// Whether two timings have the same rule, whatever bounds or moves it.
+fn same_rule(one: &TimingSpec, other: &TimingSpec) -> bool {
+    let rule = |timing: &TimingSpec| TimingSpec {
+        timezone: None,
+        calendar: None,
+        roll: None,
+        fit: None,
+        start: None,
+        end: None,
+        spread: None,
+        ..timing.clone()
+    };
+    rule(one) == rule(other)
 }
 
 /// The occurrences in the range, both ends included.

@@ -6,13 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::keys;
+use crate::definition::IncidentAction;
 use crate::policy::overlap::Overlap;
-use crate::policy::retry::{Retry, RetrySpec};
+use crate::policy::retry::{OnExhausted, Retry, RetrySpec};
 use crate::rules::Rules;
 
 /// Runs that fail are tried again so many times when nothing is said.
 pub const DEFAULT_MAX_RETRIES: u32 = 3;
-/// A run may take so long when nothing is said.
+/// A run of a schedule that was made through the API may be performed for so long when nothing is said.
 pub const DEFAULT_TIMEOUT_SECONDS: u64 = 600;
 /// `queue_all` keeps so many when nothing is said.
 pub const DEFAULT_QUEUE_LIMIT: u32 = 100;
@@ -39,6 +40,9 @@ pub struct Declared {
     /// Whose it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// The trigger of the workflow that it stands for, if whoever made it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trigger_node_id: Option<String>,
     /// When it is due.
     pub timing: TimingSpec,
     /// What happens when it is due while it is still active.
@@ -59,18 +63,28 @@ pub struct Declared {
     /// How long a retry waits.
     #[serde(skip_serializing_if = "is_default")]
     pub retry: RetrySpec,
-    /// How long a run may take.
+    /// For how many seconds a run may be performed; 0 for no limit. If nothing is stored, the workflow's own limit
+    /// applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u64>,
     /// What each run gets, exactly as it was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<RawValue>>,
-    /// Paused instead of dead when retries are exhausted.
+    /// What follows when retries are exhausted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_exhausted: Option<OnExhausted>,
+    /// Paused when retries are exhausted, whatever `on_exhausted` says.
     #[serde(skip_serializing_if = "is_default")]
     pub pause_on_failure: bool,
     /// How long its history is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<String>,
+    /// What happens when an occurrence finally fails; what the workflow says, if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<Vec<IncidentAction>>,
+    /// What happens when it succeeds again; what the workflow says, if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_recovery: Option<Vec<IncidentAction>>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -106,10 +120,34 @@ impl Declared {
         self.max_retries.unwrap_or(DEFAULT_MAX_RETRIES)
     }
 
-    /// How long a run may take.
-    pub fn timeout(&self) -> SignedDuration {
-        let seconds = self.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
-        SignedDuration::from_secs(seconds.min(LONGEST_TIMEOUT_SECONDS) as i64)
+    /// What follows when retries are exhausted.
+    pub fn on_exhausted(&self) -> OnExhausted {
+        self.on_exhausted.unwrap_or(OnExhausted::Die)
+    }
+
+    /// For how long a run may be performed, if that is limited.
+    pub fn timeout(&self) -> Option<SignedDuration> {
+        let seconds = self.timeout_seconds.filter(|seconds| *seconds > 0)?;
+        Some(SignedDuration::from_secs(seconds.min(LONGEST_TIMEOUT_SECONDS) as i64))
+    }
+
+    /// What applies to a schedule that is made through the API and does not say: four runs, then it dies, and
+    /// a limit of ten minutes unless its workflow has one. `timeout` is the workflow's.
+    pub fn fill_for_api(&mut self, timeout: Option<SignedDuration>) {
+        let whole = timeout.map(|timeout| timeout.as_secs().max(1).unsigned_abs());
+        self.timeout_seconds.get_or_insert(whole.unwrap_or(DEFAULT_TIMEOUT_SECONDS));
+    }
+
+    /// What applies to a trigger or producer of a definition that does not say: steps have retries of their own, a
+    /// failed occurrence is over and the next one comes. `timeout` is the definition's.
+    pub fn fill_for_definition(&mut self, timeout: Option<SignedDuration>) {
+        self.max_retries.get_or_insert(0);
+        self.on_exhausted.get_or_insert(OnExhausted::Continue);
+        // A part of a second cannot be shown here: then the definition's own limit applies.
+        let whole = timeout.filter(|timeout| timeout.subsec_nanos() == 0);
+        if let Some(timeout) = whole {
+            self.timeout_seconds.get_or_insert(timeout.as_secs().unsigned_abs());
+        }
     }
 
     /// Builds the plan, or says everything that is wrong. `anchor` is where intervals begin; `key` gives
@@ -149,8 +187,7 @@ impl Declared {
         };
         bound("max_retries", self.max_retries().into(), keys::RETRIES);
         bound("queue_limit", self.queue_limit().into(), keys::QUEUE);
-        let timeout = self.timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
-        bound("timeout_seconds", timeout, keys::TIMEOUT);
+        bound("timeout_seconds", self.timeout_seconds.unwrap_or(0), keys::TIMEOUT);
         bound("total_repeats", self.total_repeats, keys::REPEATS);
         let name = self.name.trim();
         if name.is_empty() || name.chars().count() > LONGEST_NAME || name.contains(char::is_control)

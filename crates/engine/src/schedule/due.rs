@@ -1,23 +1,26 @@
 //! The wakeup of a schedule has come: what is due in (mark, now], and what becomes of it.
 
-use calendar::{CatchUp, CaughtUp, Count, Fate, Policy, Roll, Rule};
+use calendar::{CatchUp, CaughtUp, Count, Fate, MOST_CAUGHT_UP, Policy, Roll, Rule};
 use jiff::{SignedDuration, Timestamp};
 
 use super::upcoming::{Due, OverrideAction, Upcoming, just_before};
-use super::{Active, Decider, Numbered, Queued, Status};
+use super::{Active, Decider, Numbered, Queued, Status, Turning};
 use crate::ids::RunKey;
 use crate::ledger::{Entry, Outcome};
 use crate::moment::whole_millisecond;
-use crate::policy::overlap::{self, Verdict};
+use crate::policy::overlap::{self, MadeUp, Overlap, Verdict};
 
 /// Up to so many missed occurrences get a ledger row each; more share one.
 const ROWS: usize = 100;
 /// Up to so many due occurrences are looked at one by one; of more, only the latest.
 const LISTED: usize = 1_000;
-/// With a repeat limit it matters which ones they are, so more are looked at.
-const LISTED_WITH_LIMIT: usize = 100_000;
+/// Those that were moved by hand cannot be counted by the rule, so more are looked at.
+const LISTED_WITH_OVERRIDES: usize = 100_000;
 /// Days off in a row that are recorded one by one.
 const DAYS_OFF: usize = 32;
+
+/// Said of those that were merged into the latest one, until that is known not to run.
+const STANDS_FOR_IT: &str = "the latest one stands for it";
 
 /// The first and the last of several.
 type Ends = Option<(Due, Due)>;
@@ -45,10 +48,7 @@ impl<'b> Decider<'_, 'b> {
             let Active::Retrying { occurrence, retry, .. } = active else { continue };
             match self.situation.hold {
                 None => drop(self.start(occurrence, retry)),
-                Some(reason) => {
-                    self.schedule.progress.current_retry = 0;
-                    self.record(&occurrence, Outcome::Dropped, reason, None);
-                }
+                Some(reason) => self.record(&occurrence, Outcome::Dropped, reason, None),
             }
         }
     }
@@ -76,7 +76,7 @@ impl<'b> Decider<'_, 'b> {
     }
 
     pub(super) fn follows_completion(&self) -> bool {
-        matches!(self.situation.plan.timing.rule(), Rule::AfterCompletion(_))
+        self.schedule.follows_completion(self.situation.plan)
     }
 
     /// Nothing starts while the workflow is paused: what waits is given up, as by a pause.
@@ -96,7 +96,8 @@ impl<'b> Decider<'_, 'b> {
         if missed && !self.is_caught_up(due) {
             self.record(&occurrence, Outcome::Missed, self.missed_reason(), None);
         } else {
-            self.offer(occurrence);
+            let made_up = missed || due.effective < self.schedule.updated_at;
+            self.offer(Numbered { made_up, ..occurrence });
         }
         self.record_landing_with(due);
     }
@@ -120,17 +121,22 @@ impl<'b> Decider<'_, 'b> {
         }
     }
 
+    /// Why one that is inside the window does not run.
+    fn coalesced_reason(&self) -> String {
+        let CatchUp { policy, limit, .. } = self.situation.plan.catch_up;
+        match policy {
+            Policy::All => format!(
+                "missed: catch_up makes up for the latest {limit} only; raise its limit, up to \
+                 {MOST_CAUGHT_UP}, for more"
+            ),
+            Policy::Last | Policy::None => format!("missed: {STANDS_FOR_IT}"),
+        }
+    }
+
     /// Several are due at once: the catch-up policy says which of them run.
     fn several_due(&mut self) {
-        let limit = match self.remaining() {
-            Some(remaining) => {
-                LISTED_WITH_LIMIT.min(usize::try_from(remaining).unwrap_or(usize::MAX))
-            }
-            // Those that were moved by hand cannot be counted by the rule.
-            None if !self.situation.overrides.is_empty() => LISTED_WITH_LIMIT,
-            None => LISTED + 1,
-        };
-        let is_counted = self.remaining().is_none() && self.situation.overrides.is_empty();
+        let is_counted = self.situation.overrides.is_empty();
+        let limit = if is_counted { LISTED + 1 } else { LISTED_WITH_OVERRIDES };
         let now = self.now();
         let mut listed = Vec::new();
         let mut at = self.schedule.progress.next;
@@ -155,7 +161,9 @@ impl<'b> Decider<'_, 'b> {
                 let occurrence = self.number_with_days_off(*due, 0);
                 match place < missed {
                     true => self.record(&occurrence, Outcome::Missed, self.missed_reason(), None),
-                    false => self.record(&occurrence, Outcome::Coalesced, COALESCED, None),
+                    false => {
+                        self.record(&occurrence, Outcome::Coalesced, self.coalesced_reason(), None);
+                    }
                 }
             }
         } else {
@@ -166,6 +174,7 @@ impl<'b> Decider<'_, 'b> {
             self.pass(rest[rest.len() - 1]);
         }
         self.catch_up(runs, coalesced as u64);
+        self.correct_coalesced();
         for due in listed {
             self.record_landing_with(*due);
         }
@@ -220,6 +229,7 @@ impl<'b> Decider<'_, 'b> {
         }
         let runs: Vec<Due> = caught_up.run.into_iter().map(Due::from).collect();
         self.catch_up(&runs, caught_up.coalesced.counted);
+        self.correct_coalesced();
         if let Some(last) = last {
             self.advance(last, self.following(last));
         }
@@ -253,9 +263,11 @@ impl<'b> Decider<'_, 'b> {
         let Some((first, last)) = ends.filter(|_| count.counted > 0) else { return };
         let n = self.schedule.progress.n;
         self.schedule.progress.n += count.counted;
-        self.schedule.progress.repeats += count.counted;
         let more = if count.more { "more than " } else { "" };
-        let why = if outcome == Outcome::Missed { self.missed_reason() } else { COALESCED };
+        let why = match outcome {
+            Outcome::Missed => self.missed_reason().to_owned(),
+            _ => self.coalesced_reason(),
+        };
         self.decision.ledger.push(Entry {
             schedule: self.schedule.id,
             n,
@@ -274,16 +286,35 @@ impl<'b> Decider<'_, 'b> {
     fn catch_up(&mut self, runs: &[Due], merged: u64) {
         if let [only] = runs {
             let occurrence = self.number_with_days_off(*only, merged);
-            return self.offer(occurrence);
+            return self.offer(Numbered { made_up: true, ..occurrence });
         }
         let pace = self.situation.plan.catch_up.pace;
         let mut place = 0;
         for due in runs {
             let merged = if place == 0 { merged } else { 0 };
             let occurrence = self.number_with_days_off(*due, merged);
-            if !self.is_set_aside(&occurrence) {
+            if !self.is_set_aside(&occurrence) && !self.is_beyond_limit(&occurrence) {
                 self.enqueue_paced(occurrence, place, pace);
                 place += 1;
+            }
+        }
+    }
+
+    /// The one that was to stand for others may not run either: then their reasons say so. It was the last to get a
+    /// number.
+    fn correct_coalesced(&mut self) {
+        let latest = self.schedule.progress.n.saturating_sub(1);
+        let decided = self.decision.ledger.iter().rev().find(|entry| entry.n == latest);
+        let what = match decided.map(|entry| entry.outcome) {
+            Some(Outcome::Skipped) => "was skipped",
+            Some(Outcome::Coalesced) => "was merged into another",
+            Some(Outcome::Failed) => "failed",
+            _ => return,
+        };
+        let correct = format!("only the latest one is made up for, and that {what}");
+        for entry in &mut self.decision.ledger {
+            if entry.n != latest && entry.reason.contains(STANDS_FOR_IT) {
+                entry.reason = entry.reason.replace(STANDS_FOR_IT, &correct).into();
             }
         }
     }
@@ -297,36 +328,55 @@ impl<'b> Decider<'_, 'b> {
     ) {
         let wait = pace.map(|pace| pace.saturating_mul(i32::try_from(place).unwrap_or(i32::MAX)));
         let not_before = wait.and_then(|wait| self.now().checked_add(wait).ok());
+        let occurrence = Numbered { made_up: true, ..occurrence };
         self.schedule.progress.queued.push(Queued { occurrence, not_before });
-        self.record(&occurrence, Outcome::Queued, "waits for its turn to be made up for", None);
+        let why = match occurrence.backfilled {
+            true => "asked for by a backfill; it waits for its turn",
+            false => "waits for its turn to be made up for",
+        };
+        self.record(&occurrence, Outcome::Queued, why, None);
     }
 
     /// Gives the occurrence its number.
     pub(super) fn number(&mut self, due: Due, merged: u64) -> Numbered {
         let progress = &mut self.schedule.progress;
-        let occurrence = Numbered { n: progress.n, repeat: progress.repeats, due, merged };
+        let occurrence = Numbered { n: progress.n, due, merged, made_up: false, backfilled: false };
         progress.n += 1;
-        progress.repeats += 1;
         occurrence
     }
 
-    /// How many occurrences the repeat limit still allows.
-    pub(super) fn remaining(&self) -> Option<u64> {
-        let total = self.schedule.declared.total_repeats;
-        (total > 0).then(|| total.saturating_sub(self.schedule.progress.repeats))
+    /// Skips the occurrence if those that are active or wait may be the last that the repeat limit allows.
+    fn is_beyond_limit(&mut self, occurrence: &Numbered) -> bool {
+        let is_beyond = self.schedule.remaining() == Some(0);
+        if is_beyond {
+            let reason = "no repeat is left unless one that is active or waits does not succeed";
+            self.record(occurrence, Outcome::Skipped, reason, None);
+        }
+        is_beyond
     }
 
-    /// One occurrence meets the override for it and the overlap policy.
+    /// One occurrence meets the override for it, the repeat limit and the overlap policy.
     fn offer(&mut self, occurrence: Numbered) {
-        if self.is_set_aside(&occurrence) {
+        if self.is_set_aside(&occurrence) || self.is_beyond_limit(&occurrence) {
             return;
         }
         let progress = &self.schedule.progress;
         let declared = &self.schedule.declared;
         let (active, queued) = (progress.active.len(), progress.queued.len());
-        match overlap::decide(declared.overlap, active, queued, declared.queue_limit()) {
+        let made_up = MadeUp { this: occurrence.made_up, in_the_way: progress.has_made_up() };
+        match overlap::decide(declared.overlap, active, queued, declared.queue_limit(), made_up) {
             Verdict::Start => self.start_now(occurrence),
-            Verdict::Skip => self.record(&occurrence, Outcome::Skipped, self.busy_reason(), None),
+            Verdict::Skip if declared.overlap == Overlap::QueueAll => {
+                let reason = format!("the queue is full: {queued} occurrences wait already");
+                self.record(&occurrence, Outcome::Skipped, reason, None);
+            }
+            Verdict::Skip => {
+                let mut reason = self.busy_reason();
+                if declared.overlap == Overlap::Error {
+                    reason.push_str(", which is made up for: no error of the schedule");
+                }
+                self.record(&occurrence, Outcome::Skipped, reason, None);
+            }
             Verdict::Queue => self.enqueue(occurrence),
             Verdict::Coalesce => {
                 self.record(&occurrence, Outcome::Coalesced, "one is already waiting", None);
@@ -347,7 +397,6 @@ impl<'b> Decider<'_, 'b> {
             _ => None,
         });
         let Some(reason) = skip else { return false };
-        self.schedule.progress.repeats -= 1;
         self.record(occurrence, Outcome::Skipped, reason, None);
         true
     }
@@ -384,9 +433,12 @@ impl<'b> Decider<'_, 'b> {
                 return (Outcome::Moved, format!("moved by the calendar ({why}){merged}"));
             }
         }
-        let late =
-            if self.was_missed(due) { "made up for: due while nobody was awake" } else { "due" };
-        (Outcome::Started, format!("{late}{merged}"))
+        let why = match self.was_missed(due) {
+            _ if occurrence.backfilled => "asked for by a backfill",
+            true => "made up for: due while nobody was awake",
+            false => "due",
+        };
+        (Outcome::Started, format!("{why}{merged}"))
     }
 
     fn enqueue(&mut self, occurrence: Numbered) {
@@ -411,10 +463,12 @@ impl<'b> Decider<'_, 'b> {
         let reason = format!("{}, and overlap is error", self.busy_reason());
         self.schedule.progress.last_error = Some(reason.clone());
         self.schedule.progress.error_count += 1;
-        self.record(&occurrence, Outcome::Failed, reason, None);
+        self.finally_failed(occurrence, &reason);
+        self.record(&occurrence, Outcome::Failed, reason.clone(), None);
         self.drop_waiting("the schedule died");
         self.schedule.progress.next = None;
         self.set_status(Status::Dead);
+        self.tell(Turning::Died { reason });
     }
 
     /// Who is in the way.
@@ -433,7 +487,6 @@ impl<'b> Decider<'_, 'b> {
 
     /// This one was the last that is due: what comes next?
     fn advance(&mut self, decided: Due, following: Option<Due>) {
-        let exhausted = self.remaining() == Some(0);
         self.pass(decided);
         if self.schedule.status != Status::Active {
             return;
@@ -446,7 +499,8 @@ impl<'b> Decider<'_, 'b> {
             true => self.situation.plan.timing.next_after(self.now()).map(Due::from),
             false => following,
         };
-        self.schedule.progress.next = following.filter(|_| !exhausted);
+        let is_over = self.schedule.has_reached_its_limit();
+        self.schedule.progress.next = following.filter(|_| !is_over);
     }
 
     /// Starts what waits, if nothing is active any more and its time has come.
@@ -498,7 +552,8 @@ impl<'b> Decider<'_, 'b> {
                 }
                 _ => continue,
             };
-            self.record_uncounted(Due { nominal, effective: due.effective }, outcome, reason);
+            let occurrence = self.number(Due { nominal, effective: due.effective }, 0);
+            self.record(&occurrence, outcome, reason, None);
         }
     }
 
@@ -506,20 +561,12 @@ impl<'b> Decider<'_, 'b> {
     fn record_landing_with(&mut self, due: Due) {
         let others: Vec<Due> = self.upcoming().landing_with(due).collect();
         for other in others {
-            let reason = "moved by hand onto the same time as another".to_owned();
-            self.record_uncounted(other, Outcome::Coalesced, reason);
+            let occurrence = self.number(other, 0);
+            let reason = "moved by hand onto the same time as another";
+            self.record(&occurrence, Outcome::Coalesced, reason, None);
         }
     }
-
-    /// A row that has a number but does not count towards the repeat limit.
-    fn record_uncounted(&mut self, due: Due, outcome: Outcome, reason: String) {
-        let occurrence = self.number(due, 0);
-        self.schedule.progress.repeats -= 1;
-        self.record(&occurrence, outcome, reason, None);
-    }
 }
-
-const COALESCED: &str = "missed: the latest one stands for it";
 
 fn just_after(at: Timestamp) -> Timestamp {
     at.checked_add(SignedDuration::from_nanos(1)).unwrap_or(at)

@@ -8,13 +8,15 @@ use serde_json::{Map, Value};
 use super::declared::{
     LARGEST_MAX_RETRIES, LARGEST_PAYLOAD, LARGEST_QUEUE, LONGEST_TIMEOUT_SECONDS,
 };
-use crate::definition::{cut, duration, shape};
+use crate::definition::{cut, duration, read_incident_actions, shape};
 use crate::policy::overlap::Overlap;
+use crate::policy::retry::OnExhausted;
 
 /// The keys that say when: one of them is given, the others belong to one. An edit that gives any of
 /// them replaces them all.
-pub(crate) const RULE_KEYS: [&str; 19] = [
+pub(crate) const RULE_KEYS: [&str; 22] = [
     "cron",
+    "expression",
     "preset",
     "interval",
     "every",
@@ -32,6 +34,8 @@ pub(crate) const RULE_KEYS: [&str; 19] = [
     "quarterly",
     "yearly",
     "rules",
+    "pattern",
+    "result",
     "dst",
 ];
 
@@ -45,26 +49,30 @@ pub(crate) fn timing_keys() -> impl Iterator<Item = &'static str> {
 }
 
 /// The keys that do not say when it is due: overlap, catch-up, retries, payload.
-pub(crate) const KEYS: [&str; 12] = [
+pub(crate) const KEYS: [&str; 15] = [
     "name",
     "description",
     "overlap",
     "catch_up",
     "total_repeats",
     "max_retries",
+    "on_exhausted",
     "timeout_seconds",
     "retry",
     "payload",
     "queue_limit",
     "pause_on_failure",
     "retention",
+    "on_failure",
+    "on_recovery",
 ];
 
 /// A repeat count that a store can hold.
 pub(crate) const REPEATS: RangeInclusive<u64> = 0..=i64::MAX as u64;
 pub(crate) const RETRIES: RangeInclusive<u64> = 0..=LARGEST_MAX_RETRIES as u64;
 pub(crate) const QUEUE: RangeInclusive<u64> = 1..=LARGEST_QUEUE as u64;
-pub(crate) const TIMEOUT: RangeInclusive<u64> = 1..=LONGEST_TIMEOUT_SECONDS;
+/// 0 is no limit.
+pub(crate) const TIMEOUT: RangeInclusive<u64> = 0..=LONGEST_TIMEOUT_SECONDS;
 
 /// Everything that is wrong with them.
 pub(crate) fn check(map: &Map<String, Value>) -> Vec<Mistake> {
@@ -72,7 +80,11 @@ pub(crate) fn check(map: &Map<String, Value>) -> Vec<Mistake> {
     for (key, value) in map {
         let found = match key.as_str() {
             "name" | "description" => text(value),
-            "overlap" => overlap(value),
+            "overlap" => choice("an overlap policy", value, &Overlap::ALL.map(Overlap::name)),
+            "on_exhausted" => {
+                let known = OnExhausted::ALL.map(OnExhausted::name);
+                choice("what follows when retries are exhausted", value, &known)
+            }
             "total_repeats" => whole(value, &REPEATS),
             "max_retries" => whole(value, &RETRIES),
             "queue_limit" => whole(value, &QUEUE),
@@ -82,6 +94,11 @@ pub(crate) fn check(map: &Map<String, Value>) -> Vec<Mistake> {
             "payload" => payload(value),
             "catch_up" => {
                 mistakes.extend(catch_up(value).into_iter().map(|m| under(key, m)));
+                None
+            }
+            "on_failure" | "on_recovery" if !value.is_null() => {
+                let found = read_incident_actions(value).err().unwrap_or_default();
+                mistakes.extend(found.into_iter().map(|m| under(key, m)));
                 None
             }
             "retry" => {
@@ -96,7 +113,11 @@ pub(crate) fn check(map: &Map<String, Value>) -> Vec<Mistake> {
 }
 
 fn under(key: &str, mistake: Mistake) -> Mistake {
-    if mistake.path.is_empty() { Mistake::new(key, mistake.problem) } else { mistake.under(key) }
+    match &*mistake.path {
+        "" => Mistake::new(key, mistake.problem),
+        item if item.starts_with('[') => Mistake::new(format!("{key}{item}"), mistake.problem),
+        _ => mistake.under(key),
+    }
 }
 
 fn written(value: &Value) -> String {
@@ -138,14 +159,13 @@ fn time(value: &Value) -> Option<Problem> {
     }
 }
 
-fn overlap(value: &Value) -> Option<Problem> {
+fn choice(what: &str, value: &Value, known: &[&'static str]) -> Option<Problem> {
     let written = value.as_str().unwrap_or("");
-    let known = Overlap::ALL.map(Overlap::name);
-    if known.contains(&written) {
+    if known.iter().any(|name| name.eq_ignore_ascii_case(written)) {
         return None;
     }
-    let problem = expected("an overlap policy", value).allow(known.join(", "));
-    Some(match nearest(written, known).first() {
+    let problem = expected(what, value).allow(known.join(", "));
+    Some(match nearest(written, known.iter().copied()).first() {
         Some(close) => problem.suggest(*close),
         None => problem,
     })
@@ -211,7 +231,10 @@ mod tests {
             assert!(timing_keys().any(|ours| ours == *key), "{key} is missing");
         }
         for key in timing_keys() {
-            assert!(known.contains(&key) || key == "every", "{key} is not known");
+            assert!(
+                known.contains(&key) || ["every", "expression"].contains(&key),
+                "{key} is not known"
+            );
         }
     }
 }

@@ -4,6 +4,7 @@ mod control;
 mod declared;
 mod due;
 pub(crate) mod keys;
+mod numbered;
 mod refusal;
 mod settle;
 mod upcoming;
@@ -18,13 +19,16 @@ pub use declared::{
     DEFAULT_MAX_RETRIES, DEFAULT_QUEUE_LIMIT, DEFAULT_TIMEOUT_SECONDS, Declared, LARGEST_PAYLOAD,
     LARGEST_QUEUE, Plan,
 };
+pub use numbered::Numbered;
 pub use refusal::Refusal;
+pub use settle::Verdict;
 pub use upcoming::{Due, Override, OverrideAction, Upcoming};
-pub use written::{Written, patch, read_written};
+pub use written::{Written, is_read_only, patch, read_written};
 
-use crate::ids::{RunKey, ScheduleId, WorkflowId};
+use crate::ids::{IncidentKey, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::{Entry, Outcome};
 use crate::moment::Moment;
+use crate::policy::overlap::IfBusy;
 use crate::run::Ending;
 
 /// Where a schedule stands. Only [`decide`] changes it.
@@ -88,9 +92,7 @@ pub struct Progress {
     pub next: Option<Due>,
     /// The number of the next occurrence.
     pub n: u64,
-    /// How many count towards the repeat limit: all but those on days off or skipped by hand.
-    pub repeats: u64,
-    /// How many were behind it when an occurrence last succeeded.
+    /// Occurrences that succeeded, as far as they count towards the repeat limit: not those of a backfill.
     pub current_repeat: u64,
     /// The retry the active occurrence is at.
     pub current_retry: u32,
@@ -112,51 +114,34 @@ pub struct Progress {
     pub has_overrides: bool,
     /// When the next time was computed again and changed, until the ledger has said so.
     pub recomputed_at: Option<Timestamp>,
+    /// The incident that is open: it has finally failed, and not succeeded since.
+    pub incident: Option<IncidentKey>,
+    /// When a change of the declaration last gave it a next time again after it was done or dead.
+    pub renewed_at: Option<Timestamp>,
 }
 
-/// An occurrence with its number. Stored in few letters: it is written with each fire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "Line", try_from = "Line")]
-pub struct Numbered {
-    /// Its number.
-    pub n: u64,
-    /// How many count towards the limit up to this one.
-    pub repeat: u64,
-    /// When it was and is due.
-    pub due: Due,
-    /// How many missed ones it stands for besides itself.
-    pub merged: u64,
-}
-
-/// How a [`Numbered`] is stored. Whoever looks for an occurrence's number in what is stored looks for `n`.
-#[derive(Serialize, Deserialize)]
-struct Line {
-    n: u64,
-    r: u64,
-    a: i64,
-    e: i64,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    m: u64,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-impl From<Numbered> for Line {
-    fn from(Numbered { n, repeat, due, merged }: Numbered) -> Line {
-        let (nominal, effective) = (due.nominal.as_millisecond(), due.effective.as_millisecond());
-        Line { n, r: repeat, a: nominal, e: effective, m: merged }
+impl Progress {
+    /// Occurrences that have started or wait and will count towards the repeat limit if they succeed.
+    fn counting(&self) -> u64 {
+        let active = self.active.iter().filter(|active| match active {
+            Active::Running { occurrence, .. } | Active::Retrying { occurrence, .. } => {
+                !occurrence.backfilled
+            }
+            Active::ByHand { .. } => false,
+        });
+        let queued = self.queued.iter().filter(|queued| !queued.occurrence.backfilled);
+        (active.count() + queued.count()) as u64
     }
-}
 
-impl TryFrom<Line> for Numbered {
-    type Error = jiff::Error;
-
-    fn try_from(Line { n, r, a, e, m }: Line) -> Result<Numbered, jiff::Error> {
-        let nominal = Timestamp::from_millisecond(a)?;
-        let effective = Timestamp::from_millisecond(e)?;
-        Ok(Numbered { n, repeat: r, due: Due { nominal, effective }, merged: m })
+    /// Whether something is active or waits that is made up for.
+    pub(crate) fn has_made_up(&self) -> bool {
+        let active = self.active.iter().any(|active| match active {
+            Active::Running { occurrence, .. } | Active::Retrying { occurrence, .. } => {
+                occurrence.made_up
+            }
+            Active::ByHand { .. } => false,
+        });
+        active || self.queued.iter().any(|queued| queued.occurrence.made_up)
     }
 }
 
@@ -244,8 +229,8 @@ pub enum Input<'a> {
     Revive,
     /// Someone changes the declaration.
     Edit(Box<Declared>),
-    /// Someone starts it by hand.
-    Start,
+    /// Someone starts it by hand: beside whatever is active, unless they would rather be refused.
+    Start(IfBusy),
     /// Someone wants past occurrences to run after all.
     Backfill {
         /// From here on.
@@ -256,6 +241,8 @@ pub enum Input<'a> {
         limit: u32,
         /// Time between two starts.
         pace: Option<jiff::SignedDuration>,
+        /// Nominal times of the range that do not run once more.
+        passed_over: Vec<Timestamp>,
     },
     /// The zone database, a calendar or an override has changed.
     Recompute,
@@ -270,6 +257,38 @@ pub struct Decision {
     pub starts: Vec<Start>,
     /// Runs to cancel.
     pub cancels: Vec<RunKey>,
+    /// Whether it has finally failed, or succeeded.
+    pub verdict: Option<Verdict>,
+    /// What people should hear of.
+    pub turnings: Vec<Turning>,
+}
+
+/// A turn for the worse or the better that people should hear of. This is where everything that tells of failures
+/// begins: the log, the metrics, notifications.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turning {
+    /// An occurrence failed and is not tried again; the next one comes as usual.
+    OccurrenceFailed {
+        /// Its number.
+        n: u64,
+        /// What went wrong.
+        error: String,
+    },
+    /// The schedule died: nothing more comes until someone revives it.
+    Died {
+        /// Why.
+        reason: String,
+    },
+    /// The schedule paused itself after a failure.
+    PausedByFailure {
+        /// What went wrong.
+        reason: String,
+    },
+    /// An occurrence succeeded after a failure.
+    Recovered {
+        /// Its number.
+        n: u64,
+    },
 }
 
 /// A run to create.
@@ -311,8 +330,10 @@ pub fn decide(
         Input::Resume { catch_up } => decider.resume(catch_up)?,
         Input::Revive => decider.revive()?,
         Input::Edit(declared) => decider.edit(declared),
-        Input::Start => decider.start_by_hand()?,
-        Input::Backfill { from, to, limit, pace } => decider.backfill(from, to, limit, pace)?,
+        Input::Start(if_busy) => decider.start_by_hand(if_busy)?,
+        Input::Backfill { from, to, limit, pace, passed_over } => {
+            decider.backfill((from, to), limit, pace, &passed_over)?;
+        }
         Input::Recompute => decider.recompute(),
     }
     Ok(decider.decision)
@@ -340,7 +361,6 @@ impl Schedule {
             mark: now,
             next: None,
             n: 0,
-            repeats: 0,
             current_repeat: 0,
             current_retry: 0,
             run_count: 0,
@@ -352,6 +372,8 @@ impl Schedule {
             queued: Vec::new(),
             has_overrides: false,
             recomputed_at: None,
+            incident: None,
+            renewed_at: None,
         };
         let status = Status::Active;
         let (created_at, updated_at) = (now, now);
@@ -378,6 +400,55 @@ impl Schedule {
         }
     }
 
+    /// What its declaration says is due next, if everything up to `after` is decided.
+    pub fn next_after(&self, plan: &Plan, overrides: &[Override], after: Timestamp) -> Option<Due> {
+        let progress = &self.progress;
+        let is_idle = progress.active.is_empty() && progress.queued.is_empty();
+        let next = match self.follows_completion(plan) {
+            // It counts from the end of what is going on, and nothing of it can be moved.
+            true if !is_idle => None,
+            true => plan.timing.next_after(after).map(Due::from),
+            false => Upcoming { plan, overrides }.after(after),
+        };
+        next.filter(|_| !self.has_reached_its_limit())
+    }
+
+    /// Whether as many occurrences have succeeded as its repeat limit allows.
+    pub fn has_reached_its_limit(&self) -> bool {
+        let total = self.declared.total_repeats;
+        total > 0 && self.progress.current_repeat >= total
+    }
+
+    /// How many more occurrences the repeat limit lets start: each one that is active or waits may be one of
+    /// those that are left. Nothing if there is no limit.
+    pub fn remaining(&self) -> Option<u64> {
+        let total = self.declared.total_repeats;
+        let taken = self.progress.current_repeat.saturating_add(self.progress.counting());
+        (total > 0).then(|| total.saturating_sub(taken))
+    }
+
+    /// What comes next, as it is shown. Nothing comes of a schedule that is not active or whose workflow is
+    /// paused, nor while what is going on may be the last that the repeat limit allows.
+    pub fn coming(&self, workflow_is_paused: bool) -> Option<Due> {
+        let comes = self.status == Status::Active && !workflow_is_paused;
+        self.progress.next.filter(|_| comes && self.remaining() != Some(0))
+    }
+
+    /// Whether it is not paused: what `enable` and `disable` change.
+    pub fn is_enabled(&self) -> bool {
+        self.status != Status::Paused
+    }
+
+    /// Whether its next time counts from the end of its last run.
+    pub fn follows_completion(&self, plan: &Plan) -> bool {
+        matches!(plan.timing.rule(), calendar::Rule::AfterCompletion(_))
+    }
+
+    /// The key that gives the place of its occurrences inside a spread window.
+    pub fn spread_key(&self) -> String {
+        spread_key(&self.declared, self.id)
+    }
+
     /// When to look at it again.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let progress = &self.progress;
@@ -392,6 +463,11 @@ impl Schedule {
             queued.map(|queued| queued.not_before.unwrap_or(queued.occurrence.due.effective));
         next.into_iter().chain(retries).chain(queued).min()
     }
+}
+
+/// The key of a schedule with this declaration and id.
+pub(crate) fn spread_key(declared: &Declared, id: ScheduleId) -> String {
+    if declared.timing.spread.is_some() { id.to_string() } else { String::new() }
 }
 
 impl Decider<'_, '_> {
@@ -442,6 +518,10 @@ impl Decider<'_, '_> {
         self.schedule.finish_if_exhausted(self.situation.moment.now);
     }
 
+    fn tell(&mut self, turning: Turning) {
+        self.decision.turnings.push(turning);
+    }
+
     fn set_status(&mut self, status: Status) {
         self.schedule.status = status;
         self.schedule.updated_at = self.situation.moment.now;
@@ -459,9 +539,9 @@ impl Decider<'_, '_> {
         self.drop_queued(reason);
         for active in std::mem::take(&mut self.schedule.progress.active) {
             match active {
+                // Which retry it had come to stays to be seen.
                 Active::Retrying { occurrence, .. } => {
                     self.record(&occurrence, Outcome::Dropped, reason, None);
-                    self.schedule.progress.current_retry = 0;
                 }
                 running => self.schedule.progress.active.push(running),
             }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Status;
+use super::control::MOST_BY_HAND;
 use crate::ids::RunKey;
 
 /// Nothing was changed, for this reason.
@@ -17,6 +18,8 @@ pub enum Refusal {
     },
     /// It is active already, by this run.
     Busy(Option<RunKey>),
+    /// As many runs by hand as it may have at a time have not ended.
+    TooManyByHand,
     /// Its rule has no time after now.
     NoNextTime,
     /// What is asked for has nothing to start.
@@ -35,6 +38,11 @@ impl fmt::Display for Refusal {
                 write!(f, "Cannot {verb} schedule with status '{}'.", status.name())
             }
             Refusal::Busy(_) => f.write_str("The schedule is active already."),
+            Refusal::TooManyByHand => write!(
+                f,
+                "{MOST_BY_HAND} runs of this schedule that were started by hand have not ended. Wait for some of \
+                 them, or start its workflow instead."
+            ),
             Refusal::NoNextTime => f.write_str(
                 "Cannot revive schedule: its rule has no time after now. Change the rule first.",
             ),

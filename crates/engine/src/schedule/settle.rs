@@ -3,11 +3,25 @@
 use calendar::Rule;
 
 use super::upcoming::Due;
-use super::{Active, Decider, Numbered, Status};
+use super::{Active, Decider, Numbered, Queued, Status, Turning};
 use crate::ids::RunKey;
 use crate::ledger::Outcome;
-use crate::policy::retry::is_exhausted;
+use crate::policy::retry::{OnExhausted, is_exhausted};
 use crate::run::Ending;
+
+/// What an input says of whether the work of a schedule is done as it should be: what incidents begin and end with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// An occurrence has failed, and is not tried again.
+    Failed {
+        /// When it was due.
+        due: Due,
+        /// What went wrong.
+        error: String,
+    },
+    /// A run of it has succeeded.
+    Succeeded,
+}
 
 impl Decider<'_, '_> {
     pub(super) fn run_ended(
@@ -17,6 +31,10 @@ impl Decider<'_, '_> {
         error: Option<&str>,
         retryable: bool,
     ) {
+        // Also one by hand, or a manual retry of one that failed: its work can be done again.
+        if ending == Ending::Succeeded {
+            self.decision.verdict = Some(Verdict::Succeeded);
+        }
         let progress = &mut self.schedule.progress;
         // A run that the schedule does not wait for, such as one of before a revival, says nothing.
         let Some(place) = progress.active.iter().position(|active| active.run() == Some(run))
@@ -41,12 +59,32 @@ impl Decider<'_, '_> {
 
     fn succeeded(&mut self, occurrence: Numbered) {
         let progress = &mut self.schedule.progress;
+        if progress.last_error.is_some() && self.schedule.status != Status::Dead {
+            self.decision.turnings.push(Turning::Recovered { n: occurrence.n });
+        }
         progress.run_count += 1;
-        progress.current_repeat = progress.current_repeat.max(occurrence.repeat + 1);
+        progress.current_repeat += u64::from(!occurrence.backfilled);
         progress.current_retry = 0;
         // Why it died stays, also when a run of before ends well.
         if self.schedule.status != Status::Dead {
             progress.last_error = None;
+        }
+        self.end_at_limit();
+    }
+
+    /// Nothing more comes once as many have succeeded as the repeat limit allows.
+    pub(super) fn end_at_limit(&mut self) {
+        if !self.schedule.has_reached_its_limit() {
+            return;
+        }
+        let progress = &mut self.schedule.progress;
+        progress.next = None;
+        // What a backfill asked for does not count.
+        let (stay, go) = progress.queued.iter().partition(|queued| queued.occurrence.backfilled);
+        progress.queued = stay;
+        let go: Vec<Queued> = go;
+        for queued in go {
+            self.record(&queued.occurrence, Outcome::Dropped, "the repeat limit is reached", None);
         }
     }
 
@@ -61,11 +99,13 @@ impl Decider<'_, '_> {
             let status = self.schedule.status.name();
             let reason = format!("failed while the schedule is {status}: {error}");
             self.record(&occurrence, Outcome::Failed, reason, None);
+            self.finally_failed(occurrence, error);
         } else if exhausted || !retryable {
             let why = if retryable { "no retries left" } else { "trying again cannot help" };
             let reason = format!("failed at attempt {attempts}, {why}: {error}");
             self.record(&occurrence, Outcome::Failed, reason, None);
-            self.give_up();
+            self.finally_failed(occurrence, error);
+            self.exhausted(occurrence.n, error);
         } else {
             let retry = retry + 1;
             let salt = (self.schedule.id.0 as u64).rotate_left(32) ^ occurrence.n;
@@ -77,15 +117,31 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// Retries are exhausted.
-    fn give_up(&mut self) {
-        let (status, reason) = match self.schedule.declared.pause_on_failure {
-            true => (Status::Paused, "the schedule was paused by its failure"),
-            false => (Status::Dead, "the schedule died"),
+    /// The occurrence is not tried again.
+    pub(super) fn finally_failed(&mut self, occurrence: Numbered, error: &str) {
+        let (due, error) = (occurrence.due, error.to_owned());
+        self.decision.verdict = Some(Verdict::Failed { due, error });
+    }
+
+    /// An occurrence has failed for the last time: what the schedule says about that happens.
+    fn exhausted(&mut self, n: u64, error: &str) {
+        let declared = &self.schedule.declared;
+        let (status, reason) = match (declared.pause_on_failure, declared.on_exhausted()) {
+            (true, _) => (Status::Paused, "the schedule was paused by its failure"),
+            (false, OnExhausted::Die) => (Status::Dead, "the schedule died"),
+            (false, OnExhausted::Continue) => {
+                self.schedule.progress.current_retry = 0;
+                return self.tell(Turning::OccurrenceFailed { n, error: error.to_owned() });
+            }
         };
         self.schedule.progress.next = None;
         self.drop_waiting(reason);
         self.set_status(status);
+        let reason = error.to_owned();
+        self.tell(match status {
+            Status::Dead => Turning::Died { reason },
+            _ => Turning::PausedByFailure { reason },
+        });
     }
 
     /// An interval from completion counts from here.
@@ -95,8 +151,8 @@ impl Decider<'_, '_> {
             && self.schedule.progress.queued.is_empty()
             && self.schedule.progress.next.is_none()
             && self.schedule.status == Status::Active;
-        if waits && matches!(timing.rule(), Rule::AfterCompletion(_)) && self.remaining() != Some(0)
-        {
+        let follows = matches!(timing.rule(), Rule::AfterCompletion(_));
+        if waits && follows && !self.schedule.has_reached_its_limit() {
             self.schedule.progress.next = timing.next_after(self.now()).map(Due::from);
         }
     }

@@ -9,42 +9,63 @@ use serde_json::value::RawValue;
 
 use super::declared::Declared;
 use super::keys::{self, RULE_KEYS, TIMING_OPTIONS, timing_keys};
+use crate::definition::{IncidentAction, read_incident_actions};
 
 /// The keys of a schedule in the API, besides those of a trigger.
 const API_KEYS: [&str; 6] =
     ["owner", "workflow_id", "workflow", "trigger_node_id", "trigger", "trigger_payload"];
-/// Keys that are shown but not written: taken without a word when an object is sent back as it came.
-const READ_ONLY: [&str; 22] = [
-    "id",
-    "status",
-    "rule",
-    "zone",
-    "words",
-    "warnings",
-    "next_run_at",
-    "next_nominal_at",
-    "last_run_at",
-    "last_outcome",
-    "last_error",
-    "run_count",
-    "error_count",
-    "current_repeat",
-    "current_retry",
-    "created_at",
-    "updated_at",
-    "active",
-    "queued",
-    "run_id",
-    "workflow_name",
-    "n",
+/// Keys that are shown but not written, and what changes what they show. `{id}` stands for the schedule's id.
+const READ_ONLY: [(&[&str], &str); 6] = [
+    (
+        &["status", "enabled", "renewed_at", "lives_again"],
+        "POST /api/v1/schedules/{id}/pause, …/resume or …/revive",
+    ),
+    (
+        &["next_run_at", "next_nominal_at"],
+        "another rule, or PUT /api/v1/schedules/{id}/occurrences/{nominal} to skip or move one time",
+    ),
+    (
+        &["current_repeat", "current_retry", "last_error"],
+        "POST /api/v1/schedules/{id}/revive, which begins anew",
+    ),
+    (&["run_id", "active", "queued"], "POST /api/v1/schedules/{id}/trigger starts a run by hand"),
+    (&["workflow_paused"], "POST /api/v1/workflows/{workflow_id}/pause or …/resume"),
+    (
+        &[
+            "id",
+            "rule",
+            "zone",
+            "words",
+            "warnings",
+            "last_run_at",
+            "last_outcome",
+            "run_count",
+            "error_count",
+            "created_at",
+            "updated_at",
+            "workflow_name",
+            "n",
+        ],
+        "leave it out: it says what has happened",
+    ),
 ];
+
+/// What changes what is shown under this key, if nobody writes it.
+fn read_only(key: &str) -> Option<&'static str> {
+    READ_ONLY.iter().find(|(keys, _)| keys.contains(&key)).map(|(_, remedy)| *remedy)
+}
+
+/// Whether what is shown under this key is not written.
+pub fn is_read_only(key: &str) -> bool {
+    read_only(key).is_some()
+}
 
 /// A schedule that someone sent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
     /// The workflow's id or name.
     pub workflow: Option<String>,
-    /// The trigger it belongs to.
+    /// The trigger of the workflow that it stands for.
     pub trigger: Option<String>,
     /// Everything else.
     pub declared: Box<Declared>,
@@ -158,12 +179,15 @@ fn set(written: &mut Written, key: &str, value: &RawValue) -> Result<(), Box<Mis
         "workflow_id" | "workflow" => {
             written.workflow = read::<Option<NameOrNumber>>(key, value)?.map(|name| name.0)
         }
-        "trigger_node_id" | "trigger" => written.trigger = read(key, value)?,
+        "trigger_node_id" => written.trigger = read(key, value)?,
+        // Shown with nothing for a schedule that no definition declares.
+        "trigger" => written.trigger = read::<Option<_>>(key, value)?.or(written.trigger.take()),
         "overlap" => declared.overlap = read::<Option<_>>(key, value)?.unwrap_or_default(),
         "queue_limit" => declared.queue_limit = read(key, value)?,
         "catch_up" => declared.catch_up = read::<Option<CatchUpSpec>>(key, value)?,
         "total_repeats" => declared.total_repeats = read::<Option<_>>(key, value)?.unwrap_or(0),
         "max_retries" => declared.max_retries = read(key, value)?,
+        "on_exhausted" => declared.on_exhausted = read(key, value)?,
         "retry" => declared.retry = read::<Option<_>>(key, value)?.unwrap_or_default(),
         "timeout_seconds" => declared.timeout_seconds = read(key, value)?,
         "payload" | "trigger_payload" => declared.payload = payload(key, value)?,
@@ -171,8 +195,18 @@ fn set(written: &mut Written, key: &str, value: &RawValue) -> Result<(), Box<Mis
             declared.pause_on_failure = read::<Option<_>>(key, value)?.unwrap_or(false);
         }
         "retention" => declared.retention = read(key, value)?,
-        known if READ_ONLY.contains(&known) => {}
-        unknown => return Err(Box::new(unknown_key(unknown))),
+        "on_failure" => declared.on_failure = actions(key, value)?,
+        "on_recovery" => declared.on_recovery = actions(key, value)?,
+        other => {
+            return Err(Box::new(match read_only(other) {
+                Some(remedy) => {
+                    let message = "this is shown, and cannot be written";
+                    let problem = Problem::whole("read-only", "", message).suggest(remedy);
+                    Mistake::new(other, problem)
+                }
+                None => unknown_key(other),
+            }));
+        }
     }
     Ok(())
 }
@@ -201,6 +235,16 @@ fn payload(key: &str, value: &RawValue) -> Result<Option<Box<RawValue>>, Box<Mis
         "null" => Ok(None),
         _ => read::<Box<RawValue>>(key, value).map(Some),
     }
+}
+
+/// What happens when an incident begins or ends. What is wrong with it is told by the shared rules.
+fn actions(key: &str, value: &RawValue) -> Result<Option<Vec<IncidentAction>>, Box<Mistake>> {
+    let Some(value) = read::<Option<serde_json::Value>>(key, value)? else { return Ok(None) };
+    let first = |mistakes: Vec<Mistake>| mistakes.into_iter().next();
+    read_incident_actions(&value).map(Some).map_err(|mistakes| {
+        let problem = || Problem::whole("type", "", "not a list of actions");
+        Box::new(first(mistakes).unwrap_or_else(|| Mistake::new(key, problem())))
+    })
 }
 
 fn read<T: DeserializeOwned>(key: &str, value: &RawValue) -> Result<T, Box<Mistake>> {
@@ -289,6 +333,7 @@ impl Declared {
         put("name", self.name.clone().into());
         put("description", self.description.clone().into());
         put("owner", self.owner.clone().into());
+        put("trigger_node_id", self.trigger_node_id.clone().into());
         put("overlap", self.overlap.name().into());
         put("queue_limit", self.queue_limit().into());
         put(
@@ -300,10 +345,13 @@ impl Declared {
         );
         put("total_repeats", self.total_repeats.into());
         put("max_retries", self.max_retries().into());
-        put("timeout_seconds", self.timeout().as_secs().into());
+        put("on_exhausted", self.on_exhausted().name().into());
+        put("timeout_seconds", self.timeout_seconds.into());
         put("retry", serde_json::to_value(&self.retry).unwrap_or_default());
         put("pause_on_failure", self.pause_on_failure.into());
         put("retention", self.retention.clone().into());
+        put("on_failure", serde_json::to_value(&self.on_failure).unwrap_or_default());
+        put("on_recovery", serde_json::to_value(&self.on_recovery).unwrap_or_default());
         object
     }
 }
@@ -341,6 +389,18 @@ mod tests {
         );
         assert_eq!(mistakes("[]").len(), 1);
         assert_eq!(mistakes(r#"{"name": "a", "name": "b"}"#).len(), 1);
+    }
+
+    /// The table that the API and the JSON Schema of definitions are described by has the keys that are read.
+    #[test]
+    fn the_schema_has_every_key_that_is_read() {
+        use std::collections::BTreeSet;
+        let schema = crate::definition::schedule_schema();
+        let properties = schema["properties"].as_object().unwrap();
+        let described: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
+        let read: BTreeSet<&str> =
+            keys::KEYS.into_iter().chain(API_KEYS).chain(timing_keys()).collect();
+        assert_eq!(described, read);
     }
 
     #[test]

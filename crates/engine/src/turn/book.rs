@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::Definition;
 use crate::handlers::Handler;
-use crate::ids::{EventKey, HandlerId, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+use crate::ids::{
+    EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
+};
+use crate::incidents::Incident;
 use crate::run::{Part, Run, StepRecord};
 use crate::schedule::{Override, Schedule};
 use crate::topics::{Event, Fate, Subscriber, Topic};
@@ -22,6 +25,12 @@ pub trait Book {
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Self::Error>;
     /// What was overridden of a schedule.
     fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Self::Error>;
+    /// Those of these nominal times of a schedule whose occurrences have run, or wait to, as far as the ledger knows.
+    fn ran_of(
+        &mut self,
+        id: ScheduleId,
+        nominal: &[Timestamp],
+    ) -> Result<Vec<Timestamp>, Self::Error>;
     /// The schedules that a workflow's triggers declare.
     fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Self::Error>;
     /// All schedules of a workflow, ids only.
@@ -59,6 +68,8 @@ pub trait Book {
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
     /// The runs with an attempt of this node.
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
+    /// How many runs descend from this one, counted up to `limit`.
+    fn descendants(&mut self, root: RunKey, limit: usize) -> Result<usize, Self::Error>;
     /// What became of a part of a step.
     fn step_record(
         &mut self,
@@ -113,6 +124,10 @@ pub trait Book {
     fn handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Self::Error>;
     /// The producers and consumers of a workflow, by id.
     fn handlers_of(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Self::Error>;
+    /// An incident.
+    fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, Self::Error>;
+    /// A key that was never given before, greater than all before.
+    fn new_incident_key(&mut self) -> IncidentKey;
     /// A key that was never given before, greater than all before.
     fn new_event_key(&mut self) -> EventKey;
     /// An id that was never given before.
@@ -179,10 +194,10 @@ pub struct Workflow {
     pub concurrency: Option<u32>,
     /// How many are, where that is limited.
     pub active: u32,
-    /// The run that was started by hand and is active, where nothing is limited.
-    pub by_hand: Option<RunKey>,
     /// How long its runs are kept, if it says so itself.
     pub retention: Option<SignedDuration>,
+    /// The incident that is open: a run that no schedule started has failed, and none has succeeded since.
+    pub incident: Option<IncidentKey>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it was last changed.

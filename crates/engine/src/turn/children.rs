@@ -7,16 +7,15 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::command::NewRun;
+use super::families::Link;
 use super::runs::Origin;
 use super::writes::{AlertWrite, Notice};
 use super::{Book, Turn, WorkflowStatus};
 use crate::definition::{Deadline, DeadlineAction, Definition};
 use crate::ids::{RunKey, WorkflowId};
 use crate::notices;
-use crate::run::{Alert, Input, NewChild, Parent, Run, RunError, TriggeredBy};
-
-/// Runs above a run. One that starts itself is stopped here.
-const DEPTH: u8 = 8;
+use crate::policy::overlap::IfBusy;
+use crate::run::{Alert, NewChild, Run, TriggeredBy};
 
 impl<B: Book> Turn<'_, B> {
     /// A step starts a run of another workflow.
@@ -24,45 +23,36 @@ impl<B: Book> Turn<'_, B> {
         // Another one that was to begin with it may have been refused, and the run ends for that.
         let is_ending = |run: &Run| run.position.ending.is_some() || run.status.has_ended();
         if child.token.is_some() && self.runs.get(&of).is_some_and(|slot| is_ending(&slot.run)) {
-            return self.child_refused(of, child.token, "the run ends".to_owned());
+            self.child_refused(of, child.token, "the run ends".to_owned());
+            return Ok(());
         }
         let (workflow, live) = match self.live_workflow(&child.workflow)? {
             Ok(found) => found,
-            Err(why) => return self.child_refused(of, child.token, why),
+            Err(why) => {
+                self.child_refused(of, child.token, why);
+                return Ok(());
+            }
         };
-        let Some(depth) = self.runs.get(&of).map(|slot| depth_below(&slot.run)) else {
-            return Ok(());
+        let parent = match self.join_family(of, Link::Step(child.token))? {
+            Ok(parent) => parent,
+            Err(why) => {
+                self.child_refused(of, child.token, why);
+                return Ok(());
+            }
         };
-        if depth > DEPTH {
-            let why = format!("more than {DEPTH} runs would stand above each other");
-            return self.child_refused(of, child.token, why);
-        }
         let new = NewRun {
             id: self.derived_id(of, u64::from(child.token.unwrap_or_default()), child.key.0),
             payload: Some(child.payload),
             by: self.by_run(of),
             trace: self.trace_of_attempt(of, child.part, child.attempt, child.since),
+            if_busy: IfBusy::Wait,
         };
         let origin = Origin {
             key: Some(child.key),
-            parent: Some(Parent { run: of, token: child.token, depth }),
+            parent: Some(parent),
             ..Origin::of(TriggeredBy::SubProcess)
         };
         self.create_run(&new, workflow, live, origin)?;
-        Ok(())
-    }
-
-    fn child_refused(
-        &mut self,
-        of: RunKey,
-        token: Option<u32>,
-        message: String,
-    ) -> Result<(), B::Error> {
-        let Some(token) = token else { return Ok(()) };
-        let error = RunError { code: "sub_process".to_owned(), message, step: None };
-        let ending = crate::run::Ending::Cancelled;
-        let input = Input::ChildEnded { token, ending, output: None, error: Some(error) };
-        let _ = self.decide_run(of, input)?;
         Ok(())
     }
 
@@ -86,18 +76,6 @@ impl<B: Book> Turn<'_, B> {
         Ok(live.map(|live| (id, live)).ok_or_else(|| format!("workflow {name} is not published")))
     }
 
-    /// The run that has started this one learns that it has ended.
-    pub(super) fn tell_parent(&mut self, key: RunKey) -> Result<(), B::Error> {
-        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(()) };
-        let (Some(parent), Some(ending)) = (run.parent, run.ending()) else { return Ok(()) };
-        let Some(token) = parent.token else { return Ok(()) };
-        let (output, error) = (run.output.clone(), run.error.clone());
-        let input = Input::ChildEnded { token, ending, output, error };
-        // A parent that does not wait any more need not know.
-        let _ = self.decide_run(parent.run, input)?;
-        Ok(())
-    }
-
     /// What a deadline brings about: somebody is told, a workflow is started. What becomes of the run or step
     /// itself has been decided with it.
     pub(super) fn alert(&mut self, of: RunKey, alert: Alert) -> Result<(), B::Error> {
@@ -105,26 +83,38 @@ impl<B: Book> Turn<'_, B> {
         let Some(definition) = self.definition(run.workflow, run.version)? else { return Ok(()) };
         let Some(action) = action_of(&definition, alert).cloned() else { return Ok(()) };
         let about = about(&run, &definition, alert);
-        let mut started = Vec::new();
+        let (mut started, mut refused) = (Vec::new(), Vec::new());
         if !action.notify.is_empty() {
             let workflow = self.notice_workflow()?;
             for (place, channel) in (0_u64..).zip(&action.notify) {
+                if let Some(why) = self.setup.refusal(channel) {
+                    refused.push(format!("{}: {why}", channel.shown()));
+                    continue;
+                }
                 let payload = notices::payload(channel, &about);
                 let new = self.alert_run(&run, alert, place, payload);
-                started.push(self.start_for(&run, workflow, &new)?);
+                match self.start_for(&run, workflow, &new, TriggeredBy::Deadline)? {
+                    Ok(key) => started.push(key),
+                    Err(why) => refused.push(format!("{}: {why}", channel.shown())),
+                }
             }
         }
-        let mut refused = None;
         if let Some(name) = &action.start {
             match self.live_workflow(name)? {
                 Ok(workflow) => {
                     let new = self.alert_run(&run, alert, u64::MAX, about.clone());
-                    started.push(self.start_for(&run, workflow, &new)?);
+                    match self.start_for(&run, workflow, &new, TriggeredBy::Deadline)? {
+                        Ok(key) => started.push(key),
+                        Err(why) => refused.push(why),
+                    }
                 }
-                Err(why) => refused = Some(why),
+                Err(why) => refused.push(why),
             }
         }
-        self.notices.push(Notice::Deadline { run: run.id.clone(), due: alert.due });
+        let refused = (!refused.is_empty()).then(|| refused.join("; "));
+        let told =
+            Notice::Deadline { run: run.id.clone(), due: alert.due, refused: refused.clone() };
+        self.notices.push(told);
         self.writes.alerts.push(AlertWrite {
             run: of,
             alert,
@@ -144,33 +134,38 @@ impl<B: Book> Turn<'_, B> {
             payload: serde_json::value::to_raw_value(&payload).ok(),
             by: self.by_run(run.key),
             trace: self.trace_of_run(run.key),
+            if_busy: IfBusy::Wait,
         }
     }
 
-    fn start_for(
+    pub(super) fn start_for(
         &mut self,
         run: &Run,
         (workflow, live): (WorkflowId, u32),
         new: &NewRun,
-    ) -> Result<RunKey, B::Error> {
-        let parent = Parent { run: run.key, token: None, depth: depth_below(run) };
-        let origin = Origin { parent: Some(parent), ..Origin::of(TriggeredBy::Deadline) };
-        self.create_run(new, workflow, live, origin)
+        why: TriggeredBy,
+    ) -> Result<Result<RunKey, String>, B::Error> {
+        let parent = match self.join_family(run.key, Link::Hop)? {
+            Ok(parent) => parent,
+            Err(why) => return Ok(Err(why)),
+        };
+        let origin = Origin { parent: Some(parent), ..Origin::of(why) };
+        Ok(Ok(self.create_run(new, workflow, live, origin)?))
     }
 
     /// The workflow that tells people something: made when it is first needed.
-    fn notice_workflow(&mut self) -> Result<(WorkflowId, u32), B::Error> {
+    pub(super) fn notice_workflow(&mut self) -> Result<(WorkflowId, u32), B::Error> {
         if let Ok(found) = self.live_workflow(notices::NAME)? {
             return Ok(found);
         }
         let definition: Arc<Definition> = Arc::new(notices::definition());
-        let _ = self.save_workflow(notices::SOURCE.to_owned(), &definition, true)?;
+        let _ = self.save_workflow(notices::SOURCE.to_owned(), &definition, true, None)?;
         let id = self.workflows.iter().find(|(_, slot)| slot.workflow.name == notices::NAME);
         let found = id.map(|(id, slot)| (*id, slot.workflow.live.unwrap_or(slot.workflow.newest)));
         Ok(found.unwrap_or((WorkflowId(0), 0)))
     }
 
-    fn by_run(&self, key: RunKey) -> String {
+    pub(super) fn by_run(&self, key: RunKey) -> String {
         let id = self.runs.get(&key).map(|slot| slot.run.id.to_string());
         format!("run {}", id.unwrap_or_default())
     }
@@ -191,10 +186,6 @@ impl<B: Book> Turn<'_, B> {
         let bits = (random & (0xfff << 64)) | (random & 0x3fff_ffff_ffff_ffff);
         time | version | variant | bits
     }
-}
-
-fn depth_below(run: &Run) -> u8 {
-    run.parent.map_or(0, |parent| parent.depth).saturating_add(1)
 }
 
 fn deadline_of(definition: &Definition, step: Option<u32>) -> Option<&Deadline> {

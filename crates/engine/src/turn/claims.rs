@@ -6,7 +6,7 @@ use super::command::{Answer, Asked, Refused};
 use super::{Book, Effect, Perform, Turn};
 use crate::definition::{Action, WorkerAction};
 use crate::ids::{RunId, RunKey};
-use crate::run::{self, AttemptEnd, Doing, Facts as _, Input, Part};
+use crate::run::{self, AttemptEnd, Claimant, Doing, Facts as _, Input, Part};
 
 /// What one claim hands out has payloads of so many bytes at most, save for the last: an answer is made of them.
 const CLAIMED_BYTES: usize = 4 << 20;
@@ -93,12 +93,13 @@ impl<B: Book> Turn<'_, B> {
         queues: &[String],
         limit: usize,
         worker: &str,
+        claimant: &Claimant,
         lease_until: Timestamp,
     ) -> Asked<B::Error> {
         let (mut count, mut bytes) = (0, 0);
         for (key, part) in self.book.queued(queues, limit)? {
-            let worker = worker.to_owned();
-            let input = Input::Claim { part, worker, lease_until };
+            let (worker, claimant) = (worker.to_owned(), Box::new(claimant.clone()));
+            let input = Input::Claim { part, worker, claimant, lease_until };
             if self.decide_run(key, input)?.is_err() {
                 continue;
             }
@@ -117,11 +118,13 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(Answer::Count(count)))
     }
 
-    /// A worker says how an attempt has ended. What a node performs is for that node to say.
+    /// A worker says how an attempt has ended. What a node performs is for that node to say, and what another one has
+    /// claimed is for that one.
     pub(super) fn worker_report(
         &mut self,
         id: &RunId,
         token: u32,
+        said_by: &Claimant,
         end: AttemptEnd,
     ) -> Asked<B::Error> {
         let Some(key) = self.book.run_key(id)? else {
@@ -130,8 +133,12 @@ impl<B: Book> Turn<'_, B> {
         self.load_run(key)?;
         let run = self.runs.get(&key).map(|slot| &slot.run);
         let active = run.and_then(|run| run.position.with_token(token));
-        if !active.is_some_and(|active| matches!(active.doing, Doing::Claimed { .. })) {
-            return Ok(Err(Refused::Run(run::Refusal::OldToken { given: token })));
+        let admitted = match active.map(|active| &active.doing) {
+            Some(Doing::Claimed { claimant, .. }) => claimant.admits(said_by, token),
+            _ => Err(run::Refusal::OldToken { given: token }),
+        };
+        if let Err(refusal) = admitted {
+            return Ok(Err(Refused::Run(refusal)));
         }
         let end = self.phase_end(key, token, end)?;
         let decided = self.decide_run(key, Input::Reported { token, end })?;
@@ -143,10 +150,11 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         id: &RunId,
         token: u32,
+        claimant: Claimant,
         lease_until: Timestamp,
     ) -> Asked<B::Error> {
         self.is_told_to_end = false;
-        let beaten = self.change_run(id, Input::Heartbeat { token, lease_until })?;
+        let beaten = self.change_run(id, Input::Heartbeat { token, claimant, lease_until })?;
         let is_told_to_end = self.is_told_to_end;
         let key = self.book.run_key(id)?;
         let until = key.and_then(|key| self.lease_of(key, token)).unwrap_or(lease_until);

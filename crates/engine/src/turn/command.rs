@@ -8,12 +8,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Book, Change, Turn};
+use super::{Book, Turn};
 use crate::definition::Definition;
 use crate::ids::{RunId, ScheduleId, TopicId, WorkflowId};
 use crate::notices;
-use crate::run::{self, AttemptEnd, Resolution};
-use crate::schedule::{self, Declared, Input, OverrideAction, Schedule, Written};
+use crate::policy::overlap::IfBusy;
+use crate::run::{self, AttemptEnd, Claimant, Resolution};
+use crate::schedule::{self, Declared, Input, OverrideAction};
 use crate::topics::Message;
 use crate::trace::TraceContext;
 
@@ -57,6 +58,8 @@ pub enum Command {
         limit: u32,
         /// Time between two starts.
         pace: Option<SignedDuration>,
+        /// Whether those that have run already, or wait, run once more.
+        again: bool,
     },
     /// What is to become of one occurrence; nothing special if there is no action.
     Override {
@@ -77,6 +80,8 @@ pub enum Command {
         definition: Arc<Definition>,
         /// Whether it goes live at once.
         publish: bool,
+        /// The folder of a node that it comes from, if it comes from one.
+        folder: Option<String>,
     },
     /// The newest version goes live.
     PublishWorkflow(WorkflowId),
@@ -142,6 +147,8 @@ pub enum Command {
         limit: usize,
         /// What it calls itself.
         worker: String,
+        /// Whose they are from then on.
+        claimant: Claimant,
         /// It is taken for dead if it is not heard of for so long.
         lease: SignedDuration,
     },
@@ -151,8 +158,17 @@ pub enum Command {
         id: RunId,
         /// At which attempt.
         token: u32,
+        /// Who says so.
+        claimant: Claimant,
         /// It is taken for dead if it is not heard of for so long.
         lease: SignedDuration,
+    },
+    /// The answer to a claim reached no worker: the attempt goes back into its queue as if it had not been taken.
+    ReturnAttempt {
+        /// Of which run.
+        id: RunId,
+        /// Which.
+        token: u32,
     },
     /// A worker has ended an attempt.
     EndAttempt {
@@ -160,6 +176,8 @@ pub enum Command {
         id: RunId,
         /// Which.
         token: u32,
+        /// Who says so.
+        claimant: Claimant,
         /// How.
         end: AttemptEnd,
     },
@@ -256,6 +274,8 @@ pub struct NewRun {
     pub by: String,
     /// The span of whoever asks for it.
     pub trace: Option<TraceContext>,
+    /// What becomes of it if it cannot begin because of others.
+    pub if_busy: IfBusy,
 }
 
 /// What became of a command.
@@ -322,6 +342,8 @@ pub enum Refused {
     },
     /// It does not fit what is there.
     Conflict(String),
+    /// It is not possible in the status that a workflow is in.
+    WrongStatus(String),
 }
 
 impl Refused {
@@ -348,7 +370,9 @@ impl fmt::Display for Refused {
                 let mistakes: usize = all.iter().map(|(_, mistakes)| mistakes.len()).sum();
                 write!(f, "{mistakes} mistakes in what was given.")
             }
-            Refused::Busy { message, .. } | Refused::Conflict(message) => f.write_str(message),
+            Refused::Busy { message, .. }
+            | Refused::Conflict(message)
+            | Refused::WrongStatus(message) => f.write_str(message),
         }
     }
 }
@@ -356,16 +380,28 @@ impl fmt::Display for Refused {
 pub(super) type Asked<E> = Result<Result<Answer, Refused>, E>;
 
 impl<B: Book> Turn<'_, B> {
-    /// Carries out a command. A refusal changes nothing.
+    /// Carries out a command, and everything that follows from it. A refusal changes nothing.
     pub fn command(&mut self, command: Command) -> Asked<B::Error> {
+        let answer = self.answer(command)?;
+        if answer.is_ok() {
+            self.settle_follow_ups()?;
+        }
+        Ok(answer)
+    }
+
+    fn answer(&mut self, command: Command) -> Asked<B::Error> {
         match command {
             Command::CreateSchedules(new) => self.create_schedules(new),
             Command::EditSchedule { id, patch } => self.edit_schedule(id, &patch),
             Command::DeleteSchedules(ids) => self.delete_schedules(&ids),
             Command::ControlSchedule { id, verb } => self.control_schedule(id, verb),
             Command::StartSchedule { id, run } => self.start_schedule(id, &run),
-            Command::Backfill { id, from, to, limit, pace } => {
-                let input = Input::Backfill { from, to, limit, pace };
+            Command::Backfill { id, from, to, limit, pace, again } => {
+                let passed_over = match again {
+                    true => Vec::new(),
+                    false => self.ran_already(id, from, to, limit)?,
+                };
+                let input = Input::Backfill { from, to, limit, pace, passed_over };
                 Ok(self.decide_schedule(id, input, None)?.map(|()| Answer::Schedule(id)))
             }
             Command::Override { id, nominal, action, by } => {
@@ -377,8 +413,8 @@ impl<B: Book> Turn<'_, B> {
                     format!("The workflow {name} is Punctual's own. Choose another name.");
                 Ok(Err(Refused::Conflict(message)))
             }
-            Command::SaveWorkflow { source, definition, publish } => {
-                self.save_workflow(source, &definition, publish)
+            Command::SaveWorkflow { source, definition, publish, folder } => {
+                self.save_workflow(source, &definition, publish, folder)
             }
             Command::PublishWorkflow(id) => self.publish_newest(id),
             Command::ArchiveWorkflow(id) => self.archive_workflow(id),
@@ -389,23 +425,25 @@ impl<B: Book> Turn<'_, B> {
             Command::CancelRun { id, reason } => self.cancel_by_hand(&id, reason),
             Command::RetryRun { id, from_start, run } => self.retry_run(&id, from_start, &run),
             Command::ResolveRun { id, resolution, by } => {
-                self.said_by = Some(by);
-                self.change_run(&id, run::Input::Resolve { step: None, resolution })
+                self.resolve_by_hand(&id, None, resolution, by)
             }
             Command::ResolveStep { id, step, resolution, by } => {
-                self.said_by = Some(by);
-                let step = Some(step);
-                self.change_run(&id, run::Input::Resolve { step, resolution })
+                self.resolve_by_hand(&id, Some(step), resolution, by)
             }
-            Command::ClaimAttempts { queues, limit, worker, lease } => {
+            Command::ClaimAttempts { queues, limit, worker, claimant, lease } => {
                 let until = self.lease_until(lease);
-                self.claim(&queues, limit, &worker, until)
+                self.claim(&queues, limit, &worker, &claimant, until)
             }
-            Command::Heartbeat { id, token, lease } => {
+            Command::Heartbeat { id, token, claimant, lease } => {
                 let until = self.lease_until(lease);
-                self.heartbeat(&id, token, until)
+                self.heartbeat(&id, token, claimant, until)
             }
-            Command::EndAttempt { id, token, end } => self.worker_report(&id, token, end),
+            Command::ReturnAttempt { id, token } => {
+                self.change_run(&id, run::Input::ReturnClaim { token })
+            }
+            Command::EndAttempt { id, token, claimant, end } => {
+                self.worker_report(&id, token, &claimant, end)
+            }
             Command::DecideApproval { id, step, approves, by, roles, comment } => self
                 .decide_approval(&id, &step, |step| run::Input::Decide {
                     step,
@@ -424,113 +462,6 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    fn create_schedules(&mut self, new: Vec<NewSchedule>) -> Asked<B::Error> {
-        let now = self.moment.now;
-        let mut plans = Vec::with_capacity(new.len());
-        let mut invalid = Vec::new();
-        for (index, schedule) in new.iter().enumerate() {
-            match schedule.declared.check(self.rules, now) {
-                Ok(plan) => plans.push(plan),
-                Err(mistakes) => invalid.push((index, mistakes)),
-            }
-        }
-        for schedule in &new {
-            let known = self.load_workflow(schedule.workflow)?.map(|slot| slot.workflow.live);
-            if known.flatten().is_none() {
-                let message = format!("Workflow {} has no published version.", schedule.workflow);
-                return Ok(Err(Refused::Conflict(message)));
-            }
-        }
-        if !invalid.is_empty() {
-            return Ok(Err(Refused::Invalid(invalid)));
-        }
-        let mut ids = Vec::with_capacity(new.len());
-        self.schedules.reserve(new.len());
-        for (schedule, plan) in new.into_iter().zip(plans) {
-            ids.push(self.create_schedule(schedule, plan));
-        }
-        Ok(Ok(Answer::Created(ids)))
-    }
-
-    pub(super) fn create_schedule(
-        &mut self,
-        new: NewSchedule,
-        mut plan: schedule::Plan,
-    ) -> ScheduleId {
-        let id = self.book.new_schedule_id();
-        if new.declared.timing.spread.is_some() {
-            plan.timing = plan.timing.for_schedule(&id.to_string());
-        }
-        let NewSchedule { workflow, trigger, declared } = new;
-        let schedule = Schedule::new(id, workflow, trigger, declared, &plan, self.moment.now);
-        self.keep_schedule(Box::new(schedule), true);
-        id
-    }
-
-    fn edit_schedule(&mut self, id: ScheduleId, patch: &str) -> Asked<B::Error> {
-        if !self.load_schedule(id)? {
-            return Ok(Err(Refused::unknown_schedule(id)));
-        }
-        let Some(slot) = self.schedules.get(&id) else {
-            return Ok(Err(Refused::unknown_schedule(id)));
-        };
-        if let Some(trigger) = &slot.schedule.trigger {
-            let message = format!(
-                "Schedule {id} is declared by trigger {trigger} of its workflow. Change it there."
-            );
-            return Ok(Err(Refused::Conflict(message)));
-        }
-        let before = Written { declared: slot.schedule.declared.clone(), ..Written::default() };
-        let invalid = |mistakes| Ok(Err(Refused::Invalid(vec![(0, mistakes)])));
-        let after = match schedule::patch(&before, patch) {
-            Ok(after) => after,
-            Err(mistakes) => return invalid(mistakes),
-        };
-        if let Err(mistakes) = after.declared.check(self.rules, self.moment.now) {
-            return invalid(mistakes);
-        }
-        let workflow = slot.schedule.workflow;
-        if let Some(named) = after.workflow
-            && named != workflow.to_string()
-            && self.book.workflow_named(&named)? != Some(workflow)
-        {
-            let message = "A schedule stays with its workflow. Create another schedule instead.";
-            return Ok(Err(Refused::Conflict(message.to_owned())));
-        }
-        let input = Input::Edit(after.declared);
-        Ok(self.decide_schedule(id, input, None)?.map(|()| Answer::Schedule(id)))
-    }
-
-    fn delete_schedules(&mut self, ids: &[ScheduleId]) -> Asked<B::Error> {
-        let mut deleted = 0;
-        for id in ids {
-            if self.load_schedule(*id)?
-                && let Some(slot) = self.schedules.get_mut(id)
-            {
-                slot.change = Change::Deleted;
-                deleted += 1;
-            }
-        }
-        Ok(Ok(Answer::Count(deleted)))
-    }
-
-    fn control_schedule(&mut self, id: ScheduleId, verb: Verb) -> Asked<B::Error> {
-        let (input, name) = match verb {
-            Verb::Pause => (Input::Pause, None),
-            Verb::Resume { catch_up } => (Input::Resume { catch_up }, None),
-            Verb::Revive => (Input::Revive, None),
-            Verb::Enable => (Input::Resume { catch_up: false }, Some("enable")),
-            Verb::Disable => (Input::Pause, Some("disable")),
-        };
-        let decided = self.decide_schedule(id, input, None)?;
-        Ok(decided.map(|()| Answer::Schedule(id)).map_err(|refused| match (refused, name) {
-            (Refused::Schedule(schedule::Refusal::WrongStatus { status, .. }), Some(verb)) => {
-                Refused::Schedule(schedule::Refusal::WrongStatus { verb, status })
-            }
-            (other, _) => other,
-        }))
-    }
-
     pub(super) fn change_run(&mut self, id: &RunId, input: run::Input) -> Asked<B::Error> {
         let Some(key) = self.book.run_key(id)? else { return Ok(Err(unknown_run(id))) };
         let decided = self.decide_run(key, input)?;
@@ -547,6 +478,7 @@ impl<B: Book> Turn<'_, B> {
         for id in ids {
             count += u64::from(self.decide_schedule(*id, Input::Recompute, None)?.is_ok());
         }
+        self.settle_follow_ups()?;
         Ok(count)
     }
 }

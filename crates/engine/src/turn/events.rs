@@ -6,19 +6,22 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::command::{Answer, Asked, NewRun, Refused};
+use super::families::Link;
 use super::runs::Origin;
 use super::{Book, Turn, WaitWrite};
 use crate::definition::{Definition, TriggerKind, limits};
 use crate::expression::{self, Scope};
 use crate::handlers::Cause;
 use crate::ids::{RunKey, TopicId, WorkflowId};
-use crate::run::{Awaiting, Input, Part, Published, TriggeredBy};
+use crate::policy::overlap::IfBusy;
+use crate::run::family::hops_of;
+use crate::run::{Input, Parent, Part, Published, TriggeredBy};
 use crate::topics::{Event, EventState, Message, Subscriber};
 
 /// Steps that wait for a topic and are asked at a time.
 const ASKED: usize = 1_000;
-/// Pending events that a step which begins to wait looks at.
-const LOOKED_AT: usize = 1_000;
+/// Pending events that a step which begins to wait looks at: a few, then more if none of them is the one.
+const LOOKED_AT: [usize; 3] = [8, 100, 1_000];
 
 impl<B: Book> Turn<'_, B> {
     pub(super) fn publish_command(
@@ -35,7 +38,7 @@ impl<B: Book> Turn<'_, B> {
                 return Ok(Err(Refused::Conflict(why)));
             }
         }
-        let counted = self.publish_messages(topic, events)?;
+        let counted = self.publish_messages(topic, events, Publisher::Outside)?;
         let (published, replaced) = (counted.published, counted.replaced);
         Ok(Ok(Answer::Published { published, replaced }))
     }
@@ -53,6 +56,9 @@ impl<B: Book> Turn<'_, B> {
         let Some(fate) = found else {
             return Ok(Err(Refused::NotFound { what: "event", id: message_id.to_owned() }));
         };
+        if fate.state == EventState::Reserved {
+            return self.skip_reserved(&fate, message_id, by);
+        }
         if fate.state != EventState::Pending {
             let message = format!("Cannot skip event with state '{}'.", fate.state.name());
             return Ok(Err(Refused::Conflict(message)));
@@ -71,7 +77,12 @@ impl<B: Book> Turn<'_, B> {
 
     /// Steps that wait for one of these events go on; then triggers start runs. What nobody else will work on is
     /// done with.
-    pub(super) fn tell_listeners(&mut self, id: TopicId, events: &[Event]) -> Result<(), B::Error> {
+    pub(super) fn tell_listeners(
+        &mut self,
+        id: TopicId,
+        events: &[Event],
+        by: Publisher,
+    ) -> Result<(), B::Error> {
         if events.is_empty() {
             return Ok(());
         }
@@ -81,15 +92,24 @@ impl<B: Book> Turn<'_, B> {
             if self.give_to_waiting(id, event)? {
                 continue;
             }
-            let mut started = None;
+            let mut heard = Heard::default();
             for subscriber in &subscribers {
                 if let Subscriber::Triggers(workflow) = subscriber {
-                    started = self.start_by_event(*workflow, id, event)?.or(started);
+                    self.start_by_event(*workflow, id, event, by, &mut heard)?;
                 }
             }
-            if let Some(run) = started.filter(|_| !consumed) {
-                let fate = self.fate_now(event.fate.clone());
-                self.move_event(&fate, EventState::Consumed, Some(run), None)?;
+            if consumed {
+                continue;
+            }
+            let fate = self.fate_now(event.fate.clone());
+            match heard {
+                Heard { started: Some(run), .. } => {
+                    self.move_event(&fate, EventState::Consumed, Some(run), None)?;
+                }
+                Heard { refused: Some(why), .. } => {
+                    self.move_event(&fate, EventState::Skipped, None, Some(why))?;
+                }
+                Heard { started: None, refused: None } => {}
             }
         }
         Ok(())
@@ -158,19 +178,20 @@ impl<B: Book> Turn<'_, B> {
         serde_json::value::to_raw_value(&told).unwrap_or_else(|_| RawValue::NULL.to_owned())
     }
 
-    /// A run for each trigger of a workflow that this event is for; the last of them.
+    /// Starts a run for each trigger of a workflow that this event is for.
     fn start_by_event(
         &mut self,
         workflow: WorkflowId,
         topic: TopicId,
         event: &Event,
-    ) -> Result<Option<RunKey>, B::Error> {
-        let Some(slot) = self.load_workflow(workflow)? else { return Ok(None) };
+        by: Publisher,
+        heard: &mut Heard,
+    ) -> Result<(), B::Error> {
+        let Some(slot) = self.load_workflow(workflow)? else { return Ok(()) };
         let (paused, live) = (slot.workflow.paused, slot.workflow.live);
-        let Some(live) = live.filter(|_| !paused) else { return Ok(None) };
-        let Some(definition) = self.definition(workflow, live)? else { return Ok(None) };
+        let Some(live) = live.filter(|_| !paused) else { return Ok(()) };
+        let Some(definition) = self.definition(workflow, live)? else { return Ok(()) };
         let seen = self.event_seen(topic, event);
-        let mut started = None;
         for (place, trigger) in (0_u64..).zip(&definition.triggers) {
             let TriggerKind::Event { topic: name, condition, payload } = &trigger.kind else {
                 continue;
@@ -188,12 +209,27 @@ impl<B: Book> Turn<'_, B> {
                 payload: None,
                 by: format!("event {}", event.message.message_id),
                 trace: None,
+                if_busy: IfBusy::Wait,
             };
-            let input = input_of(&payload, &seen, &trigger.id);
-            let origin = Origin { input: Some(input), ..Origin::of(TriggeredBy::Event) };
-            started = Some(self.create_run(&new, workflow, live, origin)?);
+            let parent = match by {
+                Publisher::Outside => None,
+                Publisher::Step(run) | Publisher::Handler(run, _) => {
+                    match self.join_family(run, Link::Hop)? {
+                        Ok(parent) => {
+                            Some(Parent { hops: parent.hops.max(event.fate.hops), ..parent })
+                        }
+                        Err(why) => {
+                            heard.refused = Some(why);
+                            continue;
+                        }
+                    }
+                }
+            };
+            let input = Some(input_of(&payload, &seen, &trigger.id));
+            let origin = Origin { input, parent, ..Origin::of(TriggeredBy::Event) };
+            heard.started = Some(self.create_run(&new, workflow, live, origin)?);
         }
-        Ok(started)
+        Ok(())
     }
 
     /// The consumers of a topic are to look.
@@ -210,44 +246,53 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// Steps of a run begin to wait, or do not any more. What they wait for may be there already.
-    pub(super) fn follow_awaiting(
+    /// How many hops an event of this publisher is away from what began it.
+    pub(super) fn hops_of_event(&self, by: Publisher) -> u8 {
+        match by {
+            Publisher::Outside => 0,
+            Publisher::Handler(_, hops) => hops,
+            Publisher::Step(run) => {
+                let run = self.runs.get(&run).map(|slot| &slot.run);
+                run.map_or(0, |run| hops_of(run, self.moment.now))
+            }
+        }
+    }
+
+    /// A part has begun to wait: the first pending event that it waits for is the one. Few are looked at first,
+    /// since the oldest is nearly always the one.
+    pub(super) fn offer_pending(
         &mut self,
-        key: RunKey,
-        awaiting: Vec<Awaiting>,
+        run: RunKey,
+        part: Part,
+        topic: TopicId,
     ) -> Result<(), B::Error> {
-        for change in awaiting {
-            let (name, part) = match change {
-                Awaiting::Begin(name, part) => (name, part),
-                Awaiting::End(part) => {
-                    self.writes.waits.push(WaitWrite::End(key, part));
-                    continue;
-                }
-            };
-            let Some((workflow, definition)) = self.whole_definition(key)? else { continue };
-            let Some(topic) = self.topic_meant(workflow, &definition, &name)? else { continue };
-            self.writes.waits.push(WaitWrite::Begin(topic, key, part));
-            for event in self.pending_events(topic, LOOKED_AT)? {
-                let seen = self.event_seen(topic, &event);
-                if self.offer(key, part, &event, &seen)? {
-                    break;
+        let mut offered = 0;
+        for limit in LOOKED_AT {
+            let events = self.pending_events(topic, limit)?;
+            for event in events.iter().skip(offered) {
+                let seen = self.event_seen(topic, event);
+                if self.offer(run, part, event, &seen)? {
+                    return Ok(());
                 }
             }
+            if events.len() < limit {
+                return Ok(());
+            }
+            offered = events.len();
         }
         Ok(())
     }
 
-    /// Steps of a run publish.
-    pub(super) fn follow_published(
+    /// A step of a run publishes.
+    pub(super) fn publish_of_step(
         &mut self,
         key: RunKey,
-        published: Vec<Published>,
+        published: Published,
     ) -> Result<(), B::Error> {
-        for Published { topic, message } in published {
-            let Some((workflow, definition)) = self.whole_definition(key)? else { continue };
-            if let Some(topic) = self.topic_meant(workflow, &definition, &topic)? {
-                self.publish_messages(topic, vec![message])?;
-            }
+        let Published { topic, message } = published;
+        let Some((workflow, definition)) = self.whole_definition(key)? else { return Ok(()) };
+        if let Some(topic) = self.topic_meant(workflow, &definition, &topic)? {
+            self.publish_messages(topic, vec![message], Publisher::Step(key))?;
         }
         Ok(())
     }
@@ -261,6 +306,26 @@ impl<B: Book> Turn<'_, B> {
         let (workflow, version) = (run.workflow, run.version);
         Ok(self.definition(workflow, version)?.map(|definition| (workflow, definition)))
     }
+}
+
+/// Who publishes an event.
+#[derive(Clone, Copy)]
+pub(super) enum Publisher {
+    /// A person or a program, over the API.
+    Outside,
+    /// A step of this run.
+    Step(RunKey),
+    /// This run of a producer or consumer; its events are so many hops away from what began it.
+    Handler(RunKey, u8),
+}
+
+/// What the triggers did that heard of an event.
+#[derive(Default)]
+struct Heard {
+    /// The last run that one of them started.
+    started: Option<RunKey>,
+    /// Why one of them did not start its run.
+    refused: Option<String>,
 }
 
 /// What a run works on that an event starts, if it does. An event that a condition cannot be told of is none for it.

@@ -5,10 +5,11 @@ use serde_json::value::RawValue;
 
 use super::command::{Answer, Asked, NewRun, Refused, unknown_workflow};
 use super::runs::Origin;
-use super::{Book, ById, HandlerWrite, Turn, WorkflowStatus};
+use super::{Book, ById, HandlerWrite, Turn, Wakeup, WorkflowStatus};
 use crate::definition::Definition;
 use crate::handlers::{Cause, Handler, HandlerKind};
 use crate::ids::{HandlerId, RunKey, TopicId, WorkflowId};
+use crate::policy::overlap::IfBusy;
 use crate::run::TriggeredBy;
 use crate::schedule;
 use crate::topics::{EventState, Subscriber};
@@ -33,6 +34,9 @@ impl<B: Book> Turn<'_, B> {
     fn load_handler(&mut self, id: HandlerId) -> Result<bool, B::Error> {
         if let Some(slot) = self.handlers.slots.get(&id) {
             return Ok(!slot.is_gone);
+        }
+        if self.passes_over(Wakeup::Handler(id)) {
+            return Ok(false);
         }
         let Some(handler) = self.book.handler(id)? else { return Ok(false) };
         self.keep_handler(handler, false);
@@ -216,7 +220,15 @@ impl<B: Book> Turn<'_, B> {
     ) -> Result<(), B::Error> {
         let Some(handler) = self.handler(id).cloned() else { return Ok(()) };
         if let Some(earlier) = handler.resumes {
-            return self.resume_consumer(id, &handler, earlier);
+            let which = i64::try_from(handler.runs).unwrap_or(i64::MAX);
+            let new = NewRun {
+                id: self.derived_id(RunKey(id.0), 0x7265, which),
+                payload: None,
+                by: format!("consumer {}", handler.name),
+                trace: None,
+                if_busy: IfBusy::Wait,
+            };
+            return self.resume_consumer(id, &handler, earlier, &new);
         }
         let cause = handler.cause.unwrap_or(Cause::Woken);
         let which = i64::try_from(handler.runs).unwrap_or(i64::MAX);
@@ -227,6 +239,7 @@ impl<B: Book> Turn<'_, B> {
                 payload: None,
                 by: format!("consumer {}", handler.name),
                 trace: None,
+                if_busy: IfBusy::Wait,
             },
         };
         let input = handler_input(&handler, cause, new.payload.as_deref());
@@ -245,34 +258,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
-    /// A run whose mutation is done, and whose last phase is not, goes on as another.
-    fn resume_consumer(
-        &mut self,
-        id: HandlerId,
-        handler: &Handler,
-        earlier: RunKey,
-    ) -> Result<(), B::Error> {
-        let which = i64::try_from(handler.runs).unwrap_or(i64::MAX);
-        let new = NewRun {
-            id: self.derived_id(RunKey(id.0), 0x7265, which),
-            payload: None,
-            by: format!("consumer {}", handler.name),
-            trace: None,
-        };
-        let Some(key) = self.go_on_with(earlier, &new)? else { return Ok(()) };
-        for fate in self.reserved_by(earlier)? {
-            self.move_event(&fate, EventState::Reserved, Some(key), None)?;
-        }
-        self.take_turn(id, key)?;
-        if let Some(handler) = self.handler_mut(id) {
-            handler.cause = None;
-            handler.resumes = None;
-        }
-        self.try_begin(key)?;
-        Ok(())
-    }
-
-    fn take_turn(&mut self, id: HandlerId, key: RunKey) -> Result<(), B::Error> {
+    pub(super) fn take_turn(&mut self, id: HandlerId, key: RunKey) -> Result<(), B::Error> {
         let Some(workflow) = self.handler(id).map(|handler| handler.workflow) else {
             return Ok(());
         };
@@ -286,6 +272,17 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
+    /// Whether somebody asks for this consumer, of which a run may be pending already.
+    pub(super) fn is_called_for(
+        &mut self,
+        workflow: WorkflowId,
+        name: &str,
+    ) -> Result<bool, B::Error> {
+        let id = self.handler_named(workflow, name)?;
+        let known = id.and_then(|id| self.handler(id));
+        Ok(known.is_some_and(|known| known.cause == Some(Cause::ByHand)))
+    }
+
     /// A run of a handler has begun.
     pub(super) fn handler_begun(&mut self, key: RunKey) -> Result<(), B::Error> {
         let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(()) };
@@ -294,6 +291,8 @@ impl<B: Book> Turn<'_, B> {
         if let Some(id) = self.handler_named(workflow, &name)?
             && let Some(handler) = self.handler_mut(id)
         {
+            // Whoever asked for it while its run was pending has asked for this run.
+            handler.cause = handler.cause.filter(|cause| *cause != Cause::ByHand);
             handler.run = Some(key);
             handler.last_run_at = Some(now);
             handler.runs += 1;
@@ -310,6 +309,7 @@ impl<B: Book> Turn<'_, B> {
     ) -> Asked<B::Error> {
         let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
         let (live, handling) = (slot.workflow.live, slot.workflow.handling);
+        let (paused, workflow) = (slot.workflow.paused, slot.workflow.name.clone());
         let handler = self.handler_named(id, name)?;
         let (Some(live), Some(handler)) = (live, handler) else {
             return Ok(Err(Refused::NotFound { what: "handler", id: name.to_owned() }));
@@ -318,11 +318,29 @@ impl<B: Book> Turn<'_, B> {
         if kind == Some(HandlerKind::Producer) {
             return self.start_producer(id, name, new);
         }
+        // A run that the pause of its workflow keeps from beginning is in nobody's way.
+        let in_the_way = match handling {
+            Some(run) if paused && self.load_run(run)? && self.is_pending(run) => None,
+            handling => handling,
+        };
+        if let Some(run) = in_the_way.filter(|_| new.if_busy == IfBusy::Refuse) {
+            let run = self.run_id(Some(run))?;
+            let what = format!("Workflow {workflow} runs one handler at a time");
+            return Ok(Err(Refused::busy(what, run)));
+        }
         self.call_handler(handler, Cause::ByHand)?;
         if let Some(known) = self.handler_mut(handler) {
             known.retry_at = None;
         }
-        if handling.is_some() {
+        let own = self.handler(handler).and_then(|known| known.run);
+        if let Some(own) = own
+            && self.load_run(own)?
+            && self.is_pending(own)
+        {
+            self.try_begin(own)?;
+            return Ok(Ok(Answer::Called(name.to_owned())));
+        }
+        if in_the_way.is_some() {
             return Ok(Ok(Answer::Called(name.to_owned())));
         }
         let resumes = self.handler(handler).and_then(|known| known.resumes);
@@ -340,7 +358,8 @@ impl<B: Book> Turn<'_, B> {
         let is_its = |known: &schedule::Schedule| known.trigger.as_deref() == Some(&trigger);
         match known.iter().find(|known| is_its(known)).map(|known| known.id) {
             Some(schedule) => {
-                let started = self.decide_schedule(schedule, schedule::Input::Start, Some(new))?;
+                let started =
+                    self.decide_schedule(schedule, schedule::Input::Start(new.if_busy), Some(new))?;
                 let id = crate::ids::RunId::Other(new.id).to_string();
                 Ok(started.map(|()| Answer::Run(id)))
             }
@@ -360,21 +379,22 @@ impl<B: Book> Turn<'_, B> {
             payload: None,
             by: super::publish::PUBLISHED.to_owned(),
             trace: None,
+            if_busy: IfBusy::Refuse,
         };
         // One that is active meanwhile stands for it.
         let _ = self.start_producer(workflow, &name, &new)?;
         Ok(())
     }
 
-    /// Someone starts a workflow that has handlers alone: all its producers run, or, if it has none, its consumers
-    /// look.
+    /// Someone starts a workflow that has handlers alone: all its producers run one after the other, or, if it has
+    /// none, its consumers look. A caller who does not want to wait gets those that are not active already.
     pub(super) fn start_all_handlers(
         &mut self,
         id: WorkflowId,
         definition: &Definition,
         new: &NewRun,
     ) -> Asked<B::Error> {
-        let mut first = None;
+        let (mut first, mut refused) = (None, None);
         for (place, producer) in (0_u64..).zip(&definition.producers) {
             let own = match first {
                 None => new.clone(),
@@ -383,14 +403,16 @@ impl<B: Book> Turn<'_, B> {
                     NewRun { id: self.derived_id(RunKey(id.0), place, half), ..new.clone() }
                 }
             };
-            // One that has not ended yet stands for this one too.
-            if let Ok(answer) = self.start_producer(id, &producer.name, &own)? {
-                first.get_or_insert(answer);
+            match self.start_producer(id, &producer.name, &own)? {
+                Ok(answer) => drop(first.get_or_insert(answer)),
+                Err(why) => drop(refused.get_or_insert(why)),
             }
         }
-        if !definition.producers.is_empty() {
-            let busy = || Refused::Conflict("All producers are active already.".to_owned());
-            return Ok(first.ok_or_else(busy));
+        if let Some(refused) = refused.filter(|_| first.is_none()) {
+            return Ok(Err(refused));
+        }
+        if let Some(answer) = first {
+            return Ok(Ok(answer));
         }
         let mut answer = None;
         for consumer in &definition.consumers {

@@ -7,35 +7,45 @@ mod claims;
 mod command;
 mod events;
 mod facts;
+mod families;
+mod follow_ups;
 mod handlers;
+mod incidents;
 mod mutations;
 mod overrides;
+mod payloads;
 mod phase_result;
 mod phases;
 mod places;
 mod publish;
 mod runs;
+mod schedule_commands;
 mod schedules;
 mod starting;
 mod topics;
 mod traces;
+mod unfinished;
 mod writes;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
+pub use crate::policy::overlap::IfBusy;
 pub use book::{Book, Workflow, WorkflowStatus};
 pub use command::{Answer, Command, NewRun, NewSchedule, Refused, Verb};
 pub use places::Places;
+pub use publish::{DeclaredSchedule, declared_schedules};
 pub use writes::{
-    AlertWrite, ApprovalWrite, Effect, EventWrite, HandlerWrite, Notice, OverrideWrite, Perform,
-    Revision, RunWrite, ScheduleWrite, TopicWrite, WaitWrite, Writes,
+    AlertWrite, ApprovalWrite, Effect, EventWrite, HandlerWrite, IncidentWrite, Notice,
+    OverrideWrite, Perform, Recovered, Revision, RunWrite, ScheduleWrite, TopicWrite, WaitWrite,
+    Writes,
 };
 
 use crate::definition::Definition;
 use crate::ids::{HandlerId, NodeId, RunKey, ScheduleId, WorkflowId};
+use crate::incidents::{How, IncidentEnd, Setup};
 use crate::ledger::Entry;
 use crate::moment::Moment;
 use crate::rules::Rules;
@@ -71,6 +81,15 @@ pub struct Turn<'a, B: Book> {
     claimed: Vec<(RunKey, u32)>,
     /// Whether a worker that was just heard of is to give up.
     is_told_to_end: bool,
+    families: families::Families,
+    /// What is being read or decided: whatever goes wrong is about it.
+    deciding: Option<Wakeup>,
+    /// What could not be read or decided before: it is passed over.
+    set_aside: Option<&'a HashSet<Wakeup>>,
+    /// Runs and parts of steps that may still begin in this turn.
+    starts_left: usize,
+    /// What decisions over runs have brought about, and what is not carried out yet.
+    follow_ups: follow_ups::FollowUps,
     topics: topics::Topics,
     handlers: handlers::Handlers,
     /// What runs of handlers leave behind if they succeed.
@@ -81,6 +100,8 @@ pub struct Turn<'a, B: Book> {
     said_by: Option<String>,
     /// What the items see of which one began last.
     item_scope: Option<crate::run::ItemScope>,
+    /// Whom the node can tell, and whom it tells of failures if nobody says otherwise.
+    setup: &'a Setup,
 }
 
 /// What a turn gives.
@@ -188,12 +209,18 @@ impl<'a, B: Book> Turn<'a, B> {
             spans: Vec::new(),
             claimed: Vec::new(),
             is_told_to_end: false,
+            families: families::Families::default(),
+            deciding: None,
+            set_aside: None,
+            starts_left: places::STARTED,
+            follow_ups: follow_ups::FollowUps::default(),
             topics: topics::Topics::default(),
             handlers: handlers::Handlers::default(),
             outcomes: ById::default(),
             took: false,
             said_by: None,
             item_scope: None,
+            setup: &incidents::NO_SETUP,
         }
     }
 
@@ -201,6 +228,29 @@ impl<'a, B: Book> Turn<'a, B> {
     #[must_use]
     pub fn traced(self, is_traced: bool) -> Self {
         Turn { is_traced, ..self }
+    }
+
+    /// Whom the node can tell, and whom it tells of failures if nobody says otherwise.
+    #[must_use]
+    pub fn telling(self, setup: &'a Setup) -> Self {
+        Turn { setup, ..self }
+    }
+
+    /// These are passed over, as if they were not there.
+    #[must_use]
+    pub fn without(self, set_aside: &'a HashSet<Wakeup>) -> Self {
+        Turn { set_aside: Some(set_aside), ..self }
+    }
+
+    /// What the turn was reading or deciding last: after a failure, what it is about.
+    pub fn deciding(&self) -> Option<Wakeup> {
+        self.deciding
+    }
+
+    /// Begins to read or decide something; whether it is to be passed over.
+    fn passes_over(&mut self, what: Wakeup) -> bool {
+        self.deciding = Some(what);
+        self.set_aside.is_some_and(|set_aside| set_aside.contains(&what))
     }
 
     /// So many inputs will come: room is made once.
@@ -214,11 +264,12 @@ impl<'a, B: Book> Turn<'a, B> {
     /// A wakeup has come.
     pub fn wake(&mut self, wakeup: Wakeup) -> Result<(), B::Error> {
         match wakeup {
-            Wakeup::Schedule(id) => self.schedule_due(id),
-            Wakeup::Run(key) => self.wake_run(key),
-            Wakeup::Handler(id) => self.handler_due(id),
-            Wakeup::Node(node) => self.node_gone(node),
+            Wakeup::Schedule(id) => self.schedule_due(id)?,
+            Wakeup::Run(key) => self.wake_run(key)?,
+            Wakeup::Handler(id) => self.handler_due(id)?,
+            Wakeup::Node(node) => self.node_gone(node)?,
         }
+        self.settle_follow_ups()
     }
 
     /// Everything that follows.
@@ -262,6 +313,10 @@ impl<'a, B: Book> Turn<'a, B> {
     fn write_schedule(&mut self, slot: ScheduleSlot) {
         let ScheduleSlot { schedule, old_wake, old_status, is_new, change } = slot;
         let (id, status) = (schedule.id, schedule.status);
+        if let Some(key) = schedule.progress.incident.filter(|_| change == Change::Deleted) {
+            let end = IncidentEnd::of_itself(How::Removed, self.moment.now);
+            self.writes.incidents.push(IncidentWrite::End(key, Box::new(end)));
+        }
         match (change, is_new) {
             (Change::None, _) | (Change::Deleted, true) => return,
             (Change::Deleted, false) => {
@@ -330,6 +385,9 @@ impl<'a, B: Book> Turn<'a, B> {
         if let Some(slot) = self.schedules.get(&id) {
             return Ok(slot.change != Change::Deleted);
         }
+        if self.passes_over(Wakeup::Schedule(id)) {
+            return Ok(false);
+        }
         let Some(schedule) = self.book.schedule(id)? else { return Ok(false) };
         self.keep_schedule(schedule, false);
         Ok(true)
@@ -350,6 +408,9 @@ impl<'a, B: Book> Turn<'a, B> {
     fn load_run(&mut self, key: RunKey) -> Result<bool, B::Error> {
         if self.runs.contains_key(&key) {
             return Ok(true);
+        }
+        if self.passes_over(Wakeup::Run(key)) {
+            return Ok(false);
         }
         let Some(run) = self.book.run(key)? else { return Ok(false) };
         self.keep_run(run, false);

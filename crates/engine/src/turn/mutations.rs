@@ -5,7 +5,7 @@ use super::{Book, Turn};
 use crate::definition::handlers::MUTATION;
 use crate::handlers::{Mutation, MutationStatus};
 use crate::ids::{RunId, RunKey};
-use crate::run::{Doing, Input, RunStatus, StepState, WHOLE};
+use crate::run::{Doing, Input, Resolution, RunStatus, StepState, WHOLE};
 
 impl<B: Book> Turn<'_, B> {
     /// Someone cancels a run. One that may be changing something outside is not given up: its events would be given
@@ -22,7 +22,25 @@ impl<B: Book> Turn<'_, B> {
             );
             return Ok(Err(Refused::Conflict(message)));
         }
+        if let Some(unfinished) = self.unfinished(id)? {
+            return self.resolve_unfinished(id, unfinished, Resolution::Failed, &reason);
+        }
         self.change_run(id, Input::Cancel { reason })
+    }
+
+    /// Someone says what became of a step, or of the last phase of a consumer's run that has failed.
+    pub(super) fn resolve_by_hand(
+        &mut self,
+        id: &RunId,
+        step: Option<String>,
+        resolution: Resolution,
+        by: String,
+    ) -> Asked<B::Error> {
+        if let Some(unfinished) = self.unfinished(id)? {
+            return self.resolve_unfinished(id, unfinished, resolution, &format!("says {by}"));
+        }
+        self.said_by = Some(by);
+        self.change_run(id, Input::Resolve { step, resolution })
     }
 
     /// A run of a handler has been decided over: its mutation is noted, and the workflow waits while nobody knows what
@@ -78,7 +96,11 @@ impl<B: Book> Turn<'_, B> {
             }
             _ => None,
         };
-        let started_at = record.map_or(now, |record| record.started_at);
+        // While its end is not known there is no record, and it began when its attempt did.
+        let run = self.runs.get(&key).map(|slot| &slot.run);
+        let active = run.zip(step).and_then(|(run, step)| run.position.part(step, WHOLE));
+        let since = active.and_then(|active| active.doing.since());
+        let started_at = since.or(record.map(|record| record.started_at)).unwrap_or(now);
         self.writes.mutations.push(Mutation {
             run: key,
             workflow,

@@ -24,6 +24,11 @@ impl<B: Book> Turn<'_, B> {
         {
             return Ok(Err(refused));
         }
+        if let Some(OverrideAction::Payload(payload)) = &action
+            && let Some(refused) = self.unfit_for_schedule(id, Some(payload))?
+        {
+            return Ok(Err(refused));
+        }
         let known = self.book.overrides(id)?;
         let over = known.iter().find(|over| over.nominal == nominal);
         if let Some(slot) = self.schedules.get(&id)

@@ -7,6 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::definition::limits;
+use crate::run::family::too_many_hops;
 use crate::topics::Message;
 
 /// What is wrong with what a phase has given.
@@ -23,6 +24,10 @@ impl Wrong {
 
     pub(super) fn reservation(message: impl Into<String>) -> Wrong {
         Wrong { code: "reservation", message: message.into(), retryable: false }
+    }
+
+    pub(super) fn in_a_loop() -> Wrong {
+        Wrong { code: "loop", ..Wrong::result(too_many_hops()) }
     }
 
     pub(super) fn twice(topic: &str) -> Wrong {

@@ -7,12 +7,14 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::events::Publisher;
 use super::phase_result::{Produced, Reserved, Wrong, wake_at};
 use super::{Book, Turn};
 use crate::definition::handlers::{MUTATE, MUTATION, NEXT, PREPARE, PRODUCE};
 use crate::definition::{Action, Definition, limits};
 use crate::handlers::{Cause, HandlerKind, MutationStatus};
 use crate::ids::{RunKey, TopicId, WorkflowId};
+use crate::run::family::HOPS;
 use crate::run::{AttemptEnd, Ending, Part, RECONCILING, Run, RunStatus, StepStatus, WHOLE};
 use crate::topics::{EventState, Fate, Message};
 
@@ -24,6 +26,8 @@ const GIVEN: usize = 100;
 pub(super) struct Outcome {
     state: Option<Box<RawValue>>,
     publish: Vec<(TopicId, Vec<Message>)>,
+    /// How many hops these events are away from what began it.
+    hops: u8,
 }
 
 impl<B: Book> Turn<'_, B> {
@@ -79,6 +83,12 @@ impl<B: Book> Turn<'_, B> {
             Err(wrong) => return Ok(Err(wrong)),
         };
         let count = produced.publish.len();
+        // Events that a consumer publishes are one hop further than the ones that it works on.
+        let reserved = self.reserved_by(key)?;
+        let hops = reserved.iter().map(|fate| fate.hops.saturating_add(1)).max().unwrap_or(0);
+        if hops > HOPS && count > 0 {
+            return Ok(Err(Wrong::in_a_loop()));
+        }
         let mut publish: Vec<(TopicId, Vec<Message>)> = Vec::new();
         for event in produced.publish {
             if !may_publish(definition, handler, &event.topic) {
@@ -93,7 +103,7 @@ impl<B: Book> Turn<'_, B> {
             }
         }
         let state = produced.state;
-        self.outcomes.insert(key, Outcome { state, publish });
+        self.outcomes.insert(key, Outcome { state, publish, hops });
         let mut kept = json!({"published": count});
         if let Some(inputs) = produced.inputs {
             kept["inputs"] = inputs;
@@ -333,7 +343,8 @@ impl<B: Book> Turn<'_, B> {
         }
         if ending == Ending::Succeeded {
             for (topic, messages) in outcome.publish {
-                self.publish_messages(topic, messages)?;
+                let by = Publisher::Handler(key, outcome.hops);
+                self.publish_messages(topic, messages, by)?;
             }
         }
         self.look_at_handlers(workflow)
@@ -354,7 +365,8 @@ impl<B: Book> Turn<'_, B> {
         let now = self.moment.now;
         let again = self.handler_mut(id).and_then(|handler| handler.backoff(now));
         if !retryable || again.is_none() {
-            return self.pause_for(run, "failed");
+            self.pause_for(run, "failed")?;
+            return self.handler_failed(run);
         }
         if !matches!(run.id, crate::ids::RunId::Occurrence { .. })
             && let Some(handler) = self.handler_mut(id)
@@ -378,6 +390,7 @@ impl<B: Book> Turn<'_, B> {
             for fate in &reserved {
                 self.move_event(fate, EventState::Consumed, Some(run.key), None)?;
             }
+            self.workflow_succeeded(run)?;
             return self.consumer_succeeded(run, definition, reserved.is_empty());
         }
         // A mutation that a person says to go on without may have happened.
@@ -385,6 +398,9 @@ impl<B: Book> Turn<'_, B> {
         let is_mutated =
             matches!(mutation, Some(MutationStatus::Applied | MutationStatus::Skipped));
         match (is_mutated, id) {
+            (true, Some(id)) if ending == Ending::Cancelled => {
+                return self.cancelled_after_mutation(run, &reserved, id);
+            }
             (true, Some(id)) => {
                 if let Some(handler) = self.handler_mut(id) {
                     handler.resumes = Some(run.key);
@@ -414,7 +430,8 @@ impl<B: Book> Turn<'_, B> {
             }
             None => {
                 let how = if ending == Ending::Cancelled { "was cancelled" } else { "failed" };
-                self.pause_for(run, how)
+                self.pause_for(run, how)?;
+                if ending == Ending::Cancelled { Ok(()) } else { self.handler_failed(run) }
             }
         }
     }
@@ -513,12 +530,13 @@ fn phase_of(definition: &Definition, handler: &str, part: Part) -> Option<String
 fn may_publish(definition: &Definition, handler: &str, topic: &str) -> bool {
     let allowed = match (definition.producer(handler), definition.consumer(handler)) {
         (Some(producer), _) => producer.publishes.as_slice(),
-        (_, Some(consumer)) if consumer.publishes.is_empty() => {
-            return definition.topic(topic).is_some();
-        }
         (_, Some(consumer)) => consumer.publishes.as_slice(),
         (None, None) => return false,
     };
+    // Who names no topic may publish to all that are declared.
+    if allowed.is_empty() {
+        return definition.topic(topic).is_some();
+    }
     allowed.iter().any(|known| known == topic)
 }
 

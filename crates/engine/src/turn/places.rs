@@ -1,16 +1,16 @@
 //! Places: how many attempts a node may still take on, and whose turn it is when they are scarce.
 
-use std::collections::HashSet;
-
-use super::{Book, Turn};
+use super::{Book, ById, Turn};
 use crate::definition::handlers::producer_of_trigger;
 use crate::ids::{RunKey, WorkflowId};
 
 /// Workflows whose oldest pending run is looked at in one go.
 const LOOKED_AT: usize = 128;
 
-/// Runs that begin in one turn: they may start others without end.
-const BEGUN: usize = 10_000;
+/// Runs and parts of steps that begin in one turn. Each may end at once and bring others about without end, so
+/// this bounds how long a turn takes and how much it writes; the rest begins with the next turn. Twice what a full
+/// turn of due occurrences with one step needs.
+pub(super) const STARTED: usize = 4_000;
 
 /// What a node can take on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,17 @@ impl Places {
     }
 }
 
+/// How far the pending runs of one workflow have been looked at while places are filled.
+#[derive(Default)]
+struct Served {
+    /// The last run that was looked at; those after it are next.
+    after: Option<RunKey>,
+    /// Runs of handlers before it that did not have their turn: they may have it by now.
+    waiting: Vec<RunKey>,
+    /// Nothing more of this workflow can begin.
+    is_full: bool,
+}
+
 impl<B: Book> Turn<'_, B> {
     /// While there are places, runs that have begun go on, and pending ones begin: oldest first in
     /// each workflow, and workflow by workflow in turn, so that a busy one cannot starve the others.
@@ -43,9 +54,13 @@ impl<B: Book> Turn<'_, B> {
         self.places.look = false;
         self.places.more = false;
         self.go_on()?;
-        let mut full = HashSet::new();
+        let mut served = ById::default();
         while self.places.free > 0 {
-            if !self.serve_each(&mut full)? {
+            if self.starts_left == 0 {
+                (self.places.look, self.places.more) = (true, true);
+                return Ok(());
+            }
+            if !self.serve_each(&mut served)? {
                 return self.begin_new_ones();
             }
         }
@@ -63,6 +78,7 @@ impl<B: Book> Turn<'_, B> {
         for key in self.book.ready(limit)? {
             if self.places.free > 0 && self.load_run(key)? && self.is_ready(key) {
                 self.wake_run(key)?;
+                self.settle_follow_ups()?;
             }
         }
         Ok(())
@@ -71,23 +87,20 @@ impl<B: Book> Turn<'_, B> {
     /// Runs of this turn that found no place at first, and those that they start in turn: the book does not
     /// know them yet.
     fn begin_new_ones(&mut self) -> Result<(), B::Error> {
-        let (mut at, mut begun) = (0, 0);
+        let mut at = 0;
         while let Some(key) = self.run_order.get(at).copied() {
             at += 1;
             let is_new = self.runs.get(&key).is_some_and(|slot| slot.is_new);
             if is_new && self.is_pending(key) {
-                begun += usize::from(self.try_begin(key)?);
-            }
-            if begun >= BEGUN {
-                (self.places.look, self.places.more) = (true, true);
-                return Ok(());
+                self.try_begin(key)?;
+                self.settle_follow_ups()?;
             }
         }
         Ok(())
     }
 
     /// One run for each workflow that has a pending one; whether any began.
-    fn serve_each(&mut self, full: &mut HashSet<WorkflowId>) -> Result<bool, B::Error> {
+    fn serve_each(&mut self, served: &mut ById<WorkflowId, Served>) -> Result<bool, B::Error> {
         let mut begun = false;
         let first = self.places.served;
         let mut after = first;
@@ -100,11 +113,13 @@ impl<B: Book> Turn<'_, B> {
                 if wrapped && first.is_some_and(|first| workflow > first) {
                     return Ok(begun);
                 }
-                if self.places.free == 0 {
+                if self.places.free == 0 || self.starts_left == 0 {
                     return Ok(begun);
                 }
-                if !full.contains(&workflow) {
-                    begun |= self.serve(workflow, oldest, full)?;
+                let of_it = served.entry(workflow).or_default();
+                if !of_it.is_full {
+                    begun |= self.serve(workflow, oldest, of_it)?;
+                    self.settle_follow_ups()?;
                 }
             }
             match (is_whole, wrapped) {
@@ -121,28 +136,39 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         workflow: WorkflowId,
         oldest: RunKey,
-        full: &mut HashSet<WorkflowId>,
+        served: &mut Served,
     ) -> Result<bool, B::Error> {
-        let mut key = oldest;
+        for at in 0..served.waiting.len() {
+            let key = served.waiting[at];
+            if self.is_pending(key) && self.try_begin(key)? {
+                served.waiting.remove(at);
+                self.places.served = Some(workflow);
+                return Ok(true);
+            }
+        }
         loop {
+            // What was looked at before is passed over at once: the book still knows it as pending.
+            let key = match served.after {
+                None => Some(oldest),
+                Some(after) => self.book.pending_after(workflow, after, 1)?.first().copied(),
+            };
+            let Some(key) = key else {
+                served.is_full = served.waiting.is_empty();
+                return Ok(false);
+            };
             if self.load_run(key)? && self.is_pending(key) {
                 if self.try_begin(key)? {
+                    served.after = Some(key);
                     self.places.served = Some(workflow);
                     return Ok(true);
                 }
                 if !self.is_of_handler(key) {
-                    full.insert(workflow);
+                    served.is_full = true;
                     return self.serve_handler(workflow);
                 }
+                served.waiting.push(key);
             }
-            // Begun earlier in this turn, which the book does not know yet, or not its turn.
-            match self.book.pending_after(workflow, key, 1)?.first() {
-                Some(next) => key = *next,
-                None => {
-                    full.insert(workflow);
-                    return Ok(false);
-                }
-            }
+            served.after = Some(key);
         }
     }
 

@@ -4,12 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use calendar::Mistake;
+use jiff::Timestamp;
 
 use super::command::{Answer, NewRun, NewSchedule, Refused, unknown_workflow};
-use super::{Book, Change, Notice, Revision, Turn, Workflow, WorkflowStatus};
+use super::{Book, Change, IncidentWrite, Notice, Revision, Turn, Workflow, WorkflowStatus};
 use crate::definition::handlers::producer_of_trigger;
 use crate::definition::{Definition, Trigger, TriggerKind};
 use crate::ids::WorkflowId;
+use crate::incidents::{How, IncidentEnd};
+use crate::policy::overlap::IfBusy;
+use crate::rules::Rules;
 use crate::schedule::{Declared, Input, Schedule, Status, read_written};
 
 /// Who starts a producer when it is first published.
@@ -23,6 +27,7 @@ impl<B: Book> Turn<'_, B> {
         source: String,
         definition: &Arc<Definition>,
         publish: bool,
+        folder: Option<String>,
     ) -> Asked<B::Error> {
         let now = self.moment.now;
         let known = self.book.workflow_named(&definition.name)?;
@@ -44,8 +49,8 @@ impl<B: Book> Turn<'_, B> {
                     live: None,
                     concurrency: None,
                     active: 0,
-                    by_hand: None,
                     retention: None,
+                    incident: None,
                     created_at: now,
                     updated_at: now,
                 },
@@ -67,6 +72,7 @@ impl<B: Book> Turn<'_, B> {
                 revision,
                 source,
                 definition,
+                folder,
                 created_at: now,
             });
             if let Some(slot) = self.workflows.get_mut(&id) {
@@ -95,9 +101,9 @@ impl<B: Book> Turn<'_, B> {
         let Some(definition) = self.definition(id, revision)? else {
             return Ok(Err(unknown_workflow(id)));
         };
-        let declared = match self.declared_triggers(&definition) {
+        let declared = match declared_schedules(&definition, self.rules, self.moment.now) {
             Ok(declared) => declared,
-            Err(refused) => return Ok(Err(refused)),
+            Err(invalid) => return Ok(Err(Refused::Invalid(invalid))),
         };
         let before = match self.load_workflow(id)?.and_then(|slot| slot.workflow.live) {
             Some(live) => self.definition(id, live)?,
@@ -150,54 +156,6 @@ impl<B: Book> Turn<'_, B> {
             active += usize::from(!handles);
         }
         Ok(active)
-    }
-
-    /// The schedules of triggers, then those of producers; their places are counted in this order.
-    fn declared_triggers(
-        &self,
-        definition: &Definition,
-    ) -> Result<Vec<(Trigger, Box<Declared>)>, Refused> {
-        let mut declared = Vec::new();
-        let mut invalid = Vec::new();
-        for (index, trigger) in definition.triggers.iter().enumerate() {
-            let Some(fields) = definition.declaration(trigger) else { continue };
-            match self.declared_trigger(definition, trigger, &fields) {
-                Ok(schedule) => declared.push((trigger.clone(), schedule)),
-                Err(mistakes) => invalid.push((index, mistakes)),
-            }
-        }
-        for (index, producer) in (definition.triggers.len()..).zip(&definition.producers) {
-            let fields = definition.producer_declaration(producer);
-            let trigger = Trigger {
-                id: producer.trigger(),
-                kind: TriggerKind::Schedule { declaration: fields.clone() },
-                enabled: true,
-                description: None,
-            };
-            match self.declared_trigger(definition, &trigger, &fields) {
-                Ok(schedule) => declared.push((trigger, schedule)),
-                Err(mistakes) => invalid.push((index, mistakes)),
-            }
-        }
-        if invalid.is_empty() { Ok(declared) } else { Err(Refused::Invalid(invalid)) }
-    }
-
-    fn declared_trigger(
-        &self,
-        definition: &Definition,
-        trigger: &Trigger,
-        fields: &serde_json::Map<String, serde_json::Value>,
-    ) -> Result<Box<Declared>, Vec<Mistake>> {
-        let text = serde_json::to_string(fields).unwrap_or_default();
-        let mut declared = read_written(&text)?.declared;
-        if declared.name.is_empty() {
-            declared.name = format!("{}/{}", definition.name, trigger.id);
-        }
-        if declared.description.is_none() {
-            declared.description.clone_from(&trigger.description);
-        }
-        declared.check(self.rules, self.moment.now)?;
-        Ok(declared)
     }
 
     /// An unchanged trigger keeps its next time and counters, a changed one is computed again, a
@@ -253,8 +211,9 @@ impl<B: Book> Turn<'_, B> {
                 payload: None,
                 by: PUBLISHED.to_owned(),
                 trace: None,
+                if_busy: IfBusy::Wait,
             };
-            let _ = self.decide_schedule(id, Input::Start, Some(&run))?;
+            let _ = self.decide_schedule(id, Input::Start(IfBusy::Wait), Some(&run))?;
         }
         Ok(())
     }
@@ -293,9 +252,10 @@ impl<B: Book> Turn<'_, B> {
         let (revision, status) = (slot.workflow.newest, slot.workflow.status);
         if status == WorkflowStatus::Archived {
             let message = format!("Workflow {} is archived already.", slot.workflow.name);
-            return Ok(Err(Refused::Conflict(message)));
+            return Ok(Err(Refused::WrongStatus(message)));
         }
         let live = slot.workflow.live;
+        let incident = slot.workflow.incident.take();
         slot.workflow.status = WorkflowStatus::Archived;
         slot.workflow.live = None;
         slot.workflow.updated_at = now;
@@ -312,6 +272,10 @@ impl<B: Book> Turn<'_, B> {
                 slot.change = Change::Deleted;
             }
         }
+        if let Some(key) = incident {
+            let end = IncidentEnd::of_itself(How::Removed, now);
+            self.writes.incidents.push(IncidentWrite::End(key, Box::new(end)));
+        }
         self.notices.push(Notice::Workflow { id });
         Ok(Ok(Answer::Workflow { id, revision, is_new: false }))
     }
@@ -327,7 +291,7 @@ impl<B: Book> Turn<'_, B> {
         if slot.workflow.paused == paused {
             let (verb, state) = if paused { ("pause", "paused") } else { ("resume", "not paused") };
             let message = format!("Cannot {verb} workflow that is {state}.");
-            return Ok(Err(Refused::Conflict(message)));
+            return Ok(Err(Refused::WrongStatus(message)));
         }
         if let Some(run) = slot.workflow.paused_by.filter(|_| !paused) {
             let run = self.run_id(Some(run))?.map(|id| id.to_string()).unwrap_or_default();
@@ -352,4 +316,54 @@ impl<B: Book> Turn<'_, B> {
         self.notices.push(Notice::Workflow { id });
         Ok(Ok(Answer::Workflow { id, revision, is_new: false }))
     }
+}
+
+/// A trigger or producer with the schedule that it declares.
+pub type DeclaredSchedule = (Trigger, Box<Declared>);
+
+/// The schedules that a definition declares: those of triggers, then those of producers. Mistakes come with the place
+/// in this order.
+pub fn declared_schedules(
+    definition: &Definition,
+    rules: &Rules,
+    now: Timestamp,
+) -> Result<Vec<DeclaredSchedule>, Vec<(usize, Vec<Mistake>)>> {
+    let triggers = definition.triggers.iter().enumerate().filter_map(|(index, trigger)| {
+        Some((index, trigger.clone(), definition.declaration(trigger)?))
+    });
+    let producers = (definition.triggers.len()..).zip(&definition.producers);
+    let producers = producers.map(|(index, producer)| {
+        let fields = definition.producer_declaration(producer);
+        let kind = TriggerKind::Schedule { declaration: fields.clone() };
+        let trigger = Trigger { id: producer.trigger(), kind, enabled: true, description: None };
+        (index, trigger, fields)
+    });
+    let (mut declared, mut invalid) = (Vec::new(), Vec::new());
+    for (index, trigger, fields) in triggers.chain(producers) {
+        match declared_schedule(definition, &trigger, &fields, rules, now) {
+            Ok(schedule) => declared.push((trigger, schedule)),
+            Err(mistakes) => invalid.push((index, mistakes)),
+        }
+    }
+    if invalid.is_empty() { Ok(declared) } else { Err(invalid) }
+}
+
+fn declared_schedule(
+    definition: &Definition,
+    trigger: &Trigger,
+    fields: &serde_json::Map<String, serde_json::Value>,
+    rules: &Rules,
+    now: Timestamp,
+) -> Result<Box<Declared>, Vec<Mistake>> {
+    let text = serde_json::to_string(fields).unwrap_or_default();
+    let mut declared = read_written(&text)?.declared;
+    if declared.name.is_empty() {
+        declared.name = format!("{}/{}", definition.name, trigger.id);
+    }
+    if declared.description.is_none() {
+        declared.description.clone_from(&trigger.description);
+    }
+    declared.fill_for_definition(definition.timeout);
+    declared.check(rules, now)?;
+    Ok(declared)
 }

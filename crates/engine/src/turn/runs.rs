@@ -1,25 +1,20 @@
 //! Runs within a turn.
 
-use jiff::SignedDuration;
 use serde_json::value::RawValue;
 
-use super::command::{NewRun, Refused};
+use super::command::NewRun;
 use super::facts::RunFacts;
 use super::handlers::is_asked_for;
 use super::publish::PUBLISHED;
 use super::traces::trace_attempts;
-use super::writes::ApprovalWrite;
-use super::{Book, Effect, Turn};
+use super::{Book, Effect, Turn, Wakeup};
 use crate::definition::handlers::producer_of_trigger;
 use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::{Entry, Outcome};
 use crate::run::{
-    self, AttemptEnd, Decision, Input, Parent, Performer, Position, Run, RunError, RunStatus,
-    TriggeredBy,
+    self, AttemptEnd, Input, Parent, Performer, Position, Run, RunStatus, TriggeredBy,
 };
-use crate::schedule::{
-    DEFAULT_TIMEOUT_SECONDS, Numbered, Override, OverrideAction, Schedule, Start,
-};
+use crate::schedule::{Numbered, Override, OverrideAction, Schedule, Start};
 
 /// Attempts of a dead node that are taken over in one transaction.
 const TAKEN_OVER: usize = 1_000;
@@ -33,7 +28,9 @@ impl<B: Book> Turn<'_, B> {
         end: AttemptEnd,
     ) -> Result<Result<(), run::Refusal>, B::Error> {
         let end = self.phase_end(key, token, end)?;
-        self.decide_run(key, Input::Reported { token, end })
+        let settled = self.decide_run(key, Input::Reported { token, end })?;
+        self.settle_follow_ups()?;
+        Ok(settled)
     }
 
     pub(super) fn wake_run(&mut self, key: RunKey) -> Result<(), B::Error> {
@@ -58,7 +55,8 @@ impl<B: Book> Turn<'_, B> {
             let lost = active.filter(|active| active.owner() == Some(node)).count();
             if lost > 0 {
                 let _ = self.decide_run(key, Input::OwnerGone(node))?;
-                self.writes.taken_over += lost as u64;
+                self.settle_follow_ups()?;
+                self.writes.recovered.taken_over += lost as u64;
             }
         }
         Ok(())
@@ -117,6 +115,7 @@ impl<B: Book> Turn<'_, B> {
             return Ok(false);
         };
         let free = self.places.free > 0;
+        let is_over = self.starts_left == 0;
         if !self.has_its_turn(key, workflow)? {
             return Ok(false);
         }
@@ -126,8 +125,9 @@ impl<B: Book> Turn<'_, B> {
         if limit.is_some_and(|limit| slot.workflow.active >= limit) {
             return Ok(false);
         }
-        if !free {
+        if !free || is_over {
             self.places.look = true;
+            self.places.more |= free;
             return Ok(false);
         }
         if limit.is_some() {
@@ -139,6 +139,7 @@ impl<B: Book> Turn<'_, B> {
             slot.is_changed = true;
             self.handler_begun(key)?;
         }
+        self.starts_left -= 1;
         let _ = self.decide_run(key, Input::Begin)?;
         if let Some(schedule) = self.runs.get(&key).and_then(|slot| slot.run.schedule) {
             self.load_schedule(schedule)?;
@@ -158,10 +159,16 @@ impl<B: Book> Turn<'_, B> {
         if run.handler.is_none() {
             return Ok(true);
         }
-        let is_asked_for = is_asked_for(run.triggered_by);
+        let name = run.handler.clone().unwrap_or_default();
+        let is_asked_for = is_asked_for(run.triggered_by) || self.is_called_for(workflow, &name)?;
         let Some(slot) = self.load_workflow(workflow)? else { return Ok(false) };
-        let is_free = slot.workflow.handling.is_none_or(|other| other == key);
-        Ok(is_free && (is_asked_for || !slot.workflow.paused))
+        let (paused, handling) = (slot.workflow.paused, slot.workflow.handling);
+        if paused && !is_asked_for {
+            return Ok(false);
+        }
+        let Some(other) = handling.filter(|other| *other != key) else { return Ok(true) };
+        // A run that has not begun cannot do so while the workflow is paused: whoever is asked for goes first.
+        Ok(paused && self.load_run(other)? && self.is_pending(other))
     }
 
     /// The ledger says that an occurrence which had to wait for a place has started.
@@ -181,7 +188,7 @@ impl<B: Book> Turn<'_, B> {
     }
 
     /// Writes the ledger row of a run that has its place, or will never have one.
-    fn record_run(&mut self, key: RunKey, outcome: Outcome, reason: &'static str) {
+    pub(super) fn record_run(&mut self, key: RunKey, outcome: Outcome, reason: &'static str) {
         let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return };
         let (RunId::Occurrence { schedule, n, retry: 0 }, Some(nominal), Some(effective)) =
             (&run.id, run.nominal, run.effective)
@@ -257,7 +264,7 @@ impl<B: Book> Turn<'_, B> {
             created_at: self.moment.now,
             started_at: None,
             ended_at: None,
-            timeout: Some(schedule.declared.timeout()),
+            timeout: schedule.declared.timeout(),
             input: input_of_schedule(schedule, start, payload),
             output: None,
             error: None,
@@ -266,7 +273,10 @@ impl<B: Book> Turn<'_, B> {
             trace: by_hand.and_then(|new| new.trace),
             overdue: false,
             lacks_place: false,
-            position: Position::default(),
+            position: Position {
+                tries_once: schedule.declared.max_retries() > 0,
+                ..Position::default()
+            },
         };
         let unlimited = schedule.declared.timeout_seconds.is_none();
         let Some(live) = self.load_workflow(workflow_id)?.and_then(|slot| slot.workflow.live)
@@ -278,7 +288,7 @@ impl<B: Book> Turn<'_, B> {
             let own = producer.as_deref().and_then(|name| definition.handler(name).cloned());
             let definition = own.unwrap_or(definition);
             if unlimited {
-                run.timeout = definition.timeout.or_else(|| default_timeout(&definition));
+                run.timeout = definition.timeout;
             }
             run::watch_new_run(&mut run, &definition, self.rules);
         }
@@ -349,7 +359,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(key)
     }
 
-    /// Decides over one input to a run, and over everything that follows from its end.
+    /// Decides over one input to a run. What that brings about elsewhere waits among the follow-ups.
     pub(super) fn decide_run(
         &mut self,
         key: RunKey,
@@ -359,6 +369,7 @@ impl<B: Book> Turn<'_, B> {
             let refusal = run::Refusal::WrongStatus { verb: "find", status: RunStatus::Cancelled };
             return Ok(Err(refusal));
         }
+        self.deciding = Some(Wakeup::Run(key));
         let Some((workflow, version, handler)) = self
             .runs
             .get(&key)
@@ -382,7 +393,8 @@ impl<B: Book> Turn<'_, B> {
         let (now, node) = (self.moment.now, self.node);
         let has_moved = !matches!(input, Input::Heartbeat { .. });
         let mut facts = RunFacts { book: self.book, run: key, records: &slot.records };
-        let performer = Performer { node, free: &mut self.places.free, is_paused };
+        let (free, starts_left) = (&mut self.places.free, &mut self.starts_left);
+        let performer = Performer { node, free, starts_left, is_paused };
         let decided =
             run::decide(&mut slot.run, &definition, self.rules, input, now, performer, &mut facts)?;
         let mut decision = match decided {
@@ -393,7 +405,10 @@ impl<B: Book> Turn<'_, B> {
             trace_attempts(&mut self.spans, &slot.run, &definition, &decision);
         }
         slot.keep(&mut decision, has_moved);
-        self.places.look |= slot.run.is_ready();
+        if slot.run.is_ready() {
+            self.places.look = true;
+            self.places.more |= self.starts_left == 0;
+        }
         let has_ended = slot.run.status.has_ended() && !had_ended;
         let (retryable, took) = (decision.retryable, decision.took);
         self.follow(key, decision)?;
@@ -406,95 +421,6 @@ impl<B: Book> Turn<'_, B> {
         // What followed may have been offered events too: this is about this run.
         self.took = took;
         Ok(Ok(()))
-    }
-
-    /// What a decision asks for outside of the run itself.
-    fn follow(&mut self, key: RunKey, decision: Decision) -> Result<(), B::Error> {
-        for (part, token) in decision.perform {
-            self.hand_out(key, part, token)?;
-        }
-        for token in decision.cancel {
-            self.call_off(key, token);
-        }
-        let queueing = decision.queueing.into_iter().map(|queueing| (key, queueing));
-        self.writes.queueing.extend(queueing);
-        let withdrawn = decision.withdrawn.into_iter();
-        let withdrawn = withdrawn.map(|step| ApprovalWrite::Withdraw(key, step));
-        self.writes.approvals.extend(withdrawn);
-        // A step may have been given up and begun anew, or begun and given up: where it is now counts.
-        let position = self.runs.get(&key).map(|slot| &slot.run.position);
-        let is_asked = |approval: &run::Approval| {
-            let part = position.and_then(|position| position.part(approval.step, run::WHOLE));
-            part.is_some_and(|active| matches!(active.doing, run::Doing::Asked { .. }))
-        };
-        let asked = decision.approvals.into_iter().filter(is_asked);
-        let asked = asked.map(|approval| ApprovalWrite::Ask(key, self.moment.now, approval));
-        self.writes.approvals.extend(asked);
-        if let Some(token) = decision.claimed {
-            self.claimed.push((key, token));
-        }
-        self.is_told_to_end = decision.is_ending;
-        for child in decision.children {
-            self.create_child(key, child)?;
-        }
-        for (child, why) in decision.cancel_runs {
-            let _ = self.cancel_run(child, why)?;
-        }
-        for alert in decision.alerts {
-            self.alert(key, alert)?;
-        }
-        self.follow_published(key, decision.published)?;
-        self.follow_awaiting(key, decision.awaiting)
-    }
-
-    /// Tells an attempt to end. One that was to begin with this very turn, and was given up, does not begin.
-    fn call_off(&mut self, key: RunKey, token: u32) {
-        let run = self.runs.get(&key).map(|slot| &slot.run);
-        let is_given_up = run.is_none_or(|run| run.position.with_token(token).is_none());
-        let begins =
-            |effect: &Effect| matches!(effect, Effect::Perform(_)) && effect.is_of(key, token);
-        match self.effects.iter().position(begins).filter(|_| is_given_up) {
-            Some(at) => {
-                self.effects.remove(at);
-                self.places.free += 1;
-            }
-            None => self.effects.push(Effect::Cancel { run: key, token }),
-        }
-    }
-
-    /// Gives back the run's place in its workflow, and settles its schedule.
-    fn run_has_ended(&mut self, key: RunKey, retryable: bool) -> Result<(), B::Error> {
-        let Some(slot) = self.runs.get(&key) else { return Ok(()) };
-        let run = &slot.run;
-        let (workflow, schedule, begun) = (run.workflow, run.schedule, run.started_at.is_some());
-        let Some(ending) = run.ending() else { return Ok(()) };
-        let error = run.error.as_ref().map(said);
-        let handles = run.handler.is_some();
-        self.places.look = true;
-        if !begun {
-            self.record_run(key, Outcome::Dropped, "cancelled while it waited for a free place");
-        }
-        if let Some(slot) = self.load_workflow(workflow)? {
-            if slot.workflow.by_hand == Some(key) {
-                slot.workflow.by_hand = None;
-                slot.is_changed = true;
-            }
-            if begun && !handles && slot.workflow.concurrency.is_some() {
-                slot.workflow.active = slot.workflow.active.saturating_sub(1);
-                slot.is_changed = true;
-            }
-        }
-        self.tell_parent(key)?;
-        if handles {
-            self.handler_run_ended(key, retryable)?;
-        }
-        if let Some(schedule) = schedule {
-            let error = error.as_deref();
-            let input = crate::schedule::Input::RunEnded { run: key, ending, error, retryable };
-            // A schedule that was deleted meanwhile does not need to know.
-            let _: Result<(), Refused> = self.decide_schedule(schedule, input, None)?;
-        }
-        Ok(())
     }
 }
 
@@ -525,19 +451,6 @@ impl Origin {
             position: Position::default(),
             handler: None,
         }
-    }
-}
-
-/// How long a run may take that nobody gave a limit: what only waits may wait for as long as it says.
-fn default_timeout(definition: &crate::definition::Definition) -> Option<SignedDuration> {
-    let waits = definition.steps.iter().any(|step| step.action.may_wait());
-    (!waits).then_some(SignedDuration::from_secs(DEFAULT_TIMEOUT_SECONDS as i64))
-}
-
-fn said(error: &RunError) -> String {
-    match &error.step {
-        Some(step) => format!("step {step}: {}", error.message),
-        None => error.message.clone(),
     }
 }
 
@@ -573,6 +486,8 @@ fn input_of_schedule(
     let mut text = String::with_capacity(payload.len() + 160);
     // Writing into a string cannot fail.
     let _ = write!(text, r#"{{"payload":{payload},"schedule_id":"{}""#, schedule.id);
+    let name = serde_json::Value::from(schedule.declared.name.as_str());
+    let _ = write!(text, r#","schedule_name":{name}"#);
     if let Some((occurrence, retry)) = start.occurrence {
         let Numbered { n, due, merged, .. } = occurrence;
         let _ = write!(
@@ -583,6 +498,11 @@ fn input_of_schedule(
         if merged > 0 {
             let _ = write!(text, r#","coalesced":{merged}"#);
         }
+    }
+    if let Some(trigger) = &schedule.declared.trigger_node_id
+        && let Ok(trigger) = serde_json::to_string(trigger)
+    {
+        let _ = write!(text, r#","trigger_node_id":{trigger}"#);
     }
     text.push('}');
     json(text)

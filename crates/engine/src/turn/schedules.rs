@@ -1,10 +1,13 @@
 //! Schedules within a turn.
 
+use jiff::Timestamp;
+
 use super::command::{NewRun, Refused};
-use super::{Book, Change, Turn};
+use super::incidents::Failed;
+use super::{Book, Change, Notice, Turn, Wakeup};
 use crate::ids::{RunKey, ScheduleId};
 use crate::ledger::Entry;
-use crate::schedule::{self, Declared, Input, Refusal, Situation, Status};
+use crate::schedule::{self, Input, Refusal, Situation, Status, Turning, Verdict};
 
 impl<B: Book> Turn<'_, B> {
     pub(super) fn schedule_due(&mut self, id: ScheduleId) -> Result<(), B::Error> {
@@ -23,6 +26,7 @@ impl<B: Book> Turn<'_, B> {
         if !self.load_schedule(id)? {
             return Ok(Err(Refused::unknown_schedule(id)));
         }
+        self.deciding = Some(Wakeup::Schedule(id));
         let mut hold = self.hold(id)?;
         if matches!(input, Input::Due) && hold.is_none() && self.waits_for_its_turn(id)? {
             hold = Some("an earlier run of this producer waits for its workflow to be free");
@@ -44,18 +48,25 @@ impl<B: Book> Turn<'_, B> {
             Input::Resume { catch_up: false } | Input::Revive => self.moment.now,
             _ => slot.schedule.progress.anchor,
         };
-        let spread_key = spread_key(declared, id);
+        let spread_key = schedule::spread_key(declared, id);
         let plan = match declared.plan(self.rules, anchor, &spread_key) {
             Ok(plan) => plan,
             Err(mistakes) if matches!(input, Input::Edit(_)) => {
                 return Ok(Err(Refused::Invalid(vec![(0, mistakes)])));
             }
             Err(mistakes) => {
-                self.unreadable(id, &mistakes);
+                self.unreadable(id, &mistakes)?;
                 return Ok(Ok(()));
             }
         };
         let edits = matches!(input, Input::Edit(_));
+        let old_status = slot.schedule.status;
+        let ended = match &input {
+            Input::RunEnded { run, .. } => Some(*run),
+            _ => None,
+        };
+        let is_due = matches!(input, Input::Due);
+        let first_new = slot.schedule.progress.n;
         let mut new_key = || self.book.new_run_key();
         let mut situation = Situation {
             plan: &plan,
@@ -64,14 +75,55 @@ impl<B: Book> Turn<'_, B> {
             moment: self.moment,
             new_key: &mut new_key,
         };
-        let decision = match schedule::decide(&mut slot.schedule, input, &mut situation) {
+        let mut decision = match schedule::decide(&mut slot.schedule, input, &mut situation) {
             Ok(decision) => decision,
             Err(refusal) => return self.refused(id, refusal),
         };
         let change = if edits { Change::Declaration } else { Change::Progress };
         slot.change = slot.change.max(change);
+        let has_died = slot.schedule.status == Status::Dead && old_status != Status::Dead;
+        let verdict = decision.verdict.take();
+        if is_due {
+            let awake_since = self.moment.awake_since;
+            let new = decision.ledger.iter().filter(|entry| entry.n >= first_new);
+            new.for_each(|entry| self.writes.recovered.count(entry, awake_since));
+        }
         self.carry_out(id, decision, by_hand, &overrides)?;
+        match verdict {
+            Some(Verdict::Failed { due, error }) => {
+                let failed = Failed { run: ended, due: Some(due), error, has_died };
+                self.schedule_failed(id, failed)?;
+            }
+            Some(Verdict::Succeeded) => self.schedule_succeeded(id, ended)?,
+            None => {}
+        }
         Ok(Ok(()))
+    }
+
+    /// The nominal times of a range whose occurrences have run, or wait to.
+    pub(super) fn ran_already(
+        &mut self,
+        id: ScheduleId,
+        from: Timestamp,
+        to: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Timestamp>, B::Error> {
+        if !self.load_schedule(id)? {
+            return Ok(Vec::new());
+        }
+        let Some(schedule) = self.schedules.get(&id).map(|slot| &slot.schedule) else {
+            return Ok(Vec::new());
+        };
+        let (key, anchor) = (schedule.spread_key(), schedule.progress.anchor);
+        let Ok(plan) = schedule.declared.plan(self.rules, anchor, &key) else {
+            return Ok(Vec::new());
+        };
+        let limit = limit.min(schedule::LARGEST_QUEUE);
+        let Ok(due) = schedule::backfilled(&plan, from, to.min(self.moment.now), limit) else {
+            return Ok(Vec::new());
+        };
+        let nominal: Vec<Timestamp> = due.iter().map(|due| due.nominal).collect();
+        self.book.ran_of(id, &nominal)
     }
 
     fn refused(
@@ -139,6 +191,9 @@ impl<B: Book> Turn<'_, B> {
         for entry in decision.ledger {
             self.record(entry);
         }
+        for turning in decision.turnings {
+            self.tell_turning(id, turning);
+        }
         for key in decision.cancels {
             let reason = "cancelled: a later occurrence takes its place".to_owned();
             // One that has ended by itself meanwhile has made way as well.
@@ -152,27 +207,37 @@ impl<B: Book> Turn<'_, B> {
 
     /// What was declared cannot be read any more: a calendar or a zone is gone. It must not be looked
     /// at again and again.
-    fn unreadable(&mut self, id: ScheduleId, mistakes: &[calendar::Mistake]) {
-        let Some(slot) = self.schedules.get_mut(&id) else { return };
+    fn unreadable(
+        &mut self,
+        id: ScheduleId,
+        mistakes: &[calendar::Mistake],
+    ) -> Result<(), B::Error> {
+        let Some(slot) = self.schedules.get_mut(&id) else { return Ok(()) };
         let schedule = &mut slot.schedule;
         let first = mistakes.first().map(|m| format!("{}: {}", m.path, m.problem.message));
-        schedule.progress.last_error =
-            Some(format!("the rule cannot be read any more: {}", first.unwrap_or_default()));
+        let error = format!("the rule cannot be read any more: {}", first.unwrap_or_default());
+        let has_died = schedule.status != Status::Dead;
+        schedule.progress.last_error = Some(error.clone());
         schedule.progress.next = None;
         schedule.progress.queued.clear();
         schedule.progress.active.retain(|active| active.run().is_some());
         schedule.status = Status::Dead;
         schedule.updated_at = self.moment.now;
         slot.change = slot.change.max(Change::Declaration);
+        let reason = schedule.progress.last_error.clone().unwrap_or_default();
+        self.tell_turning(id, Turning::Died { reason });
+        self.schedule_failed(id, Failed { run: None, due: None, error, has_died })
+    }
+
+    /// Says it to whoever listens, once it is committed.
+    fn tell_turning(&mut self, id: ScheduleId, turning: Turning) {
+        let Some(slot) = self.schedules.get(&id) else { return };
+        let (name, workflow) = (slot.schedule.declared.name.clone(), slot.schedule.workflow);
+        self.notices.push(Notice::Turning { schedule: id, name, workflow, turning });
     }
 
     /// The last row written about an occurrence in this turn.
     pub(super) fn ledger_entry(&mut self, id: ScheduleId, n: u64) -> Option<&mut Entry> {
         self.writes.ledger.iter_mut().rev().find(|entry| entry.schedule == id && entry.n == n)
     }
-}
-
-/// The text whose hash gives the place in a spread window.
-fn spread_key(declared: &Declared, id: ScheduleId) -> String {
-    if declared.timing.spread.is_some() { id.to_string() } else { String::new() }
 }

@@ -4,25 +4,33 @@ use super::command::{Answer, Asked, NewRun, Refused, unknown_run, unknown_workfl
 use super::runs::Origin;
 use super::{Book, Turn, WorkflowStatus};
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
+use crate::policy::overlap::IfBusy;
 use crate::run::{self, Position, StepRecord, TriggeredBy};
 use crate::schedule::Input;
+
+/// Pending runs that are read at a time.
+const LOOKED_AT: usize = 128;
 
 impl<B: Book> Turn<'_, B> {
     pub(super) fn start_schedule(&mut self, id: ScheduleId, new: &NewRun) -> Asked<B::Error> {
         if !self.load_schedule(id)? {
             return Ok(Err(Refused::unknown_schedule(id)));
         }
-        if let Some(workflow) = self.schedules.get(&id).map(|slot| slot.schedule.workflow)
+        if let Some(refused) = self.unfit_for_schedule(id, new.payload.as_deref())? {
+            return Ok(Err(refused));
+        }
+        let workflow = self.schedules.get(&id).map(|slot| slot.schedule.workflow);
+        if let Some(workflow) = workflow.filter(|_| new.if_busy == IfBusy::Refuse)
             && let Some(refused) = self.at_its_limit(workflow)?
         {
             return Ok(Err(refused));
         }
-        let started = self.decide_schedule(id, Input::Start, Some(new))?;
+        let started = self.decide_schedule(id, Input::Start(new.if_busy), Some(new))?;
         Ok(started.map(|()| Answer::Run(RunId::Other(new.id).to_string())))
     }
 
-    /// Whoever starts something by hand is not put into a queue, but told who is in the way. Runs that
-    /// have not begun yet have their places all the same.
+    /// For a caller who does not want to wait: the refusal, if the workflow has as many runs as it may. Runs that
+    /// have not begun yet count, for they begin first.
     fn at_its_limit(&mut self, id: WorkflowId) -> Result<Option<Refused>, B::Error> {
         let Some(slot) = self.load_workflow(id)? else { return Ok(Some(unknown_workflow(id))) };
         let workflow = &slot.workflow;
@@ -30,30 +38,42 @@ impl<B: Book> Turn<'_, B> {
         let active = workflow.active;
         let what = format!("Workflow {} runs at most {limit} at a time", workflow.name);
         let room = limit.saturating_sub(active) as usize;
-        // Runs of handlers do not count. Each has one that waits, and one that somebody asked for.
-        let besides = self.handlers_of(id)?.len() * 2 + 1;
-        let waiting = self.book.pending_after(id, RunKey(i64::MIN), room.max(1) + besides)?;
-        let waiting = self.processes_among(waiting)?;
-        if waiting.len() < room {
+        let pending = self.pending_processes(id, room)?;
+        if pending.len() < room {
             return Ok(None);
         }
-        let in_the_way = match active {
-            0 => waiting.first().copied(),
-            _ => {
-                let active = self.book.active_runs(id, 1 + besides)?;
-                self.processes_among(active)?.first().copied()
-            }
+        // The handlers of a workflow have one active run between them.
+        let active = match active {
+            0 => Vec::new(),
+            _ => self.book.active_runs(id, 2)?,
         };
+        let mut in_the_way = pending.first().copied();
+        for key in active {
+            if self.load_run(key)? && !self.is_of_handler(key) {
+                in_the_way = Some(key);
+                break;
+            }
+        }
         let run = self.run_id(in_the_way)?;
         Ok(Some(Refused::busy(what, run)))
     }
 
-    /// Those of these runs that are not a handler's.
-    fn processes_among(&mut self, runs: Vec<RunKey>) -> Result<Vec<RunKey>, B::Error> {
-        let mut processes = Vec::with_capacity(runs.len());
-        for key in runs {
-            if self.load_run(key)? && !self.is_of_handler(key) {
-                processes.push(key);
+    /// The oldest pending runs of a workflow that are not a handler's, up to so many.
+    fn pending_processes(
+        &mut self,
+        id: WorkflowId,
+        wanted: usize,
+    ) -> Result<Vec<RunKey>, B::Error> {
+        let mut processes = Vec::new();
+        let mut after = RunKey(i64::MIN);
+        while processes.len() < wanted {
+            let page = self.book.pending_after(id, after, LOOKED_AT)?;
+            let Some(last) = page.last() else { break };
+            after = *last;
+            for key in page {
+                if self.load_run(key)? && !self.is_of_handler(key) {
+                    processes.push(key);
+                }
             }
         }
         Ok(processes)
@@ -67,29 +87,20 @@ impl<B: Book> Turn<'_, B> {
             let message = format!("Workflow {} has no published version.", workflow.name);
             return Ok(Err(Refused::Conflict(message)));
         };
-        if let Some(refused) = self.at_its_limit(id)? {
-            return Ok(Err(refused));
-        }
-        if let Some(by_hand) = workflow.by_hand.filter(|_| workflow.concurrency.is_none()) {
-            let what = format!("Workflow {} runs one at a time by hand", workflow.name);
-            let what = format!("{what} unless its definition says `concurrency`");
-            let run = self.run_id(Some(by_hand))?;
-            return Ok(Err(Refused::busy(what, run)));
-        }
         if let Some(definition) = self.definition(id, live)?
             && definition.steps.is_empty()
         {
             return self.start_all_handlers(id, &definition, new);
         }
-        let key = self.create_run(new, id, live, Origin::of(TriggeredBy::Manual))?;
-        let has_ended = self.runs.get(&key).is_some_and(|slot| slot.run.status.has_ended());
-        if workflow.concurrency.is_none()
-            && !has_ended
-            && let Some(slot) = self.workflows.get_mut(&id)
-        {
-            slot.workflow.by_hand = Some(key);
-            slot.is_changed = true;
+        if let Some(refused) = self.unfit_payload(id, new.payload.as_deref())? {
+            return Ok(Err(refused));
         }
+        if new.if_busy == IfBusy::Refuse
+            && let Some(refused) = self.at_its_limit(id)?
+        {
+            return Ok(Err(refused));
+        }
+        self.create_run(new, id, live, Origin::of(TriggeredBy::Manual))?;
         Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
     }
 
@@ -113,6 +124,9 @@ impl<B: Book> Turn<'_, B> {
         };
         let undone = records.iter().filter(|record| record.item == run::UNDOING);
         let undone: Vec<u32> = undone.map(|record| record.step).collect();
+        if let Some(unfinished) = self.unfinished(id)? {
+            return self.retry_unfinished(unfinished, new);
+        }
         if run.handler.is_some() {
             let message = "Runs of producers and consumers are tried again by their workflow: \
                            resume it, or start the handler.";
@@ -148,15 +162,16 @@ impl<B: Book> Turn<'_, B> {
             return Ok(None);
         };
         let records = self.all_step_records(earlier)?;
+        let (version, position, records) = self.carried_over(&run, records)?;
         let origin = Origin {
             retry_of: Some(run.id),
             input: Some(run.input),
-            position: run.position.where_it_failed(&[]),
+            position,
             handler: run.handler,
             ..Origin::of(TriggeredBy::Retry)
         };
-        let new = NewRun { trace: run.trace, ..new.clone() };
-        let key = self.create_run(&new, run.workflow, run.version, origin)?;
+        let new = NewRun { trace: new.trace.or(run.trace), ..new.clone() };
+        let key = self.create_run(&new, run.workflow, version, origin)?;
         self.take_over_records(key, records);
         Ok(Some(key))
     }
@@ -194,6 +209,9 @@ impl<B: Book> Turn<'_, B> {
             let what =
                 if paused { format!("Workflow {name}") } else { format!("Trigger {trigger}") };
             return Ok(Err(Refused::Conflict(format!("{what} is paused: nothing was started."))));
+        }
+        if let Some(refused) = self.unfit_payload(id, new.payload.as_deref())? {
+            return Ok(Err(refused));
         }
         self.create_run(new, id, live, Origin::of(TriggeredBy::Webhook))?;
         Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))

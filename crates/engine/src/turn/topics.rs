@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
+use super::events::Publisher;
 use super::{Book, ById, EventWrite, Notice, TopicWrite, Turn};
 use crate::definition::{Definition, TopicDeclaration};
 use crate::ids::{EventKey, RunKey, TopicId, WorkflowId};
@@ -133,7 +134,9 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         id: TopicId,
         messages: Vec<Message>,
+        by: Publisher,
     ) -> Result<Counted, B::Error> {
+        let hops = self.hops_of_event(by);
         let mut counted = Counted::default();
         if messages.is_empty() || self.load_topic(id)?.is_none() {
             return Ok(counted);
@@ -150,7 +153,7 @@ impl<B: Book> Turn<'_, B> {
                 counted.replaced += 1;
                 continue;
             }
-            let event = self.new_event(place, message);
+            let event = self.new_event(place, message, hops);
             if listened {
                 heard.push(event.clone());
             }
@@ -159,12 +162,12 @@ impl<B: Book> Turn<'_, B> {
         }
         let count = (counted.published + counted.replaced) as usize;
         self.notices.push(Notice::Published { topic: id, count });
-        self.tell_listeners(id, &heard)?;
+        self.tell_listeners(id, &heard, by)?;
         self.tell_consumers(id)?;
         Ok(counted)
     }
 
-    fn new_event(&mut self, place: (TopicId, String), message: Message) -> Event {
+    fn new_event(&mut self, place: (TopicId, String), message: Message, hops: u8) -> Event {
         let now = self.moment.now;
         let fate = Fate {
             key: self.book.new_event_key(),
@@ -174,6 +177,7 @@ impl<B: Book> Turn<'_, B> {
             run: None,
             reason: None,
             updated_at: now,
+            hops,
         };
         if let Some(slot) = self.topics.slots.get_mut(&place.0) {
             slot.topic.counts.add(EventState::Pending);

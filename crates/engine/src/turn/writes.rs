@@ -9,13 +9,14 @@ use super::book::Workflow;
 use crate::definition::{Action, DeadlineEnd, Definition, Step};
 use crate::expression::{ExpressionError, Scope};
 use crate::handlers::{Handler, Mutation};
-use crate::ids::{EventKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+use crate::ids::{EventKey, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+use crate::incidents::{Incident, IncidentEnd};
 use crate::ledger::{Entry, Outcome};
 use crate::run::{
     Alert, Approval, AttemptRecord, Part, Queueing, Run, RunStatus, StepRecord, UNDOING, WHOLE,
     action_of,
 };
-use crate::schedule::{Override, Schedule, Status};
+use crate::schedule::{Override, Schedule, Status, Turning};
 use crate::topics::Topic;
 use crate::topics::{Event, EventState, Fate, Message, Subscriber};
 use crate::trace::TraceContext;
@@ -45,6 +46,8 @@ pub struct Writes {
     pub approvals: Vec<ApprovalWrite>,
     /// What deadlines have brought about.
     pub alerts: Vec<AlertWrite>,
+    /// Incidents that begin and end, in the order in which it was decided.
+    pub incidents: Vec<IncidentWrite>,
     /// Topics, each once: new ones, and those whose counts have changed.
     pub topics: Vec<TopicWrite>,
     /// Events, in the order in which it was decided.
@@ -59,8 +62,51 @@ pub struct Writes {
     pub mutations: Vec<Mutation>,
     /// Nodes whose attempts are all taken over.
     pub nodes_gone: Vec<NodeId>,
-    /// How many attempts of dead nodes were taken over.
+    /// What was found after downtime.
+    pub recovered: Recovered,
+}
+
+/// What was found after downtime, and what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Occurrences that were due meanwhile and do not run.
+    pub missed: u64,
+    /// Occurrences that were due meanwhile and run, or wait to.
+    pub made_up: u64,
+    /// Occurrences that were due meanwhile and were merged into others.
+    pub coalesced: u64,
+    /// Attempts of nodes that are gone, which were taken over.
     pub taken_over: u64,
+}
+
+impl Recovered {
+    /// Whether nothing was found.
+    pub fn is_nothing(self) -> bool {
+        self == Recovered::default()
+    }
+
+    /// A decision about an occurrence, if it was due while nobody was awake.
+    pub(super) fn count(&mut self, entry: &Entry, awake_since: Timestamp) {
+        if entry.effective >= awake_since {
+            return;
+        }
+        match entry.outcome {
+            Outcome::Missed => self.missed += entry.count,
+            Outcome::Coalesced => self.coalesced += entry.count,
+            Outcome::Started | Outcome::Moved | Outcome::Queued => self.made_up += entry.count,
+            // Days off, overrides, overlap: nothing that downtime has brought about.
+            Outcome::Skipped | Outcome::Dropped | Outcome::Failed => {}
+        }
+    }
+}
+
+impl std::ops::AddAssign for Recovered {
+    fn add_assign(&mut self, more: Recovered) {
+        self.missed += more.missed;
+        self.made_up += more.made_up;
+        self.coalesced += more.coalesced;
+        self.taken_over += more.taken_over;
+    }
 }
 
 /// A change of a topic.
@@ -142,6 +188,15 @@ pub struct AlertWrite {
     pub refused: Option<String>,
 }
 
+/// A change of an incident.
+#[derive(Debug)]
+pub enum IncidentWrite {
+    /// It begins.
+    Begin(Box<Incident>),
+    /// It ends.
+    End(IncidentKey, Box<IncidentEnd>),
+}
+
 /// A change of a schedule.
 #[derive(Debug)]
 pub enum ScheduleWrite {
@@ -192,6 +247,8 @@ pub struct Revision {
     pub source: String,
     /// What it means.
     pub definition: Arc<Definition>,
+    /// The folder of a node that it comes from, if it comes from one.
+    pub folder: Option<String>,
     /// When.
     pub created_at: Timestamp,
 }
@@ -343,6 +400,17 @@ pub enum Notice {
         /// Where it stands; nothing if it is gone.
         status: Option<Status>,
     },
+    /// A schedule has taken a turn that people should hear of.
+    Turning {
+        /// Which.
+        schedule: ScheduleId,
+        /// What it is called.
+        name: String,
+        /// What it starts.
+        workflow: WorkflowId,
+        /// What has happened.
+        turning: Turning,
+    },
     /// Something waits for a worker.
     Queued {
         /// In which queue.
@@ -356,6 +424,21 @@ pub enum Notice {
         run: RunId,
         /// When the deadline is.
         due: Timestamp,
+        /// Why somebody was not told, or something not started.
+        refused: Option<String>,
+    },
+    /// An incident has begun or ended.
+    Incident {
+        /// Which.
+        key: IncidentKey,
+        /// Of which workflow.
+        workflow: WorkflowId,
+        /// Of which schedule.
+        schedule: Option<ScheduleId>,
+        /// Whether it has begun.
+        is_open: bool,
+        /// Who was not told, or what was not started, and why.
+        refused: Vec<String>,
     },
     /// Events were published to a topic.
     Published {

@@ -76,7 +76,7 @@ fn everything_that_can_be_said() {
     assert_eq!(http.expect, [200, 201]);
     assert_eq!((&send.on_error, send.idempotent), (&OnError::SkipStep, false));
     let (delay, max_delay) = (SignedDuration::from_secs(10), SignedDuration::from_mins(2));
-    assert_eq!(send.retry, StepRetry { max: 5, delay, factor: 1.5, max_delay });
+    assert_eq!(send.retry, StepRetry { max: 5, delay, factor: 1.5, max_delay, by_default: false });
 }
 
 #[test]
@@ -241,15 +241,9 @@ fn warnings_about_steps() {
       triggers: [{id: h, type: webhook}]
                                ^^^^^^^
       try: secret: hook-key
-    3:20 deadline.within: a run ends by its timeout of 1h before this deadline
-      deadline: {within: 2h}
-                         ^^
     7:37 steps[1].until: this time is over: the timer does not wait
         - {id: first, type: timer, until: 2025-01-01T09:00}
                                           ^^^^^^^^^^^^^^^^
-    6:36 steps[0].delay: a run ends by its timeout of 1h before this timer
-        - {id: last, type: timer, delay: 2h, depends_on: first}
-                                         ^^
     8:46 steps[2].workflow: the workflow starts itself, again and again unless a condition ends it
         - {id: again, type: sub_process, workflow: t}
                                                    ^
@@ -267,4 +261,31 @@ fn commands_have_places() {
     let expected =
         [("steps[0].type", 3), ("steps[1].compensation.type", 4), ("steps[2].step.type", 5)];
     assert_eq!(places, expected);
+}
+
+#[test]
+fn a_timer_that_waits_longer_than_a_trigger_allows_is_told() {
+    let told = |delay: &str| {
+        let text = format!(
+            "name: t\ntriggers: [{{id: nine, type: schedule, cron: daily, timeout_seconds: 60}}]\n\
+             steps: [{{id: wait, type: timer, delay: {delay}}}]"
+        );
+        let read = accept(&text);
+        with_context(|context| engine::definition::warnings(&read, context))
+    };
+    let warnings = told("2m");
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(
+        (warnings[0].path.as_str(), warnings[0].code),
+        ("steps[wait].delay", "after-timeout")
+    );
+    assert_eq!(warnings[0].message, "it waits longer than the 1m of the trigger nine");
+    assert!(told("59s").is_empty());
+}
+
+#[test]
+fn a_calendar_that_never_works_is_told() {
+    let read = accept("name: t\nsteps: []\ncalendars: [{id: never, timezone: UTC, hours: {}}]");
+    let told = with_context(|context| engine::definition::warnings(&read, context));
+    assert!(told.iter().any(|told| told.code == "no-working-time"), "{told:?}");
 }

@@ -47,14 +47,7 @@ fn refused_producers() {
     let good = "schedule: {interval: 5m}, publishes: a, handler: x";
     for (producer, expected) in [
         ("5", &["producers.p type"][..]),
-        (
-            "{}",
-            &[
-                "producers.p.schedule missing",
-                "producers.p.publishes missing",
-                "producers.p.handler missing",
-            ],
-        ),
+        ("{}", &["producers.p.schedule missing", "producers.p.handler missing"]),
         ("{schedule: 5m, publishes: a, handler: x}", &["producers.p.schedule type"]),
         ("{schedule: {}, publishes: a, handler: x}", &["producers.p.schedule rule"]),
         (
@@ -193,14 +186,17 @@ fn refused_steps_and_triggers() {
         ("type: publish, topic: a, payload: '{{ event }}'", &["steps[0].payload name"]),
         ("type: wait_for, topic: b", &["steps[0].topic no-topic"]),
         ("type: wait_for, topic: a, condition: input.x", &["steps[0].condition condition"]),
-        ("type: wait_for, topic: a, condition: event.x == item", &["steps[0].condition name"]),
         (
-            "type: wait_for, topic: a, condition: event.x == steps.z.output",
+            "type: wait_for, topic: a, condition: event.payload == item",
+            &["steps[0].condition name"],
+        ),
+        (
+            "type: wait_for, topic: a, condition: event.payload == steps.z.output",
             &["steps[0].condition no-step"],
         ),
         ("type: wait_for, topic: a, within: 1h, timeout: 1h", &["steps[0].timeout wait_for"]),
         ("type: wait_for, topic: a, within: 2 working days", &["steps[0].within no-calendar"]),
-        ("type: noop, condition: event.x", &["steps[0].condition name"]),
+        ("type: noop, condition: event.payload", &["steps[0].condition name"]),
         (
             "type: noop, compensation: {type: publish, topic: a}",
             &["steps[0].compensation.type step-type"],

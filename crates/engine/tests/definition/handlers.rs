@@ -58,13 +58,13 @@ steps:
     type: publish
     topic: audit
     message_id: "{{ run.id }}"
-    title: Order {{ input.payload.order }}
+    title: Order {{ input.order }}
     payload: { sum: "{{ steps.sum.output }}" }
     depends_on: sum
   - id: paid
     type: wait_for
     topic: orders.paid
-    condition: event.payload.order == input.payload.order and steps.tell.output.message_id
+    condition: event.payload.order == input.order and steps.tell.output.message_id
     within: 2 working days
     depends_on: tell
   - { id: again, type: wait_for, topic: orders.paid, timeout: 1h }

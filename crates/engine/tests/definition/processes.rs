@@ -185,8 +185,7 @@ fn check_step(keys: &str, expected: &[&str]) {
 #[test]
 fn types_with_flaws() {
     for (keys, expected) in [
-        ("type: timer", &["steps[1] missing"][..]),
-        ("type: timer, delay: 0s", &["steps[1].delay duration"]),
+        ("type: timer, delay: 0s", &["steps[1].delay duration"][..]),
         ("type: timer, delay: 99999999999999999999d", &["steps[1].delay duration"]),
         ("type: timer, delay: 5m, until: '17:00'", &["steps[1].until timer"]),
         ("type: timer, delay: 2 working hours", &["steps[1].delay no-calendar"]),

@@ -212,8 +212,11 @@ fn triggers() {
         ("cron: daily, roll: next", &["triggers[0].roll no-calendar"]),
         ("cron: daily, roll: nxt, calendar: US", &["triggers[0].roll choice"]),
         ("cron: daily, crno: x", &["triggers[0].crno unknown-key"]),
-        ("interval: 0s", &["triggers[0].interval interval-zero"]),
-        ("interval: 0", &["triggers[0].interval interval-zero"]),
+        ("interval: 0s", &["triggers[0].interval interval-short"]),
+        ("interval: 0", &["triggers[0].interval interval-short"]),
+        ("interval: 99ms", &["triggers[0].interval interval-short"]),
+        ("every: 1ms", &["triggers[0].interval interval-short"]),
+        ("interval: 50ms, from: completion", &["triggers[0].interval interval-short"]),
         ("interval: -5", &["triggers[0].interval type"]),
         ("interval_seconds: 1.5", &["triggers[0].interval_seconds type"]),
         ("rrule: FREQ=SOMETIMES", &["triggers[0].rrule rrule-freq"]),
@@ -226,7 +229,8 @@ fn triggers() {
         ("cron: daily, catch_up: {limit: 0}", &["triggers[0].catch_up.limit catch-up"]),
         ("cron: daily, total_repeats: -1", &["triggers[0].total_repeats type"]),
         ("cron: daily, max_retries: 1001", &["triggers[0].max_retries type"]),
-        ("cron: daily, timeout_seconds: 0", &["triggers[0].timeout_seconds type"]),
+        ("cron: daily, timeout_seconds: -1", &["triggers[0].timeout_seconds type"]),
+        ("cron: daily, on_exhausted: dye", &["triggers[0].on_exhausted type"]),
         ("cron: daily, retry: {delay: 0}", &["triggers[0].retry.delay duration"]),
         ("cron: daily, retry: {jitter: 2}", &["triggers[0].retry.jitter type"]),
         ("cron: daily, retry: {max_delay: soon}", &["triggers[0].retry.max_delay duration"]),
@@ -307,4 +311,94 @@ fn yaml() {
     }
     assert_eq!(refuse_bytes(b"name: t\nsteps: \xff")[0].code, "encoding");
     assert_eq!((refuse_bytes(b"a\n\xff")[0].line, refuse_bytes(b"a\n\xff")[0].column), (2, 1));
+}
+
+#[test]
+fn a_template_in_the_program_of_a_shell() {
+    for step in [
+        "type: exec, shell: true, command: 'echo {{ input.name }}'",
+        "type: exec, command: [sh, -c, 'echo {{ input.name }}']",
+        "type: exec, command: [/usr/bin/bash, -e, -lc, 'echo {{ input.name }}', x]",
+        "type: exec, command: [nice, sh, -ec, 'echo {{ input.name }}']",
+    ] {
+        let flaws = refuse(&format!("name: t\nsteps: [{{id: a, {step}}}]"));
+        let [flaw] = &flaws[..] else { panic!("{step}: {flaws:?}") };
+        assert_eq!(flaw.code, "injection", "{step}");
+        assert!(flaw.path.starts_with("steps[0].command"), "{}", flaw.path);
+        assert!(flaw.remedy.as_deref().is_some_and(|remedy| remedy.contains("env:")), "{flaw:?}");
+    }
+    for step in [
+        "type: exec, shell: true, command: 'echo $NAME', env: {NAME: '{{ input.name }}'}",
+        "type: exec, command: [sh, -c, 'echo $1', x, '{{ input.name }}']",
+        "type: exec, command: [sh, '{{ input.script }}']",
+        "type: exec, command: [echo, -c, '{{ input.name }}']",
+        "type: exec, shell: true, command: cat, stdin: '{{ input.name }}'",
+    ] {
+        crate::accept(&format!("name: t\nsteps: [{{id: a, {step}}}]"));
+    }
+}
+
+#[test]
+fn names_that_cannot_be_known() {
+    for (step, code, remedy) in [
+        ("type: worker, queue: q, input: '{{ run.sched_id }}'", "field", Some("schedule_id")),
+        ("type: worker, queue: q, input: '{{ workflow.nam }}'", "field", Some("name")),
+        ("type: worker, queue: q, input: '{{ inptu.x }}'", "name", Some("input")),
+        ("type: wait_for, topic: t, condition: event.payloda.x", "field", Some("payload")),
+    ] {
+        let flaws = refuse(&format!("name: t\ntopics: [t]\nsteps: [{{id: a, {step}}}]"));
+        let [flaw] = &flaws[..] else { panic!("{step}: {flaws:?}") };
+        assert_eq!((flaw.code, flaw.remedy.as_deref()), (code, remedy), "{step}");
+    }
+    for step in [
+        "type: worker, queue: q, input: '{{ run.schedule_id }} {{ run.n }} {{ run.merged }}'",
+        "type: worker, queue: q, input: '{{ input.anything }} {{ input.payload.anything }}'",
+    ] {
+        crate::accept(&format!("name: t\nsteps: [{{id: a, {step}}}]"));
+    }
+    let hook = |payload: &str| {
+        format!(
+            "name: t\nsteps: []\ntriggers: [{{id: a, type: webhook, secret: k, payload: '{payload}'}}]"
+        )
+    };
+    crate::accept(&hook("{{ input.body.x }}"));
+    assert_eq!(refuse(&hook("{{ input.payload.x }}"))[0].code, "field");
+}
+
+#[test]
+fn fields_that_the_schema_of_the_input_does_not_list() {
+    let text = |rest: &str| {
+        format!(
+            "name: t\ninput: {{type: object, required: [amount], properties: {{amount: {{type: number}}, \
+             order: {{properties: {{id: {{}}}}}}}}}}\n{rest}\n"
+        )
+    };
+    let step = |input: &str| {
+        text(&format!("steps: [{{id: a, type: worker, queue: q, input: '{input}'}}]"))
+    };
+    for good in [
+        "{{ input.amount }}",
+        "{{ input.payload.order.id }}",
+        "{{ input.note | default(1) }}",
+        "{{ input.note is defined }}",
+        "{{ input }}",
+    ] {
+        crate::accept(&step(good));
+    }
+    let flaws = refuse(&step("{{ input.order.ib }} {{ input.amuont }}"));
+    let told: Vec<_> = flaws.iter().map(|f| (f.message.as_str(), f.remedy.as_deref())).collect();
+    assert_eq!(
+        told,
+        [("input.order has no ib", Some("id")), ("input has no amuont", Some("amount")),]
+    );
+    check(
+        &text("steps: []\ntriggers: [{id: a, type: schedule, cron: daily, payload: {amount: x}}]"),
+        &["triggers[0].payload.amount type"],
+    );
+    check(
+        &text("steps: []\ntriggers: [{id: a, type: schedule, cron: daily}]"),
+        &["triggers[0].payload.amount missing"],
+    );
+    check("name: t\ninput: {type: objekt}\nsteps: []", &["input.type type"]);
+    check("name: t\ninput: {anyOf: []}\nsteps: []", &["input.anyOf unknown-key"]);
 }

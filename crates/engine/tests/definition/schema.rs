@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::definition::schema;
+use engine::definition::{schedule_schema, schema};
 use serde_json::{Value, json};
 
 use crate::{accept, refuse};
@@ -200,4 +200,55 @@ fn the_guide_has_every_key() {
         assert!(forms.into_iter().any(said), "{key} is not in docs/definitions.md");
     }
     assert_eq!(schema["$schema"], json!("https://json-schema.org/draft/2020-12/schema"));
+}
+
+/// What the schema of a schedule in the API says about single keys is what the reader says.
+#[test]
+fn a_schedule_in_the_api_is_as_its_schema_says() {
+    let validator = jsonschema::draft202012::new(&schedule_schema()).expect("a schema");
+    for (text, expected) in [
+        (r#"{"name": "n", "cron": "@daily"}"#, true),
+        (r#"{"name": null}"#, false),
+        (r#"{"cron": 5}"#, false),
+        (
+            r#"{"cron": null, "timezone": null, "overlap": null, "retry": null, "rules": null}"#,
+            true,
+        ),
+        (
+            r#"{"overlap": "queue_all", "roll": "nearest", "fit": "hours", "from": "completion"}"#,
+            true,
+        ),
+        (r#"{"overlap": "sometimes"}"#, false),
+        (r#"{"roll": "sometimes"}"#, false),
+        (r#"{"interval": "5m", "spread": "1m", "retention": "7d"}"#, true),
+        (r#"{"interval": 300}"#, false),
+        (r#"{"every": 300}"#, false),
+        (r#"{"interval_seconds": 300}"#, true),
+        (r#"{"interval_seconds": "300"}"#, false),
+        (r#"{"retry": {"delay": "5s", "max_delay": "1m", "jitter": 0.5}}"#, true),
+        (r#"{"retry": {"delay": 5}}"#, false),
+        (r#"{"retry": {"dealy": "5s"}}"#, false),
+        (r#"{"catch_up": "all"}"#, true),
+        (r#"{"catch_up": {"policy": "all", "window": "1d", "limit": 5, "pace": "1/10s"}}"#, true),
+        (r#"{"catch_up": {"polciy": "all"}}"#, false),
+        (r#"{"daily": {"at": "09:00", "days": ["MON", "WED"]}}"#, true),
+        (r#"{"daily": {"days": "MON"}}"#, false),
+        (r#"{"weekly": {"on": "MON", "at": ["09:00", "17:00"]}}"#, true),
+        (r#"{"monthly": {"day": [1, "last"], "at": "09:00"}}"#, true),
+        (r#"{"yearly": {"working_day": -1, "at": "09:00"}}"#, true),
+        (r#"{"rules": [{"cron": "@daily"}, {"interval": "5m"}]}"#, true),
+        (r#"{"rules": [{"corn": "@daily"}]}"#, false),
+        (r#"{"dst": {"gap": "skip", "fold": "both"}}"#, true),
+        (r#"{"dst": {"gap": "maybe"}}"#, false),
+        (r#"{"workflow_id": 7, "owner": "o", "trigger_payload": [1]}"#, true),
+        (r#"{"workflow_id": [7]}"#, false),
+        (r#"{"max_retries": -1}"#, false),
+        (r#"{"total_repeats": 1.5}"#, false),
+        (r#"{"pause_on_failure": "yes"}"#, false),
+        (r#"{"overlpa": "skip"}"#, false),
+    ] {
+        let value: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(validator.is_valid(&value), expected, "the schema: {text}");
+        assert_eq!(engine::schedule::read_written(text).is_ok(), expected, "the reader: {text}");
+    }
 }

@@ -111,8 +111,7 @@ fn a_process_as_well() {
     assert_eq!(say.payload, Some(json!("{{ steps.add.output }}")));
 }
 
-/// The place is that of a function nearby, or the beginning; the text that is shown is the value, or the
-/// function's line if the function is meant.
+/// What is computed has the place of something nearby; the text that is shown is the value then.
 #[test]
 fn places() {
     insta::assert_snapshot!(printed(|described| {
@@ -124,29 +123,85 @@ fn places() {
         described["consumers"]["digest"]["prepare"] = json!({"type": "http", "url": "{{ imput }}"});
         described["description"] = json!("{{ x }}");
     }), @r#"
-    1:1 name: Email digest is not a name
-      allowed: a-z, 0-9 and -, beginning with a letter, at most 64 characters
-      try: email-digest
     1:1 nmae: unknown key nmae
-      allowed: name, version, description, timezone, calendars, calendar, concurrency, timeout, retention, triggers, topics, secrets, producers, consumers, steps, max_concurrent_steps, deadline, outputs
+      allowed: name, version, description, timezone, calendars, calendar, concurrency, timeout, retention, input, triggers, topics, secrets, producers, consumers, steps, max_concurrent_steps, deadline, on_failure, on_recovery, outputs
     1:1 description: templates ({{ … }}) are not filled in here
       try: a text without {{
-    8:16 producers.pollEmail.schedule.cron: minute 61 is out of range
+    2:9 name: Email digest is not a name
+        name: "email-digest",
+              ^^^^^^^^^^^^^^
+      allowed: a-z, 0-9 and -, beginning with a letter, at most 64 characters
+      try: email-digest
+    6:17 producers.pollEmail.schedule.cron: minute 61 is out of range
       61 * * * *
       ^^
       allowed: 0-59
       try: 59 * * * *
-    15:15 consumers.digest.prepare.url: unknown name imput
+    13:19 consumers.digest.subscribe[0]: the topic email.recieved is not declared
+            subscribe: ["email.received"],
+                        ^^^^^^^^^^^^^^^^
+      try: email.received
+    14:16 consumers.digest.prepare.url: unknown name imput
       {{ imput }}
          ^^^^^
       allowed: input, steps, run, workflow, secrets
       try: input
-    15:15 consumers.digest.subscribe[0]: the topic email.recieved is not declared
-      try: email.received
     16:13 consumers.digest.timeout: expected a duration such as 30s, 5m or 1h30m, found a function
             next: async (ctx, prepared, result) => ({}),
                   ^
     "#);
+}
+
+/// What is written out is told where it stands, however far the next function is.
+#[test]
+fn places_of_what_is_written_out() {
+    let source = r#"// A digest.
+export default workflow({
+  name: "email-digest",
+  timezone: "Europe/Berlni",
+  topics: ["email.received"],
+  producers: {
+    pollEmail: {
+      schedule: { cron: "61 * * * *", overlpa: "skip" },
+      publishes: ["email.recieved"],
+      handler: async (ctx, state) => state,
+    },
+  },
+  steps: [
+    { id: "one", type: "noop" },
+    { id: "two", type: "worker", queue: "q", input: { n: "{{ inptu.n }}" } },
+  ],
+});
+"#;
+    let described = json!({
+        "name": "email-digest",
+        "timezone": "Europe/Berlni",
+        "topics": ["email.received"],
+        "producers": {"pollEmail": {
+            "schedule": {"cron": "61 * * * *", "overlpa": "skip"},
+            "publishes": ["email.recieved"],
+            "handler": function(10, 16),
+        }},
+        "steps": [
+            {"id": "one", "type": "noop"},
+            {"id": "two", "type": "worker", "queue": "q", "input": {"n": "{{ inptu.n }}"}},
+        ],
+    });
+    let flaws = read(source, &described).expect_err("accepted");
+    let places: Vec<_> =
+        flaws.iter().map(|flaw| (flaw.path.as_str(), flaw.line, flaw.column)).collect();
+    assert_eq!(
+        places,
+        [
+            ("timezone", 4, 14),
+            ("producers.pollEmail.schedule.cron", 8, 26),
+            ("producers.pollEmail.schedule.overlpa", 8, 39),
+            ("producers.pollEmail.publishes[0]", 9, 19),
+            ("steps[1].input.n", 15, 62),
+        ]
+    );
+    let shown = flaws[1].excerpt.as_ref().map(|(line, span)| &line[span.clone()]);
+    assert_eq!(shown, Some("61"));
 }
 
 #[test]
@@ -155,9 +210,13 @@ fn a_handler_that_is_not_there() {
         described["producers"]["pollEmail"]["handler"] = Value::Null;
         described["consumers"]["digest"].as_object_mut().unwrap().remove("prepare");
     }), @r#"
-    1:1 producers.pollEmail.handler: expected a script or an action, found nothing
+    8:16 producers.pollEmail.handler: expected a script or an action, found nothing
+            handler: async (ctx, state) => state,
+                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^
       try: async (ctx, state) => { … }
-    15:15 consumers.digest.prepare: prepare is missing
+    15:7 consumers.digest.prepare: prepare is missing
+            mutate: async (ctx, prepared) => {},
+            ^^^^^^
       try: prepare: async (ctx, state) => { … }
     "#);
 }

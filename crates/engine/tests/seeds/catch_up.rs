@@ -172,3 +172,132 @@ fn an_occurrence_can_be_skipped_moved_or_given_another_payload() {
         world.memory.runs.values().map(|run| run.input.get().contains(r#""payload":2"#)).collect();
     assert_eq!(payloads, [false, false, true]);
 }
+
+/// A node is down for five hours; each run takes 50 minutes.
+fn slow_with_error(more: &str) -> (World, engine::ScheduleId) {
+    let mut world = World::new("2026-03-02T08:30:00Z").working(|_| (seconds(3_000), success()));
+    let workflow = world.workflow("w", None);
+    let text = format!(
+        r#"{{"name": "s", "cron": "0 * * * *", "overlap": "error", "timeout_seconds": 86400{more}}}"#
+    );
+    let id = world.schedule(workflow, &text);
+    world.advance_to("2026-03-02T09:55:00Z");
+    world.down_until("2026-03-02T14:30:00Z");
+    (world, id)
+}
+
+#[test]
+fn an_overlap_with_what_is_made_up_for_is_no_error() {
+    let (mut world, id) = slow_with_error("");
+    // 14:00 is made up for from 14:30 to 15:20.
+    world.advance_to("2026-03-02T16:30:00Z");
+    assert_eq!(world.get(id).status, Status::Active);
+    assert_eq!(world.ledger(id)[5..], ["14:00 started", "15:00 skipped", "16:00 started"]);
+    let skipped = world.memory.ledger.values().find(|row| row.outcome.name() == "skipped").unwrap();
+    let reason = "occurrence 5 has not ended, which is made up for: no error of the schedule";
+    assert_eq!(skipped.reason, reason);
+}
+
+#[test]
+fn all_that_is_made_up_for_runs_one_after_the_other_also_if_overlap_is_an_error() {
+    let (mut world, id) = slow_with_error(r#", "catch_up": "all""#);
+    world.advance_to("2026-03-02T19:30:00Z");
+    let expected = [
+        "09:00 started",
+        "10:00 started",
+        "11:00 started",
+        "12:00 started",
+        "13:00 started",
+        "14:00 started",
+        "15:00 skipped",
+        "16:00 skipped",
+        "17:00 skipped",
+        "18:00 skipped",
+        "19:00 started",
+    ];
+    assert_eq!(world.ledger(id), expected);
+    assert_eq!(world.get(id).status, Status::Active);
+}
+
+#[test]
+fn an_overlap_of_its_own_is_still_an_error_after_downtime() {
+    let (mut world, id) = slow_with_error("");
+    world.advance_to("2026-03-02T16:55:00Z");
+    // From here on runs take longer than an hour.
+    let mut world = world.working(|_| (seconds(5_000), success()));
+    world.advance_to("2026-03-02T18:30:00Z");
+    assert_eq!(world.get(id).status, Status::Dead);
+    assert_eq!(world.ledger(id).last().unwrap(), "18:00 failed");
+}
+
+#[test]
+fn a_backfill_does_not_kill_a_schedule_whose_overlap_is_an_error() {
+    let mut world = World::new("2026-03-02T08:30:00Z").working(|_| (seconds(3_000), success()));
+    let workflow = world.workflow("w", None);
+    let text =
+        r#"{"name": "s", "cron": "0 * * * *", "overlap": "error", "timeout_seconds": 86400}"#;
+    let id = world.schedule(workflow, text);
+    let backfill = Command::Backfill {
+        id,
+        from: at("2026-03-01T00:00:00Z"),
+        to: at("2026-03-01T02:00:00Z"),
+        limit: 10,
+        pace: None,
+        again: false,
+    };
+    world.command(backfill).unwrap();
+    world.advance_to("2026-03-02T12:30:00Z");
+    assert_eq!(world.get(id).status, Status::Active, "{:?}", world.ledger(id));
+}
+
+#[test]
+fn what_a_limit_leaves_out_says_so() {
+    let (world, id) = down_for_five_hours(r#", "catch_up": {"policy": "all", "limit": 3}"#);
+    assert_eq!(world.ledger(id)[1..3], ["10:00 coalesced", "11:00 coalesced"]);
+    let row = world.memory.ledger.values().find(|row| row.outcome.name() == "coalesced").unwrap();
+    let reason =
+        "missed: catch_up makes up for the latest 3 only; raise its limit, up to 10000, for more";
+    assert_eq!(row.reason, reason);
+    let mut world = World::new("2026-03-02T00:00:00Z");
+    let workflow = world.workflow("w", None);
+    world.schedule(workflow, r#"{"name": "s", "interval": "1m", "catch_up": "all"}"#);
+    world.down_until("2026-03-03T00:00:00Z");
+    let row = world.memory.ledger.values().next().unwrap();
+    assert!(row.reason.contains("occurrences: missed: catch_up makes up for the latest 100 only"));
+}
+
+fn reasons(world: &World, outcome: &str) -> Vec<String> {
+    let rows = world.memory.ledger.values().filter(|row| row.outcome.name() == outcome);
+    rows.map(|row| row.reason.to_string()).collect()
+}
+
+#[test]
+fn what_stands_for_nothing_is_not_said_to() {
+    let (world, _) = down_for_five_hours("");
+    let merged = vec!["missed: the latest one stands for it".to_owned(); 4];
+    assert_eq!(reasons(&world, "coalesced"), merged);
+    // The run of 09:00 goes on while nobody is awake: the latest one is skipped because of it.
+    let mut world = World::new("2026-03-02T08:30:00Z").working(|_| (seconds(30_000), success()));
+    let workflow = world.workflow("w", None);
+    let text = r#"{"name": "s", "cron": "0 * * * *", "timeout_seconds": 86400}"#;
+    let id = world.schedule(workflow, text);
+    world.advance_to("2026-03-02T09:30:00Z");
+    world.now = at("2026-03-02T14:30:00Z");
+    world.advance_to("2026-03-02T14:31:00Z");
+    assert_eq!(world.ledger(id)[5], "14:00 skipped");
+    let correct = "missed: only the latest one is made up for, and that was skipped";
+    assert_eq!(reasons(&world, "coalesced"), vec![correct.to_owned(); 4]);
+}
+
+#[test]
+fn a_full_queue_is_said_to_be_full() {
+    let mut world = World::new("2026-03-02T08:30:00Z").working(|_| (seconds(30_000), success()));
+    let workflow = world.workflow("w", None);
+    let text = r#"{"name": "s", "cron": "0 * * * *", "overlap": "queue_all", "queue_limit": 2,
+                   "timeout_seconds": 86400}"#;
+    let id = world.schedule(workflow, text);
+    world.advance_to("2026-03-02T12:30:00Z");
+    let rows = ["09:00 started", "10:00 queued", "11:00 queued", "12:00 skipped"];
+    assert_eq!(world.ledger(id), rows);
+    assert_eq!(reasons(&world, "skipped"), ["the queue is full: 2 occurrences wait already"]);
+}

@@ -106,17 +106,49 @@ fn a_start_by_hand_does_not_consume_the_next_occurrence_and_works_while_paused()
     let (mut world, id) = every_ten_minutes();
     let run = world.new_run();
     world.command(Command::StartSchedule { id, run }).unwrap();
-    let run = world.new_run();
-    let busy = world.command(Command::StartSchedule { id, run: run.clone() }).unwrap_err();
-    assert!(matches!(&busy, Refused::Busy { run: Some(_), .. }), "{busy:?}");
     world.advance_to("2026-03-02T09:01:00Z");
     world.control(id, Verb::Pause).unwrap();
+    let run = world.new_run();
     world.command(Command::StartSchedule { id, run }).unwrap();
     world.advance_to("2026-03-02T09:02:00Z");
     world.control(id, RESUME).unwrap();
     world.advance_to("2026-03-02T09:15:00Z");
     let runs = ["by-hand 09:00 succeeded", "by-hand 09:01 succeeded", "n0-rc0 09:12 succeeded"];
     assert_eq!(world.runs(id), runs);
+}
+
+#[test]
+fn a_start_by_hand_runs_alone_beside_what_waits() {
+    // Something waits for its turn to be made up for, and the schedule is paused.
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(5), success()));
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "cron": "*/10 * * * *"}"#);
+    world.advance_to("2026-03-02T09:01:00Z");
+    world.control(id, Verb::Pause).unwrap();
+    let (from, to) = (at("2026-03-02T07:00:00Z"), at("2026-03-02T08:00:00Z"));
+    let pace = Some(SignedDuration::from_mins(30));
+    world.command(Command::Backfill { id, from, to, limit: 100, pace, again: false }).unwrap();
+    world.advance_to("2026-03-02T09:02:00Z");
+    let waiting = world.get(id).progress.queued.len();
+    let run = world.new_run();
+    world.command(Command::StartSchedule { id, run }).unwrap();
+    world.advance_to("2026-03-02T09:03:00Z");
+    let runs = ["n0-rc0 09:01 succeeded", "by-hand 09:02 succeeded"];
+    assert_eq!(world.runs(id), runs);
+    assert_eq!(world.get(id).progress.queued.len(), waiting, "what waits still does");
+
+    // One has failed and is to be tried again, and the workflow is paused.
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(5), failure("no")));
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, r#"{"name": "s", "interval": "10m", "max_retries": 3}"#);
+    world.advance_to("2026-03-02T09:10:30Z");
+    world.command(Command::PauseWorkflow { id: workflow, paused: true, reason: None }).unwrap();
+    let run = world.new_run();
+    world.command(Command::StartSchedule { id, run }).unwrap();
+    world.advance_to("2026-03-02T09:11:00Z");
+    assert_eq!(world.runs(id), ["n0-rc0 09:10 failed", "by-hand 09:10 failed"]);
+    // Nothing but by hand starts while the workflow is paused: what waited is given up, and recorded.
+    assert_eq!(world.ledger(id), ["09:10 dropped"]);
 }
 
 #[test]
@@ -150,11 +182,21 @@ fn backfill_runs_past_occurrences_after_all() {
     let id = world.schedule(workflow, r#"{"name": "s", "cron": "*/10 * * * *"}"#);
     world.advance_to("2026-03-02T09:05:00Z");
     let (from, to) = (at("2026-03-01T00:00:00Z"), at("2026-03-01T00:25:00Z"));
-    let ask = |limit| Command::Backfill { id, from, to, limit, pace: None };
-    assert!(world.command(ask(1)).is_err());
-    world.command(ask(10)).unwrap();
-    world.advance_to("2026-03-02T09:09:00Z");
+    let ask = |limit, again| Command::Backfill { id, from, to, limit, pace: None, again };
+    assert!(world.command(ask(1, false)).is_err());
+    world.command(ask(10, false)).unwrap();
+    // The first runs, the others wait: none of them is doubled.
+    world.command(ask(10, false)).unwrap();
+    world.advance_to("2026-03-02T09:06:00Z");
     assert_eq!(world.runs(id).len(), 3);
+    let reasons = world.memory.ledger.values().map(|row| row.reason.to_string());
+    assert!(reasons.into_iter().all(|reason| reason.starts_with("asked for by a backfill")));
+    world.command(ask(10, false)).unwrap();
+    world.advance_to("2026-03-02T09:07:00Z");
+    assert_eq!(world.runs(id).len(), 3, "nothing is left to run");
+    world.command(ask(10, true)).unwrap();
+    world.advance_to("2026-03-02T09:09:00Z");
+    assert_eq!(world.runs(id).len(), 6, "once more, because somebody asked for that");
     assert_eq!(world.get(id).progress.next.unwrap().effective, at("2026-03-02T09:10:00Z"));
 }
 
@@ -162,13 +204,14 @@ fn backfill_runs_past_occurrences_after_all() {
 fn a_schedule_whose_last_retry_is_given_up_by_a_backfill_is_done() {
     let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(5), failure("no")));
     let workflow = world.workflow("w", None);
-    let fields = r#"{"name": "s", "cron": "*/10 * * * *", "total_repeats": 1, "max_retries": 3}"#;
+    let fields =
+        r#"{"name": "s", "cron": "*/10 * * * *", "end": "2026-03-02T09:15", "max_retries": 3}"#;
     let id = world.schedule(workflow, fields);
     world.advance_to("2026-03-02T09:10:10Z");
     world.command(Command::PauseWorkflow { id: workflow, paused: true, reason: None }).unwrap();
     assert_eq!(world.get(id).status, Status::Active, "it waits to be tried again");
     let (from, to) = (at("2026-03-02T08:00:00Z"), at("2026-03-02T08:05:00Z"));
-    world.command(Command::Backfill { id, from, to, limit: 9, pace: None }).unwrap();
+    world.command(Command::Backfill { id, from, to, limit: 9, pace: None, again: false }).unwrap();
     assert_eq!(world.get(id).status, Status::Done);
 }
 

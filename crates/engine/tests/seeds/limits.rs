@@ -1,7 +1,7 @@
 //! Limits above the policies, and who is next when they are reached.
 
 use engine::run::RunStatus;
-use engine::turn::{Command, Refused};
+use engine::turn::{Command, IfBusy, NewRun, Refused};
 
 use crate::world::{World, seconds, success};
 
@@ -46,33 +46,96 @@ fn one_busy_workflow_cannot_starve_the_others() {
     assert_eq!(world.memory.runs.len(), 11);
 }
 
+fn statuses(world: &World, workflow: engine::WorkflowId) -> Vec<RunStatus> {
+    let runs = world.memory.runs.values().filter(|run| run.workflow == workflow);
+    runs.map(|run| run.status).collect()
+}
+
 #[test]
-fn starting_by_hand_respects_the_limit_and_names_the_run_in_the_way() {
+fn starts_by_hand_run_side_by_side_unless_a_limit_is_written() {
+    use RunStatus::{Pending, Running, Succeeded};
     let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(60), success()));
-    for (name, limit, allowed) in [("default", None, 1), ("one", Some(1), 1), ("three", Some(3), 3)]
-    {
+    let mut started = Vec::new();
+    for (name, limit) in [("default", None), ("one", Some(1)), ("three", Some(3))] {
         let id = world.workflow(name, limit);
-        for _ in 0..allowed {
+        for _ in 0..4 {
             let run = world.new_run();
             world.command(Command::StartWorkflow { id, run }).unwrap();
         }
-        let run = world.new_run();
-        match world.command(Command::StartWorkflow { id, run }).unwrap_err() {
-            Refused::Busy { message, run: Some(run) } => {
-                assert!(message.contains(&run.to_string()), "{message}");
-            }
-            other => panic!("{other:?}"),
-        }
+        started.push(id);
     }
-    let three = world.memory.workflows.values().find(|w| w.name == "three").unwrap().id;
-    let id = world.schedule(three, r#"{"name": "s", "interval": "1h"}"#);
+    world.advance_to("2026-03-02T09:00:30Z");
+    assert_eq!(statuses(&world, started[0]), [Running; 4]);
+    assert_eq!(statuses(&world, started[1]), [Running, Pending, Pending, Pending]);
+    assert_eq!(statuses(&world, started[2]), [Running, Running, Running, Pending]);
+    world.advance_to("2026-03-02T09:01:30Z");
+    assert_eq!(
+        statuses(&world, started[1]),
+        [Succeeded, Running, Pending, Pending],
+        "oldest first"
+    );
+    world.advance_to("2026-03-02T09:10:00Z");
+    for id in started {
+        assert_eq!(statuses(&world, id), [Succeeded; 4]);
+    }
+}
+
+#[test]
+fn a_caller_who_does_not_want_to_wait_is_told_who_is_in_the_way() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(60), success()));
+    let (unlimited, one) = (world.workflow("unlimited", None), world.workflow("one", Some(1)));
+    let impatient = |world: &World| NewRun { if_busy: IfBusy::Refuse, ..world.new_run() };
+    for _ in 0..3 {
+        let run = impatient(&world);
+        world.command(Command::StartWorkflow { id: unlimited, run }).unwrap();
+    }
+    let run = impatient(&world);
+    world.command(Command::StartWorkflow { id: one, run }).unwrap();
+    let of_one = world.schedule(one, r#"{"name": "s", "interval": "1h"}"#);
+    let refused = |world: &mut World, command| match world.command(command).unwrap_err() {
+        Refused::Busy { message, run: Some(run) } => {
+            assert!(message.contains(&run.to_string()), "{message}");
+            run
+        }
+        other => panic!("{other:?}"),
+    };
+    // Both before it has begun and after.
+    for at in ["2026-03-02T09:00:00Z", "2026-03-02T09:00:30Z"] {
+        world.advance_to(at);
+        let run = impatient(&world);
+        let by_workflow = refused(&mut world, Command::StartWorkflow { id: one, run });
+        let run = impatient(&world);
+        let by_schedule = refused(&mut world, Command::StartSchedule { id: of_one, run });
+        assert_eq!(by_workflow, by_schedule);
+    }
+    // A schedule has one active occurrence unless its overlap says otherwise.
+    for (overlap, is_refused) in [("skip", true), ("queue", true), ("allow", false)] {
+        let fields = format!(r#"{{"name": "s", "interval": "1h", "overlap": "{overlap}"}}"#);
+        let id = world.schedule(unlimited, &fields);
+        let run = impatient(&world);
+        world.command(Command::StartSchedule { id, run }).unwrap();
+        let run = impatient(&world);
+        let again = world.command(Command::StartSchedule { id, run });
+        let busy = matches!(again, Err(Refused::Busy { run: Some(_), .. }));
+        assert_eq!(busy, is_refused, "{overlap}: {again:?}");
+    }
+}
+
+#[test]
+fn a_schedule_has_a_bounded_number_of_runs_by_hand() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(60), success()));
+    let workflow = world.workflow("w", Some(1));
+    let id = world.schedule(workflow, r#"{"name": "s", "interval": "1h"}"#);
+    for _ in 0..1_000 {
+        let run = world.new_run();
+        world.command(Command::StartSchedule { id, run }).unwrap();
+    }
     let run = world.new_run();
-    let busy = world.command(Command::StartSchedule { id, run }).unwrap_err();
-    assert!(matches!(busy, Refused::Busy { run: Some(_), .. }), "{busy:?}");
-    world.advance_to("2026-03-02T09:02:00Z");
-    let id = world.memory.workflows.values().find(|w| w.name == "default").unwrap().id;
+    let refused = world.command(Command::StartSchedule { id, run }).unwrap_err().to_string();
+    assert!(refused.contains("1000 runs of this schedule"), "{refused}");
+    world.advance_to("2026-03-02T09:01:30Z");
     let run = world.new_run();
-    world.command(Command::StartWorkflow { id, run }).unwrap();
+    world.command(Command::StartSchedule { id, run }).unwrap();
 }
 
 #[test]

@@ -3,11 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
 
 mod catch_up;
+mod chains;
 mod control;
 mod handlers;
+mod incidents;
 mod limits;
+mod memory;
 mod overlap;
 mod processes;
+mod repeats;
 mod retries;
 mod topics;
 mod world;

@@ -135,3 +135,67 @@ fn over_its_timeout_a_run_is_cancelled_and_counts_as_failed() {
     assert!(error.contains("timeout"), "{error}");
     assert_eq!((progress.error_count, world.cancelled.len()), (1, 1));
 }
+
+#[test]
+fn an_occurrence_that_fails_for_good_is_over_and_the_next_one_comes() {
+    let (mut world, id) = minutely(3, r#", "max_retries": 1, "on_exhausted": "continue""#);
+    world.advance_to("2026-03-02T09:05:30Z");
+    // The retry is a minute later, when the next one is due: that is skipped.
+    let runs = [
+        "n0-rc0 09:01 failed",
+        "n0-rc1 09:02 failed",
+        "n2-rc0 09:03 failed",
+        "n2-rc1 09:04 succeeded",
+        "n4-rc0 09:05 succeeded",
+    ];
+    assert_eq!(world.runs(id), runs);
+    let schedule = world.get(id);
+    assert_eq!((schedule.status, schedule.progress.error_count), (Status::Active, 3));
+    assert_eq!((schedule.progress.current_retry, &schedule.progress.last_error), (0, &None));
+    assert_eq!(world.ledger(id)[..3], ["09:01 failed", "09:02 skipped", "09:03 started"]);
+}
+
+#[test]
+fn what_cannot_heal_ends_the_occurrence_and_not_the_schedule() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| {
+        let (code, message) = ("http_status".to_owned(), "401".to_owned());
+        let end = engine::run::AttemptEnd::Failed { code, message, retryable: false, output: None };
+        (SignedDuration::ZERO, end)
+    });
+    let workflow = world.workflow("w", None);
+    let text = r#"{"name": "s", "interval": "1m", "on_exhausted": "continue"}"#;
+    let id = world.schedule(workflow, text);
+    world.advance_to("2026-03-02T09:02:30Z");
+    assert_eq!(world.runs(id), ["n0-rc0 09:01 failed", "n1-rc0 09:02 failed"]);
+    assert_eq!(world.get(id).status, Status::Active);
+}
+
+#[test]
+fn pausing_on_failure_goes_before_what_else_is_said() {
+    let fields = r#", "max_retries": 0, "pause_on_failure": true, "on_exhausted": "continue""#;
+    let (mut world, id) = minutely(99, fields);
+    world.advance_to("2026-03-02T12:00:00Z");
+    assert_eq!(world.get(id).status, Status::Paused);
+}
+
+#[test]
+fn a_schedule_made_by_a_program_has_ten_minutes_unless_it_says_otherwise() {
+    for (timeout, expected) in [
+        ("", ["n0-rc0 09:10 timed_out"]),
+        (r#", "timeout_seconds": 600"#, ["n0-rc0 09:10 timed_out"]),
+        (r#", "timeout_seconds": 7200"#, ["n0-rc0 09:10 succeeded"]),
+        (r#", "timeout_seconds": 0"#, ["n0-rc0 09:10 succeeded"]),
+    ] {
+        let mut world = World::new("2026-03-02T09:00:00Z").working(|_| (seconds(3_600), success()));
+        let workflow = world.workflow("w", None);
+        let text =
+            format!(r#"{{"name": "s", "at": "2026-03-02T09:10", "max_retries": 0{timeout}}}"#);
+        let id = world.schedule(workflow, &text);
+        // The API shows the timeout that the run is held to.
+        let shown = world.get(id).declared.to_written()["timeout_seconds"].clone();
+        let in_force = world.get(id).declared.timeout().map_or(0, |limit| limit.as_secs());
+        assert_eq!(shown.as_i64(), Some(in_force), "{timeout}");
+        world.advance_to("2026-03-02T12:00:00Z");
+        assert_eq!(world.runs(id), expected, "{timeout}");
+    }
+}

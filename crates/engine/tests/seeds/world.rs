@@ -1,252 +1,23 @@
 //! A small world in memory: the engine's turns over virtual time, with work that takes time.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use calendar::Zones;
 use engine::definition::{Action, Definition, OnError, Step, StepRetry};
-use engine::handlers::Handler;
-use engine::ledger::Entry;
-use engine::run::{Approval, AttemptEnd, Part, Queueing, Run, RunStatus, StepRecord};
-use engine::schedule::{Override, Schedule, read_written};
-use engine::topics::{Event, EventState, Fate, Subscriber, Topic};
+use engine::incidents::Setup;
+use engine::run::{AttemptEnd, Queueing};
+use engine::schedule::{Schedule, read_written};
 use engine::turn::{
-    AlertWrite, Answer, ApprovalWrite, Book, Command, Effect, NewRun, NewSchedule, OverrideWrite,
-    Perform, Places, Refused, RunWrite, ScheduleWrite, Turn, Turned, Verb, Wakeup, Workflow,
+    Answer, ApprovalWrite, Command, Effect, IncidentWrite, NewRun, NewSchedule, OverrideWrite,
+    Perform, Places, Refused, RunWrite, ScheduleWrite, Turn, Turned, Verb, Wakeup,
 };
-use engine::{
-    EventKey, HandlerId, Moment, NodeId, Rules, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
-};
+use engine::{Moment, NodeId, Rules, RunKey, ScheduleId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::value::RawValue;
 
-use super::topics::Topics;
+use super::memory::Memory;
 
 const NODE: NodeId = NodeId(1);
-
-#[derive(Default)]
-pub(crate) struct Memory {
-    pub(crate) schedules: BTreeMap<ScheduleId, Schedule>,
-    pub(crate) runs: BTreeMap<RunKey, Run>,
-    pub(crate) workflows: BTreeMap<WorkflowId, Workflow>,
-    pub(crate) ledger: BTreeMap<(ScheduleId, u64), Entry>,
-    pub(crate) records: BTreeMap<(RunKey, u32, i32), StepRecord>,
-    pub(crate) queue: BTreeSet<(String, RunKey, Part)>,
-    pub(crate) approvals: BTreeMap<(RunKey, u32), Approval>,
-    pub(crate) alerts: Vec<AlertWrite>,
-    definitions: BTreeMap<(WorkflowId, u32), Arc<Definition>>,
-    overrides: BTreeMap<(ScheduleId, Timestamp), Override>,
-    pub(crate) topics: Topics,
-    last: i64,
-}
-
-impl Memory {
-    fn next(&mut self) -> i64 {
-        self.last += 1;
-        self.last
-    }
-
-    fn pending(&self) -> impl Iterator<Item = &Run> {
-        self.runs.values().filter(|run| run.status == RunStatus::Pending)
-    }
-}
-
-impl Book for Memory {
-    type Error = Infallible;
-
-    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Infallible> {
-        Ok(self.schedules.get(&id).cloned().map(Box::new))
-    }
-
-    fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Infallible> {
-        let all = self.overrides.iter().filter(|((schedule, _), _)| *schedule == id);
-        Ok(all.map(|(_, over)| over.clone()).collect())
-    }
-
-    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Infallible> {
-        let all = self.schedules.values().filter(|s| s.workflow == id && s.trigger.is_some());
-        Ok(all.cloned().map(Box::new).collect())
-    }
-
-    fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Infallible> {
-        Ok(self.schedules.values().filter(|s| s.workflow == id).map(|s| s.id).collect())
-    }
-
-    fn workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Infallible> {
-        Ok(self.workflows.get(&id).cloned())
-    }
-
-    fn workflow_named(&mut self, name: &str) -> Result<Option<WorkflowId>, Infallible> {
-        Ok(self.workflows.values().find(|workflow| workflow.name == name).map(|w| w.id))
-    }
-
-    fn definition(
-        &mut self,
-        id: WorkflowId,
-        revision: u32,
-    ) -> Result<Option<Arc<Definition>>, Infallible> {
-        Ok(self.definitions.get(&(id, revision)).cloned())
-    }
-
-    fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Infallible> {
-        Ok(self.runs.get(&key).cloned().map(Box::new))
-    }
-
-    fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Infallible> {
-        Ok(self.runs.values().find(|run| run.id == *id).map(|run| run.key))
-    }
-
-    fn pending(
-        &mut self,
-        after: Option<WorkflowId>,
-        limit: usize,
-    ) -> Result<Vec<(WorkflowId, RunKey)>, Infallible> {
-        let mut oldest = BTreeMap::new();
-        for run in Memory::pending(self).filter(|run| Some(run.workflow) > after) {
-            oldest.entry(run.workflow).or_insert(run.key);
-        }
-        Ok(oldest.into_iter().take(limit).collect())
-    }
-
-    fn pending_after(
-        &mut self,
-        workflow: WorkflowId,
-        after: RunKey,
-        limit: usize,
-    ) -> Result<Vec<RunKey>, Infallible> {
-        let all = Memory::pending(self).filter(|run| run.workflow == workflow && run.key > after);
-        Ok(all.map(|run| run.key).take(limit).collect())
-    }
-
-    fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Infallible> {
-        let ready = self.runs.values().filter(|run| run.is_ready());
-        Ok(ready.map(|run| run.key).take(limit).collect())
-    }
-
-    fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Infallible> {
-        let active = |run: &&Run| {
-            run.workflow == id && !run.status.has_ended() && run.status != RunStatus::Pending
-        };
-        Ok(self.runs.values().filter(active).map(|run| run.key).take(limit).collect())
-    }
-
-    fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Infallible> {
-        let owned = |run: &&Run| run.position.owners().contains(&node);
-        Ok(self.runs.values().filter(owned).map(|run| run.key).take(limit).collect())
-    }
-
-    fn step_record(
-        &mut self,
-        run: RunKey,
-        step: u32,
-        item: i32,
-    ) -> Result<Option<StepRecord>, Infallible> {
-        Ok(self.records.get(&(run, step, item)).cloned())
-    }
-
-    fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Infallible> {
-        let of = self.records.range((run, 0, i32::MIN)..=(run, u32::MAX, i32::MAX));
-        Ok(of.map(|(_, record)| record.clone()).collect())
-    }
-
-    fn queued(
-        &mut self,
-        queues: &[String],
-        limit: usize,
-    ) -> Result<Vec<(RunKey, Part)>, Infallible> {
-        let wanted = self.queue.iter().filter(|(queue, ..)| queues.contains(queue));
-        let mut found: Vec<_> = wanted.map(|(_, run, part)| (*run, *part)).collect();
-        found.sort_unstable();
-        found.truncate(limit);
-        Ok(found)
-    }
-
-    fn topic(&mut self, id: TopicId) -> Result<Option<Topic>, Infallible> {
-        Ok(self.topics.topics.get(&id).cloned())
-    }
-
-    fn topic_named(
-        &mut self,
-        workflow: Option<WorkflowId>,
-        name: &str,
-    ) -> Result<Option<TopicId>, Infallible> {
-        Ok(self.topics.topic_named(workflow, name))
-    }
-
-    fn fates(&mut self, topic: TopicId, ids: &[String]) -> Result<Vec<Option<Fate>>, Infallible> {
-        self.topics.fates(topic, ids)
-    }
-
-    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Infallible> {
-        let fates = self.topics.events.values().map(|event| &event.fate);
-        let is_it = |fate: &&Fate| fate.run == Some(run) && fate.state == EventState::Reserved;
-        Ok(fates.filter(is_it).cloned().collect())
-    }
-
-    fn event(&mut self, key: EventKey) -> Result<Option<Event>, Infallible> {
-        Ok(self.topics.events.get(&key).cloned())
-    }
-
-    fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Infallible> {
-        Ok(self.topics.pending(topic, limit))
-    }
-
-    fn oldest_pending(
-        &mut self,
-        topic: TopicId,
-        limit: usize,
-    ) -> Result<Vec<(EventKey, Timestamp)>, Infallible> {
-        let found = self.topics.pending(topic, limit);
-        Ok(found.into_iter().map(|event| (event.fate.key, event.created_at)).collect())
-    }
-
-    fn subscribers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Infallible> {
-        Ok(self.topics.subscribers(topic))
-    }
-
-    fn waiting_for(
-        &mut self,
-        topic: TopicId,
-        after: Option<(RunKey, Part)>,
-        limit: usize,
-    ) -> Result<Vec<(RunKey, Part)>, Infallible> {
-        Ok(self.topics.waiting_for(topic, after, limit))
-    }
-
-    fn handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Infallible> {
-        Ok(self.topics.handlers.get(&id).cloned())
-    }
-
-    fn handlers_of(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Infallible> {
-        let of = self.topics.handlers.values().filter(|handler| handler.workflow == id);
-        Ok(of.map(|handler| handler.id).collect())
-    }
-
-    fn new_event_key(&mut self) -> EventKey {
-        EventKey(self.next())
-    }
-
-    fn new_topic_id(&mut self) -> TopicId {
-        TopicId(self.next())
-    }
-
-    fn new_handler_id(&mut self) -> HandlerId {
-        HandlerId(self.next())
-    }
-
-    fn new_run_key(&mut self) -> RunKey {
-        RunKey(self.next())
-    }
-
-    fn new_schedule_id(&mut self) -> ScheduleId {
-        ScheduleId(self.next())
-    }
-
-    fn new_workflow_id(&mut self) -> WorkflowId {
-        WorkflowId(self.next())
-    }
-}
 
 /// A definition that does nothing.
 pub(crate) fn empty(name: &str) -> Definition {
@@ -263,8 +34,13 @@ pub(crate) struct World {
     pub(crate) places: usize,
     pub(crate) cancelled: Vec<RunKey>,
     pub(crate) claimed: Vec<Perform>,
+    /// How many turns were taken, and the most runs that one of them wrote.
+    pub(crate) turns: usize,
+    pub(crate) written: usize,
     /// Steps that do not hear that they are to end.
     pub(crate) deaf: Vec<String>,
+    /// Whom the node tells.
+    pub(crate) setup: Setup,
     node: NodeId,
     rules: Rules,
     work: Work,
@@ -306,7 +82,10 @@ impl World {
             places: 1_000,
             cancelled: Vec::new(),
             claimed: Vec::new(),
+            turns: 0,
+            written: 0,
             deaf: Vec::new(),
+            setup: Setup::NONE,
             node: NODE,
             rules: Rules::new(Zones::bundled()),
             work: Box::new(|_| (SignedDuration::ZERO, success())),
@@ -326,11 +105,16 @@ impl World {
         let mut places = Places::new(self.places.saturating_sub(self.going_on.len()));
         places.look = true;
         let moment = Moment::new(self.now, self.awake_since);
-        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, places);
+        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, places)
+            .telling(&self.setup);
         let answer = turn.command(command).unwrap()?;
         turn.fill_places().unwrap();
         let turned = turn.finish();
+        let more = turned.places.more;
         self.apply(turned);
+        if more {
+            self.take_turn();
+        }
         Ok(answer)
     }
 
@@ -352,7 +136,12 @@ impl World {
         };
         let definition = Definition { concurrency, steps: vec![step], ..empty(name) };
         let definition = Arc::new(definition);
-        let command = Command::SaveWorkflow { source: String::new(), definition, publish: true };
+        let command = Command::SaveWorkflow {
+            source: String::new(),
+            definition,
+            publish: true,
+            folder: None,
+        };
         match self.command(command).unwrap() {
             Answer::Workflow { id, .. } => id,
             other => panic!("{other:?}"),
@@ -376,7 +165,13 @@ impl World {
 
     pub(crate) fn new_run(&self) -> NewRun {
         let id = u128::try_from(self.now.as_nanosecond()).unwrap() + self.memory.last as u128;
-        NewRun { id, payload: None, by: "someone".to_owned(), trace: None }
+        NewRun {
+            id,
+            payload: None,
+            by: "someone".to_owned(),
+            trace: None,
+            if_busy: Default::default(),
+        }
     }
 
     /// Lets time pass: whatever ends or is due on the way happens at its instant, ends first.
@@ -403,7 +198,8 @@ impl World {
         self.going_on.clear();
         let moment = Moment::new(self.now, self.awake_since);
         let places = Places::new(self.places);
-        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, places);
+        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, places)
+            .telling(&self.setup);
         turn.wake(Wakeup::Node(lost)).unwrap();
         turn.fill_places().unwrap();
         let turned = turn.finish();
@@ -427,7 +223,12 @@ impl World {
         all
     }
 
+    /// Takes turns until nothing more can begin.
     fn take_turn(&mut self) {
+        while self.take_one_turn() {}
+    }
+
+    fn take_one_turn(&mut self) -> bool {
         let now = self.now;
         let (ended, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.going_on)
             .into_iter()
@@ -437,7 +238,8 @@ impl World {
         let due: Vec<Wakeup> = due.map(|(_, wakeup)| wakeup).collect();
         let places = Places::new(self.places.saturating_sub(self.going_on.len()));
         let moment = Moment::new(now, self.awake_since);
-        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, places);
+        let mut turn = Turn::new(&mut self.memory, &self.rules, moment, self.node, places)
+            .telling(&self.setup);
         for GoingOn { run, token, end, .. } in ended {
             // A late report is refused, which is what is wanted of it.
             let _ = turn.report(run, token, end).unwrap();
@@ -447,7 +249,11 @@ impl World {
         }
         turn.fill_places().unwrap();
         let turned = turn.finish();
+        self.turns += 1;
+        self.written = self.written.max(turned.writes.runs.len());
+        let more = turned.places.more;
         self.apply(turned);
+        more
     }
 
     fn apply(&mut self, turned: Turned) {
@@ -496,6 +302,18 @@ impl World {
             }
         }
         self.memory.alerts.extend(writes.alerts);
+        for write in writes.incidents {
+            match write {
+                IncidentWrite::Begin(new) => {
+                    let twice = self.memory.incidents.insert(new.key, *new);
+                    assert_eq!(twice, None, "an incident began twice");
+                }
+                IncidentWrite::End(key, end) => {
+                    let incident = self.memory.incidents.get_mut(&key).expect("it never began");
+                    assert_eq!(incident.end.replace(*end), None, "it ended twice");
+                }
+            }
+        }
         for mut entry in writes.ledger {
             let known = self.memory.ledger.get(&(entry.schedule, entry.n));
             entry.run = known.and_then(|known| known.run).or(entry.run);

@@ -1,17 +1,19 @@
 //! Definitions as others have written them, published as they stand, over virtual time.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use calendar::Zones;
 use engine::definition::{ReadContext, read};
-use engine::run::{AttemptEnd, RunStatus};
-use engine::schedule::Schedule;
+use engine::run::{AttemptEnd, Claimant, RunStatus};
+use engine::schedule::{Schedule, Status};
 use engine::turn::{Answer, Command};
 use engine::{RunId, WorkflowId};
 use serde_json::value::RawValue;
 
-use super::world::{World, at, seconds};
+use super::world::{World, at, failure, seconds, success};
 
 const DAILY_REPORT: &str = r#"
 name: daily-report
@@ -44,7 +46,10 @@ fn published(world: &mut World, text: &str) -> WorkflowId {
     let context = ReadContext { zones: &zones, now: world.now, known_calendar: &|_| None };
     let definition = Arc::new(read(text, &context).unwrap_or_else(|flaws| panic!("{flaws:?}")));
     let source = text.to_owned();
-    match world.command(Command::SaveWorkflow { source, definition, publish: true }).unwrap() {
+    match world
+        .command(Command::SaveWorkflow { source, definition, publish: true, folder: None })
+        .unwrap()
+    {
         Answer::Workflow { id, .. } => id,
         other => panic!("{other:?}"),
     }
@@ -71,6 +76,7 @@ fn work(world: &mut World, queue: &str) -> Vec<String> {
         queues: vec![queue.to_owned()],
         limit: 100,
         worker: "w".to_owned(),
+        claimant: Claimant::default(),
         lease: seconds(60),
     };
     world.command(claim).unwrap();
@@ -79,7 +85,8 @@ fn work(world: &mut World, queue: &str) -> Vec<String> {
         done.push(perform.step().id.clone());
         let (id, token): (RunId, u32) = (perform.run_id, perform.token);
         let end = AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() };
-        world.command(Command::EndAttempt { id, token, end }).unwrap();
+        let claimant = Claimant::default();
+        world.command(Command::EndAttempt { id, token, claimant, end }).unwrap();
     }
     done
 }
@@ -184,4 +191,170 @@ fn presets_and_zones_mean_what_they_say() {
     world.advance_to("2026-03-28T19:00:00Z");
     assert_eq!(next(&world, "london-evening"), "2026-03-29T17:00:00Z", "summer time has begun");
     assert!(world.now > at("2026-03-28T12:00:00Z"));
+}
+
+/// Each attempt takes so many seconds, then fails or succeeds; how many there were.
+fn counting(takes: i64, fails: bool) -> (World, Rc<Cell<u32>>) {
+    let attempts = Rc::new(Cell::new(0));
+    let seen = attempts.clone();
+    let world = World::new("2026-03-02T09:00:00Z").working(move |_| {
+        seen.set(seen.get() + 1);
+        (seconds(takes), if fails { failure("exit code 1") } else { success() })
+    });
+    (world, attempts)
+}
+
+fn hourly(more: &str, step: &str) -> String {
+    format!(
+        "name: t\ntriggers: [ {{ id: hourly, type: schedule, every: 1h{more} }} ]\n\
+         steps: [ {{ id: only, {step} }} ]\n"
+    )
+}
+
+#[test]
+fn a_failing_command_of_a_trigger_runs_once_for_each_occurrence() {
+    let (mut world, attempts) = counting(1, true);
+    published(&mut world, &hourly("", "type: exec, command: [backup]"));
+    world.advance_to("2026-03-02T12:30:00Z");
+    let id = schedules(&world)["hourly"].id;
+    let runs = ["n0-rc0 10:00 failed", "n1-rc0 11:00 failed", "n2-rc0 12:00 failed"];
+    assert_eq!(world.runs(id), runs);
+    assert_eq!(attempts.get(), 3);
+    assert_eq!(world.get(id).status, Status::Active);
+    assert_eq!(world.ledger(id), ["10:00 failed", "11:00 failed", "12:00 failed"]);
+}
+
+#[test]
+fn a_trigger_may_say_that_it_is_tried_again_and_dies() {
+    let (mut world, attempts) = counting(1, true);
+    let more = ", max_retries: 1, on_exhausted: die, retry: { delay: 1m }";
+    published(&mut world, &hourly(more, "type: exec, command: [backup]"));
+    world.advance_to("2026-03-02T12:30:00Z");
+    assert_eq!(schedules(&world)["hourly"].status, Status::Dead);
+    assert_eq!(attempts.get(), 2);
+}
+
+#[test]
+fn retries_of_steps_and_of_schedules_do_not_multiply_unless_both_are_written() {
+    let get = "type: http, url: \"https://example.com\"";
+    for (step, more, expected) in [
+        // The step's own three attempts.
+        (get, "", 3),
+        // The schedule's four runs.
+        (get, ", max_retries: 3, retry: { delay: 1m }", 4),
+        ("type: http, method: POST, url: \"https://example.com\"", "", 1),
+        ("type: exec, command: [backup], idempotent: true", "", 3),
+        // Someone wrote both.
+        (
+            "type: exec, command: [backup], retry: { max: 2 }",
+            ", max_retries: 1, retry: { delay: 1m }",
+            4,
+        ),
+    ] {
+        let (mut world, attempts) = counting(1, true);
+        published(&mut world, &hourly(more, step));
+        world.advance_to("2026-03-02T10:59:00Z");
+        assert_eq!(attempts.get(), expected, "{step} {more}");
+    }
+}
+
+#[test]
+fn a_trigger_has_no_limit_but_what_is_written() {
+    for (more, timeout, shown, ends) in [
+        ("", "", None, RunStatus::Succeeded),
+        (", timeout_seconds: 600", "", Some(600), RunStatus::TimedOut),
+        ("", "timeout: 1h\n", Some(3600), RunStatus::TimedOut),
+        (", timeout_seconds: 10800", "timeout: 1h\n", Some(10800), RunStatus::Succeeded),
+    ] {
+        let (mut world, _) = counting(7_200, false);
+        let text = hourly(more, "type: exec, command: [backup], timeout: 5h");
+        published(&mut world, &format!("{timeout}{text}"));
+        let written = schedules(&world)["hourly"].declared.to_written();
+        assert_eq!(written["timeout_seconds"].as_u64(), shown, "{more} {timeout}");
+        world.advance_to("2026-03-02T12:30:00Z");
+        let first = world.memory.runs.values().next().unwrap();
+        assert_eq!(first.status, ends, "{more} {timeout}");
+    }
+}
+
+#[test]
+fn waiting_does_not_count_towards_a_timeout() {
+    let text = "name: t\ntimeout: 10m\nsteps:\n\
+         \x20 - { id: first, type: exec, command: [a] }\n\
+         \x20 - { id: wait, type: timer, delay: 1d, depends_on: first }\n\
+         \x20 - { id: second, type: exec, command: [b], depends_on: wait }\n\
+         \x20 - { id: outside, type: worker, queue: q, depends_on: second }\n";
+    for (takes, works, expected) in [
+        (240, 60, RunStatus::Succeeded),
+        // Two steps of five and a half minutes are more than ten.
+        (330, 60, RunStatus::TimedOut),
+        // What the worker needs counts, from when it has taken it.
+        (240, 180, RunStatus::TimedOut),
+    ] {
+        let (mut world, _) = counting(takes, false);
+        let id = published(&mut world, text);
+        let run = world.new_run();
+        world.command(Command::StartWorkflow { id, run }).unwrap();
+        world.advance_to("2026-03-05T09:00:00Z");
+        let claim = Command::ClaimAttempts {
+            queues: vec!["q".to_owned()],
+            limit: 1,
+            worker: "w".to_owned(),
+            claimant: Claimant::default(),
+            lease: seconds(3_600),
+        };
+        world.command(claim).unwrap();
+        if let Some(perform) = world.claimed.pop() {
+            let end = world.now.checked_add(seconds(works)).unwrap();
+            world.advance_to(&end.to_string());
+            let end = AttemptEnd::Succeeded { output: RawValue::NULL.to_owned() };
+            let (id, token) = (perform.run_id, perform.token);
+            // Refused if the run has ended meanwhile.
+            let claimant = Claimant::default();
+            let _ = world.command(Command::EndAttempt { id, token, claimant, end });
+            world.advance_to("2026-03-05T12:00:00Z");
+        }
+        let run = world.memory.runs.values().next().unwrap();
+        assert_eq!(run.status, expected, "{takes} {works}");
+    }
+}
+
+#[test]
+fn nothing_begins_when_the_time_was_used_up_before_a_wait() {
+    let text = "name: t\ntimeout: 10m\nsteps:\n\
+         \x20 - { id: first, type: exec, command: [a], timeout: 1h }\n\
+         \x20 - { id: wait, type: timer, delay: 1h, depends_on: first }\n";
+    let second = "\x20 - { id: second, type: exec, command: [b], timeout: 1h, depends_on: wait }\n";
+    for (takes, more, expected, attempts) in [
+        // To the millisecond as long as it may: what is left needs no time.
+        (600, "", RunStatus::Succeeded, 1),
+        (600, second, RunStatus::TimedOut, 1),
+        (300, second, RunStatus::Succeeded, 2),
+        (599, second, RunStatus::TimedOut, 2),
+    ] {
+        let (mut world, begun) = counting(takes, false);
+        let id = published(&mut world, &format!("{text}{more}"));
+        let run = world.new_run();
+        world.command(Command::StartWorkflow { id, run }).unwrap();
+        world.advance_to("2026-03-03T09:00:00Z");
+        let run = world.memory.runs.values().next().unwrap();
+        assert_eq!(run.status, expected, "{takes} {more}");
+        assert_eq!(begun.get(), attempts, "{takes} {more}");
+    }
+}
+
+#[test]
+fn what_goes_on_side_by_side_counts_once() {
+    let text = "name: t\ntimeout: 10m\nsteps:\n\
+         \x20 - { id: a, type: exec, command: [a] }\n\
+         \x20 - { id: b, type: exec, command: [b] }\n\
+         \x20 - { id: c, type: exec, command: [c], depends_on: a }\n";
+    for (takes, expected) in [(299, RunStatus::Succeeded), (301, RunStatus::TimedOut)] {
+        let (mut world, _) = counting(takes, false);
+        let id = published(&mut world, text);
+        let run = world.new_run();
+        world.command(Command::StartWorkflow { id, run }).unwrap();
+        world.advance_to("2026-03-02T10:00:00Z");
+        assert_eq!(world.memory.runs.values().next().unwrap().status, expected, "{takes}");
+    }
 }

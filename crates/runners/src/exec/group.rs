@@ -1,4 +1,4 @@
-//! A command and all it starts: one process group, which ends as a whole.
+//! A command and all it starts: one process group, which ends as a whole, with what has left it.
 
 use std::io;
 use std::process::ExitStatus;
@@ -8,6 +8,7 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind};
 
 use super::Pipes;
+use super::escaped::Mark;
 use super::orphans::{Note, Notes};
 
 /// A running process group. Dropping it kills the group.
@@ -18,16 +19,22 @@ pub(super) struct Group {
     id: Option<Pid>,
     children: unix::Signal,
     note: Option<Note>,
+    /// What processes have that have left the group.
+    mark: Option<Mark>,
 }
 
 impl Group {
-    pub(super) fn start(command: &mut Command, notes: Option<&Notes>) -> io::Result<Group> {
+    pub(super) fn start(
+        command: &mut Command,
+        mark: Option<Mark>,
+        notes: Option<&Notes>,
+    ) -> io::Result<Group> {
         // Listened for before there is a child, so that no end is missed.
         let children = unix::signal(SignalKind::child())?;
         let leader = command.process_group(0).kill_on_drop(true).spawn()?;
         let id = leader.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let note = id.zip(notes).and_then(|(id, notes)| notes.note(id));
-        Ok(Group { leader, id, children, note })
+        Ok(Group { leader, id, children, note, mark })
     }
 
     pub(super) fn pipes(&mut self) -> Pipes {
@@ -54,11 +61,16 @@ impl Group {
         }
     }
 
-    /// Kills what is left of the group and reaps its leader.
+    /// Kills what is left of the group and what has left it, and reaps its leader.
     pub(super) async fn finish(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         let status = self.leader.wait().await;
         self.id = None;
+        if let Some(mark) = self.mark.clone() {
+            // Every process of the machine is looked at.
+            let _ = tokio::task::spawn_blocking(move || mark.end_all()).await;
+            self.mark = None;
+        }
         self.note = None;
         status
     }
@@ -67,6 +79,9 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
+        if let Some(mark) = self.mark.take() {
+            mark.end_all();
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Commands: started in a process group of their own, fed, listened to, and ended with it.
 
 mod command;
+mod escaped;
 mod group;
 mod orphans;
 mod outcome;
@@ -17,6 +18,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Ear, Ended, Stream, Work, code};
+use escaped::Mark;
 use group::Group;
 use orphans::Notes;
 use outcome::{Outcome, Why};
@@ -61,7 +63,11 @@ impl Launcher {
             Ok(command) => command,
             Err(refused) => return refused,
         };
-        match Group::start(&mut command, self.notes.as_ref()) {
+        let mark = Mark::new();
+        if let Some(mark) = &mark {
+            command.env(escaped::VARIABLE, mark.text());
+        }
+        match Group::start(&mut command, mark, self.notes.as_ref()) {
             Ok(group) => self.accompany(group, action, work, cancel).await,
             Err(error) => command::not_started(action, &error),
         }

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::escaped;
+
 const EXTENSION: &str = "group";
 
 /// The folder of notes.
@@ -77,10 +79,17 @@ pub fn end_orphans(dir: &Path) -> io::Result<usize> {
         if of_this_boot && noted.owner.runs() {
             continue;
         }
+        let mut has_ended = 0;
         if of_this_boot && noted.group.is_there() {
             kill_process_group(noted.group.id, Signal::KILL)?;
+            has_ended = 1;
+        }
+        if of_this_boot {
+            has_ended = escaped::end_all_of(&noted.owner).min(1).max(has_ended);
+        }
+        if has_ended > 0 {
             tracing::warn!(group = noted.group.id.as_raw_pid(), "ended a command left running");
-            ended += 1;
+            ended += has_ended;
         }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -124,13 +133,13 @@ impl Noted {
 
 /// A process told apart from others that have its id at other times.
 #[derive(Debug, PartialEq)]
-struct Process {
-    id: Pid,
-    started: u64,
+pub(super) struct Process {
+    pub(super) id: Pid,
+    pub(super) started: u64,
 }
 
 impl Process {
-    fn of(id: Pid) -> Option<Process> {
+    pub(super) fn of(id: Pid) -> Option<Process> {
         let (_, started) = state_and_start(id)?;
         Some(Process { id, started })
     }

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::output::Captured;
+use crate::fitting::{TEXT_BYTES, cut_encoded, encoded_len};
 use crate::{Ended, code};
 
 /// Why a command ended.
@@ -70,25 +71,35 @@ impl Outcome {
         }
     }
 
+    /// What is kept of a command. If it wrote more than that, what it wrote is cut: JSON is kept whole before the text
+    /// that it was read from, and of two long texts stderr has a quarter.
     fn output(&self) -> Value {
-        let stdout = self.stdout.text();
+        let (mut stdout, mut stderr) = (self.stdout.text(), self.stderr.text());
+        let json = match self.stdout.is_truncated() {
+            true => None,
+            false => serde_json::from_str::<Value>(&stdout).ok(),
+        };
+        let json = json.map(|json| (json.to_string().len(), json));
+        let json = json.filter(|(bytes, _)| *bytes <= TEXT_BYTES);
+        let room = TEXT_BYTES - json.as_ref().map_or(0, |(bytes, _)| *bytes);
+        let unused = room.saturating_sub(encoded_len(&stdout));
+        let is_stderr_cut = cut_encoded(&mut stderr, unused.max(room / 4));
+        let is_stdout_cut = cut_encoded(&mut stdout, room - encoded_len(&stderr));
         let mut output = json!({
             "exit_code": self.status.code(),
-            "stderr": self.stderr.text(),
+            "stderr": stderr,
             "stderr_bytes": self.stderr.total(),
-            "stderr_truncated": self.stderr.is_truncated(),
+            "stderr_truncated": self.stderr.is_truncated() || is_stderr_cut,
+            "stdout": stdout,
             "stdout_bytes": self.stdout.total(),
-            "stdout_truncated": self.stdout.is_truncated(),
+            "stdout_truncated": self.stdout.is_truncated() || is_stdout_cut,
         });
-        if !self.stdout.is_truncated()
-            && let Ok(json) = serde_json::from_str(&stdout)
-        {
+        if let Some((_, json)) = json {
             output["json"] = json;
         }
         if let Some(signal) = self.status.signal() {
             output["signal"] = signal_name(signal).into();
         }
-        output["stdout"] = stdout.into();
         output
     }
 }

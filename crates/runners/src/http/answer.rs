@@ -8,6 +8,7 @@ use reqwest::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::outgoing::Outgoing;
+use crate::fitting::{TEXT_BYTES, cut_encoded};
 use crate::script::FetchAnswer;
 use crate::{Ended, code};
 
@@ -88,16 +89,6 @@ impl Answer {
                 output: Some(self.output()),
             };
         }
-        if self.cut {
-            let limit = action.max_bytes;
-            return Ended::for_good(
-                code::TOO_LARGE,
-                format!(
-                    "the answer to {outgoing} has more than {limit} bytes; raise `max_bytes` or \
-                     ask for less"
-                ),
-            );
-        }
         Ended::Succeeded { output: self.output() }
     }
 
@@ -122,12 +113,24 @@ impl Answer {
                 headers.insert((*name).to_owned(), Value::String(text));
             }
         }
-        json!({ "status": self.status.as_u16(), "headers": headers, "body": self.body() })
+        let (body, is_cut) = self.body();
+        let status = self.status.as_u16();
+        json!({ "status": status, "headers": headers, "body": body, "body_truncated": is_cut })
     }
 
-    fn body(&self) -> Value {
-        let parsed = if self.is_json() { serde_json::from_slice(&self.bytes).ok() } else { None };
-        parsed.unwrap_or_else(|| String::from_utf8_lossy(&self.bytes).into())
+    /// The body: JSON if it is that and all of it is here, or else a text; whether it was cut. The peer has done what it
+    /// was asked for, however much it says.
+    fn body(&self) -> (Value, bool) {
+        if self.is_json()
+            && !self.cut
+            && let Ok(json) = serde_json::from_slice::<Value>(&self.bytes)
+            && json.to_string().len() <= TEXT_BYTES
+        {
+            return (json, false);
+        }
+        let mut text = String::from_utf8_lossy(whole(&self.bytes, self.cut)).into_owned();
+        let is_cut = cut_encoded(&mut text, TEXT_BYTES);
+        (text.into(), is_cut || self.cut)
     }
 
     fn is_json(&self) -> bool {
@@ -135,6 +138,14 @@ impl Answer {
         let essence = kind.unwrap_or_default().split(';').next().unwrap_or_default();
         let essence = essence.trim().to_ascii_lowercase();
         essence == "application/json" || essence.ends_with("+json")
+    }
+}
+
+/// Without the part of a character that the limit has left at the end.
+fn whole(bytes: &[u8], is_cut: bool) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if is_cut && error.error_len().is_none() => &bytes[..error.valid_up_to()],
+        _ => bytes,
     }
 }
 

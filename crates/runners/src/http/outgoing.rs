@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use engine::definition::HttpAction;
+use engine::definition::{CONNECTION_HEADERS, HttpAction};
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use serde_json::Value;
@@ -14,21 +14,6 @@ const AGENT: &str = concat!("punctual/", env!("CARGO_PKG_VERSION"));
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const RUN_ID: HeaderName = HeaderName::from_static("punctual-run-id");
-
-/// Headers that say how a message is framed or passed on. Two opinions about that are how requests
-/// are smuggled, so a definition has none.
-const FRAMING: &[&str] = &[
-    "connection",
-    "content-length",
-    "expect",
-    "keep-alive",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// A request as it is sent at one hop.
 #[derive(Clone, Debug)]
@@ -120,7 +105,7 @@ fn read_headers(action: &HttpAction) -> Result<HeaderMap, Ended> {
         let shown = name.escape_debug();
         let read_name = HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| refused(format!("`{shown}` is not the name of a header")))?;
-        if FRAMING.contains(&read_name.as_str()) {
+        if CONNECTION_HEADERS.contains(&read_name.as_str()) {
             return Err(refused(format!("the header `{shown}` is set by Punctual; remove it")));
         }
         let read_value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| {

@@ -168,6 +168,16 @@ fn transport(
 }
 
 impl MailServer {
+    /// Its name or address.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Who its messages come from.
+    pub fn from(&self) -> String {
+        self.from.to_string()
+    }
+
     /// One message to one address: nobody sees who else was told.
     pub(super) async fn send(
         &self,
@@ -298,7 +308,8 @@ mod tests {
     fn a_subject_is_one_line() {
         let told = |subject: Option<&str>, message: &str| {
             let subject = subject.map(str::to_owned);
-            super::subject(&Notification { to: vec![], subject, message: message.to_owned() })
+            let message = message.to_owned();
+            super::subject(&Notification { to: vec![], subject, message, data: None })
         };
         assert_eq!(told(Some("a\r\nBcc: x@y.z"), "m"), "a  Bcc: x@y.z");
         assert_eq!(told(None, "\nfirst\nsecond"), "first");

@@ -108,10 +108,10 @@ impl Notifier {
     }
 }
 
-/// What the answer to a request says. Nobody needs its text, so one that is too long has told all.
+/// What the answer to a request says. Nobody needs its text.
 fn answered(ended: Ended) -> Outcome {
     match ended {
-        Ended::Succeeded { .. } | Ended::Failed { code: code::TOO_LARGE, .. } => Outcome::Told,
+        Ended::Succeeded { .. } => Outcome::Told,
         other => other.into(),
     }
 }

@@ -70,6 +70,19 @@ impl WebhookKeys {
         Ok(())
     }
 
+    /// The hosts that have keys of their own, each once.
+    pub fn hosts(&self) -> Vec<String> {
+        let mut hosts: Vec<String> = self.of_hosts.iter().map(|(host, _)| host.clone()).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts
+    }
+
+    /// Whether there are keys for all other hosts.
+    pub fn has_others(&self) -> bool {
+        !self.of_others.is_empty()
+    }
+
     /// The keys for a URL: those of its host, or else those for every other.
     fn of(&self, url: &str) -> Vec<&WebhookKey> {
         let url = Url::parse(url).ok();
@@ -111,15 +124,16 @@ impl WebhookKeys {
 }
 
 fn payload(notification: &Notification, work: &Work) -> Value {
-    json!({
-        "type": "punctual.notification",
-        "data": {
-            "run": work.run_id,
-            "step": work.step_id,
-            "subject": notification.subject,
-            "message": notification.message,
-        },
-    })
+    let mut data = json!({
+        "run": work.run_id,
+        "step": work.step_id,
+        "subject": notification.subject,
+        "message": notification.message,
+    });
+    if let Some(about) = &notification.data {
+        data["about"] = about.clone();
+    }
+    json!({ "type": "punctual.notification", "data": data })
 }
 
 /// The subject stands above the message, where there is one.

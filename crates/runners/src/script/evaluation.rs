@@ -47,16 +47,23 @@ impl fmt::Debug for Evaluation {
     }
 }
 
+/// What a step is given after `ctx`, in this order: the payload of its run, other steps, the run, and in a `for_each` the
+/// item with its number.
+pub const STEP_ARGUMENTS: [&str; 5] = ["input", "steps", "run", "item", "index"];
+
 /// What of a script is called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Entry {
-    /// The text is the body of `async function (ctx, input, steps)`.
+    /// The text is the body of an async function of `ctx` and [`STEP_ARGUMENTS`].
     Body,
     /// The text is the body of an async function of `ctx` and what is named here.
     Phase(Vec<String>),
     /// The text is a module; this is the way through its default export to a function, such as
     /// `["producers", "pollEmail", "handler"]`.
     Handler(Vec<String>),
+    /// The text is the body of an async function of `ctx` and what is named here. It is read, and not called: the value
+    /// is null, or it is told what is wrong with the text.
+    Syntax(Vec<String>),
     /// The text is a module; its default export is given as JSON, with
     /// `{"function": true, "line": 3, "column": 7}` for each function in it.
     Describe,
@@ -224,6 +231,12 @@ pub enum ScriptFailure {
     /// Somebody asked for the end.
     #[error("the script was cancelled")]
     Cancelled,
+    /// Others were evaluated for so long that it was not, or not to its end.
+    #[error("the machine was too busy to evaluate the script within {within:?}: try again")]
+    Busy {
+        /// How long that is.
+        within: Duration,
+    },
     /// No process could be started to evaluate it.
     #[error("scripts cannot be evaluated here: {message}")]
     Unavailable {

@@ -32,13 +32,14 @@ pub(super) fn request(evaluation: &Evaluation) -> Result<ToChild, serde_json::Er
 }
 
 /// Hears a child that has taken a phase to its end, and tells whether it can be used again. What it
-/// logs is in `log` even if nothing else comes of it.
+/// logs is in `log` even if nothing else comes of it. `asks` is called with each question that it has.
 pub(super) async fn exchange(
     process: &mut Process,
     permits: Permits,
     limits: &ScriptLimits,
     world: &dyn ScriptWorld,
     log: &mut Log,
+    mut asks: impl FnMut(),
 ) -> Result<(Done, bool), Lost> {
     let outbox = Mutex::new(&mut process.to);
     let room = Semaphore::new(AT_ONCE);
@@ -66,6 +67,7 @@ pub(super) async fn exchange(
                 if too_much || !is_permitted(&call, permits) {
                     return Err(Lost::Nonsense("a call that it may not make".to_owned()));
                 }
+                asks();
                 answers.push(answered(id, call, world, &room, &outbox));
             }
             FromChild::Done(done) => {
@@ -74,7 +76,7 @@ pub(super) async fn exchange(
                 let is_reusable = answers.is_empty();
                 return Ok((*done, is_reusable));
             }
-            FromChild::Ready | FromChild::Taken => {
+            FromChild::Confined(_) | FromChild::Ready | FromChild::Taken => {
                 return Err(Lost::Nonsense("ready in between".to_owned()));
             }
         }

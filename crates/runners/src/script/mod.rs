@@ -7,6 +7,7 @@
 //! script may ask of the world is a [`ScriptWorld`]; what it wants to change is only collected.
 
 mod child;
+mod confinement;
 mod evaluation;
 mod exchange;
 mod limits;
@@ -16,9 +17,10 @@ mod wire;
 mod world;
 
 pub use child::child;
+pub use confinement::Confinement;
 pub use evaluation::{
     Entry, Evaluated, Evaluation, Failed, Log, Mutation, MutationKind, Permits, Published,
-    RegisteredInput, ScriptFailure,
+    RegisteredInput, STEP_ARGUMENTS, ScriptFailure,
 };
 pub use limits::{Limit, ScriptLimits};
 pub use pool::{ScriptHost, Scripts};

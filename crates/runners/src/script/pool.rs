@@ -7,15 +7,23 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
+use super::confinement::Confinement;
 use super::evaluation::{Evaluated, Evaluation, Failed, Log, ScriptFailure};
 use super::exchange::{exchange, read, request};
 use super::limits::{Limit, ScriptLimits, bytes};
 use super::process::Process;
 use super::wire::ToChild;
 use super::world::ScriptWorld;
+
+/// Phases that have begun, when nothing is said: most of them wait for what they fetch. Each has a child with up to
+/// 16 MiB of values, and some 8 MiB of its own: less than 800 MiB in the worst case.
+const PHASES: usize = 32;
+/// A definition is described by then, or the node is too busy: somebody waits for the answer. Computing is limited
+/// on its own, and a definition has nothing else to wait for.
+const DESCRIBED: Duration = Duration::from_secs(30);
 
 /// How scripts are evaluated: by which program, within which limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +34,11 @@ pub struct ScriptHost {
     pub args: Vec<String>,
     /// The limits of each phase.
     pub limits: ScriptLimits,
-    /// How many phases are evaluated at the same time; others wait.
+    /// How many phases compute at the same time; others wait. One that has asked its host something does not count
+    /// any more: a slow answer is no reason for others not to begin.
     pub children: usize,
+    /// How many phases have begun and not ended; others wait.
+    pub phases: usize,
 }
 
 impl ScriptHost {
@@ -41,7 +52,7 @@ impl ScriptHost {
         }
     }
 
-    /// A host with default limits and a child for each core, at least two.
+    /// A host with default limits, that has a phase compute on each core, and at least two.
     pub fn new(program: impl Into<PathBuf>, args: &[&str]) -> ScriptHost {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         ScriptHost {
@@ -49,6 +60,7 @@ impl ScriptHost {
             args: args.iter().map(|&arg| arg.to_owned()).collect(),
             limits: ScriptLimits::default(),
             children: cores.max(2),
+            phases: PHASES.max(cores),
         }
     }
 }
@@ -62,7 +74,12 @@ pub struct Scripts {
 
 struct Shared {
     host: ScriptHost,
-    places: Semaphore,
+    /// Phases that may begin.
+    phases: Semaphore,
+    /// Phases that may begin to compute.
+    computing: Semaphore,
+    /// A definition that may be described although all others compute.
+    describing: Semaphore,
     /// Children that have no phase. Each either is ready or will say so.
     idle: Mutex<Vec<Process>>,
 }
@@ -77,8 +94,11 @@ impl Scripts {
     /// A pool without children: each is started when it is needed for the first time.
     #[must_use]
     pub fn new(host: ScriptHost) -> Scripts {
-        let places = Semaphore::new(host.children.max(1));
-        Scripts { shared: Arc::new(Shared { host, places, idle: Mutex::default() }) }
+        let computing = Semaphore::new(host.children.max(1));
+        let phases = Semaphore::new(host.phases.max(host.children).max(1));
+        let describing = Semaphore::new(1);
+        let idle = Mutex::default();
+        Scripts { shared: Arc::new(Shared { host, phases, computing, describing, idle }) }
     }
 
     /// The limits of each phase.
@@ -88,14 +108,15 @@ impl Scripts {
     }
 
     /// Starts a child if there is none, so that the first script need not wait and a program that
-    /// cannot evaluate is noticed early.
-    pub async fn warm(&self) -> Result<(), ScriptFailure> {
+    /// cannot evaluate is noticed early. Gives what is in force in it.
+    pub async fn warm(&self) -> Result<Confinement, ScriptFailure> {
         let process = match self.shared.lend() {
             Some(process) => process,
             None => Process::start(&self.shared.host).await?,
         };
+        let confinement = process.confinement;
         self.shared.give_back(process);
-        Ok(())
+        Ok(confinement)
     }
 
     /// Evaluates one phase.
@@ -109,12 +130,45 @@ impl Scripts {
         cancel: &CancellationToken,
     ) -> Result<Evaluated, Failed> {
         let mut log = Log::default();
+        let evaluating = async {
+            let request = self.shared.checked(&evaluation)?;
+            // Never closed: what waits gets its place.
+            let _phase = self.shared.phases.acquire().await;
+            let mut seat = self.shared.computing.acquire().await.ok();
+            self.shared.evaluate(&evaluation, &request, world, &mut log, &mut seat).await
+        };
         let ended = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(ScriptFailure::Cancelled),
-            ended = self.shared.evaluate(&evaluation, world, &mut log) => ended,
+            ended = evaluating => ended,
         };
         match ended {
+            Ok(evaluated) => Ok(Evaluated { log, ..evaluated }),
+            Err(failure) => Err(Failed { failure, log }),
+        }
+    }
+
+    /// Evaluates a definition, which may ask for nothing. A child is kept for this, whatever else is evaluated. If there
+    /// is no end to it in time, the machine is too busy ([`ScriptFailure::Busy`]): the script is not to blame, whose
+    /// computing has a limit of its own.
+    pub async fn describe(
+        &self,
+        evaluation: Evaluation,
+        world: &dyn ScriptWorld,
+    ) -> Result<Evaluated, Failed> {
+        let mut log = Log::default();
+        let describing = async {
+            let request = self.shared.checked(&evaluation)?;
+            let seat = tokio::select! {
+                biased;
+                seat = self.shared.computing.acquire() => seat,
+                seat = self.shared.describing.acquire() => seat,
+            };
+            let mut seat = seat.ok();
+            self.shared.evaluate(&evaluation, &request, world, &mut log, &mut seat).await
+        };
+        let busy = |_| Err(ScriptFailure::Busy { within: DESCRIBED });
+        match tokio::time::timeout(DESCRIBED, describing).await.unwrap_or_else(busy) {
             Ok(evaluated) => Ok(Evaluated { log, ..evaluated }),
             Err(failure) => Err(Failed { failure, log }),
         }
@@ -122,23 +176,29 @@ impl Scripts {
 }
 
 impl Shared {
-    async fn evaluate(
-        &self,
-        evaluation: &Evaluation,
-        world: &dyn ScriptWorld,
-        log: &mut Log,
-    ) -> Result<Evaluated, ScriptFailure> {
-        let limits = &self.host.limits;
-        if evaluation.source.len() > limits.source_bytes {
-            let message = format!("the script has more than {}", bytes(limits.source_bytes));
+    /// What is sent for a phase, if it can be.
+    fn checked(&self, evaluation: &Evaluation) -> Result<ToChild, ScriptFailure> {
+        let most = self.host.limits.source_bytes;
+        if evaluation.source.len() > most {
+            let message = format!("the script has more than {}", bytes(most));
             return Err(ScriptFailure::limit(Limit::Source, message));
         }
-        let request =
-            request(evaluation).map_err(|error| ScriptFailure::logic(error.to_string()))?;
-        // Never closed: what waits gets its place.
-        let _place = self.places.acquire().await;
-        let mut process = self.taken(&request).await?;
-        let asking = exchange(&mut process, evaluation.permits, limits, world, log);
+        request(evaluation).map_err(|error| ScriptFailure::logic(error.to_string()))
+    }
+
+    async fn evaluate<'s>(
+        &'s self,
+        evaluation: &Evaluation,
+        request: &ToChild,
+        world: &dyn ScriptWorld,
+        log: &mut Log,
+        seat: &mut Option<SemaphorePermit<'s>>,
+    ) -> Result<Evaluated, ScriptFailure> {
+        let limits = &self.host.limits;
+        let mut process = self.taken(request).await?;
+        // It computes as little from the first question on as its answers are slow: its seat is another's.
+        let leave_seat = || drop(seat.take());
+        let asking = exchange(&mut process, evaluation.permits, limits, world, log, leave_seat);
         let own = evaluation.timeout.filter(|own| *own < limits.wall);
         let Ok(done) = tokio::time::timeout(own.unwrap_or(limits.wall), asking).await else {
             return Err(match own {
@@ -173,7 +233,9 @@ impl Shared {
         let mut process = Process::start(&self.host).await?;
         match process.take(request).await {
             Ok(()) => Ok(process),
-            Err(lost) => Err(process.autopsy(&self.host, lost).await),
+            Err(_) => Err(ScriptFailure::Unavailable {
+                message: "the process that evaluates was lost before it began".to_owned(),
+            }),
         }
     }
 
@@ -181,8 +243,12 @@ impl Shared {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
+    /// Keeps a child for the next phase, if there are not enough that wait for one.
     fn give_back(&self, process: Process) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < self.host.children.max(1) {
+            idle.push(process);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::ScriptHost;
 use super::child::cpu_message;
+use super::confinement::Confinement;
 use super::evaluation::ScriptFailure;
 use super::limits::Limit;
 use super::wire::{self, FromChild, HEAD, ToChild};
@@ -35,6 +36,8 @@ pub(super) struct Process {
     pub(super) from: Inbox,
     /// Whether it has said that it can take a phase, since the one before.
     is_ready: bool,
+    /// What it says that it has given up.
+    pub(super) confinement: Confinement,
 }
 
 /// Messages to a child.
@@ -68,6 +71,10 @@ impl Process {
         let greeting = async {
             // One that does not listen may still have said something.
             let _ = process.to.send(&limits).await;
+            process.confinement = match process.from.next().await? {
+                FromChild::Confined(confinement) => confinement,
+                _ => return Err(Lost::Nonsense("it is not confined".to_owned())),
+            };
             process.ready().await
         };
         match tokio::time::timeout(START, greeting).await {
@@ -106,6 +113,7 @@ impl Process {
             to: Outbox(to),
             from: Inbox { pipe, read: Vec::new(), longest },
             is_ready: false,
+            confinement: Confinement::default(),
         })
     }
 

@@ -17,12 +17,14 @@ interface Workflow {
   /** The zone and calendar of schedules that name none. */
   timezone?: string;
   calendar?: string;
+  /** What the payload of a run has to be, as JSON Schema. */
+  input?: { [keyword: string]: Json };
   topics?: (string | ({ name: string } & Topic))[] | { [topic: string]: Topic };
   producers?: { [name: string]: Producer };
   consumers?: { [name: string]: Consumer };
   /** Names of the secrets that handlers read. */
   secrets?: string[];
-  /** As in a definition in YAML; `script` of a step may be a function of `ctx`, `input`, `steps`. */
+  /** As in a definition in YAML; `script` of a step may be a `StepScript`. */
   triggers?: { [key: string]: Json }[];
   steps?: { [key: string]: any }[];
 }
@@ -39,7 +41,7 @@ interface Topic {
 interface Producer {
   schedule: { interval: string } | { cron: string; timezone?: string } | { [key: string]: Json };
   /** Topics. */
-  publishes: string[];
+  publishes?: string[];
   /** Gives the new state. */
   handler(ctx: ProducerContext, state: Json): Result | Promise<Result>;
 }
@@ -79,7 +81,40 @@ interface Context {
 /** Declared secrets: `ctx.secrets.TOKEN`, or `ctx.secrets.get("TOKEN")`, which throws for others. */
 type Secrets = { readonly [name: string]: string } & { get(name: string): string };
 
-/** `ctx` of a step of type `script`, whose text is the body of a function of `ctx`, `input`, `steps`. */
+/** A step of type `script`; in a text it is the body of such a function. `item` and `index` are there in a `for_each`. */
+type StepScript = (
+  ctx: StepContext, input: any, steps: { [id: string]: Step }, run: Run, item?: any, index?: number,
+) => Result | Promise<Result>;
+
+/** A step that may have run before. */
+interface Step {
+  status: string;
+  output: any;
+  error: string | null;
+}
+
+/** What a run knows of itself. What does not apply is null. `input` is its payload. */
+interface Run {
+  id: string;
+  schedule_id: string | null;
+  schedule_name: string | null;
+  /** The number of its occurrence, and how often that was tried before. */
+  n: number | null;
+  retry: number | null;
+  nominal_at: string | null;
+  effective_at: string | null;
+  triggered_by: string;
+  by: string | null;
+  /** How many missed occurrences it stands for besides its own. */
+  merged: number;
+  created_at: string;
+  started_at: string | null;
+  trigger_id: string | null;
+  event: any;
+  handler: string | null;
+}
+
+/** `ctx` of a step of type `script`. */
 interface StepContext extends Context, Fetching {}
 interface ProducerContext extends Context, Fetching, Publishing {
   /** Says what events come from, and gives its id for `causes`: the same for the same thing. */

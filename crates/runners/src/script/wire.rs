@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::confinement::Confinement;
 use super::evaluation::{Entry, MutationKind, Permits, RegisteredInput, ScriptFailure};
 use super::limits::ScriptLimits;
 use super::world::{FetchAnswer, FetchRequest, WorldFailure};
@@ -29,6 +30,8 @@ pub(super) enum ToChild {
 /// From child to parent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromChild {
+    /// First of all: what it has given up.
+    Confined(Confinement),
     /// Nothing is left of the phase before, and another one may come.
     Ready,
     /// The phase has come, and begins: from now on the script answers for what happens.

@@ -3,8 +3,9 @@
 use axum::Router;
 use axum::response::Redirect;
 use axum::routing::get as on_get;
-use engine::definition::Action;
-use runners::code;
+use engine::definition::{Action, CONNECTION_HEADERS};
+use runners::script::{FetchRequest, WorldFailure};
+use runners::{Runners, code};
 
 use crate::peer::{Heard, Peer, get, getting, loopback_listed, policy};
 use crate::{failed, perform, succeeded};
@@ -165,6 +166,30 @@ async fn headers_that_break_the_message_are_refused() {
         let (code, message, retryable) = failed(ended);
         assert_eq!((code, retryable), (code::INVALID_HEADER, false), "{name:?}: {value:?}");
         assert!(!message.contains('\n'), "{message}");
+    }
+    assert_eq!(heard.all(), Vec::<String>::new());
+}
+
+/// Of steps and mutations (`perform`) and of scripts (`fetch`).
+#[tokio::test]
+async fn headers_of_the_connection_are_refused_whoever_sets_them() {
+    let heard = Heard::default();
+    let peer = listening_peer(&heard).await;
+    let runners = Runners::new(loopback_listed()).unwrap();
+    assert!(CONNECTION_HEADERS.contains(&"host"));
+    for name in CONNECTION_HEADERS {
+        for name in [name.to_owned(), name.to_uppercase()] {
+            let mut action = get(peer.url("/"));
+            action.headers.insert(name.clone(), "1".to_owned());
+            let headers = action.headers.clone();
+            let (code, message, _) = failed(perform(loopback_listed(), Action::Http(action)).await);
+            assert_eq!(code, code::INVALID_HEADER, "{name}: {message}");
+            let request = FetchRequest { url: peer.url("/"), method: "GET".to_owned(), headers };
+            match runners.fetch(request).await {
+                Err(WorldFailure::Logic(why)) => assert!(why.contains(&name), "{name}: {why}"),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
     }
     assert_eq!(heard.all(), Vec::<String>::new());
 }

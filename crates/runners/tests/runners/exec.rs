@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use engine::definition::limits::OUTPUT_BYTES;
 use engine::definition::{Action, ExecAction};
 use runners::{Ended, Policy, Runners, code};
 use serde_json::{Value, json};
@@ -174,6 +175,28 @@ async fn output_beyond_the_limit_is_counted_and_let_go() {
     );
 }
 
+#[tokio::test]
+async fn what_is_too_much_to_keep_is_cut_and_says_so() {
+    let list = "printf '['; yes '\"12345678\",' | head -n 20000 | tr -d '\\n'; printf '0]'";
+    for (script, what, stdout, stderr) in [
+        ("quotes", "yes '\"' | head -c 262144", true, false),
+        ("both", "yes '\"' | head -c 262144; yes '\"' | head -c 262144 >&2", true, true),
+        ("binary", "head -c 200000 /dev/zero; yes '\"' | head -c 1000 >&2", true, false),
+        ("json", list, true, false),
+        ("one", "yes e | head -c 100000; yes '\"' | head -c 262144 >&2", false, true),
+    ]
+    .map(|(name, script, stdout, stderr)| (script, name, stdout, stderr))
+    {
+        let output = succeeded(run(ExecAction { max_output: 256 << 10, ..shell(script) }).await);
+        let cut = (&output["stdout_truncated"], &output["stderr_truncated"]);
+        assert_eq!(cut, (&json!(stdout), &json!(stderr)), "{what}");
+        let bytes = output.to_string().len();
+        assert!((200_000..=OUTPUT_BYTES).contains(&bytes), "{what}: {bytes}");
+        assert_eq!(output["exit_code"], 0, "{what}");
+        assert_eq!(output["json"].is_array(), what == "json", "{what}");
+    }
+}
+
 async fn cancelled_while_running(script: &str, lifeline: Lifeline, grace: Duration) -> String {
     let policy = Policy { cancel_grace: grace, ..allowed() };
     let runners = Runners::new(policy).unwrap();
@@ -259,12 +282,45 @@ async fn what_the_leader_leaves_behind_ends_with_it() {
     assert_eq!(succeeded(ended)["stdout"], "leader\n");
 }
 
-/// A process that leaves the group keeps the pipes, but not us.
+/// A process that leaves the group ends with the step: when it ends by itself, and when it is given up.
+#[tokio::test]
+async fn what_leaves_the_group_ends_with_the_step() {
+    for leader in ["true", "exit 3"] {
+        let lifeline = Lifeline::new();
+        let (hold, mut go) = (lifeline.hold(), Fifo::new());
+        let escape = format!("setsid setsid sh -c '{hold}; setsid sleep 1000 & sleep 1000' &");
+        let script = format!("{escape} read line < {go}; {leader}");
+        let releasing = async {
+            let held = lifeline.held().await;
+            go.write().await;
+            held
+        };
+        let (_, held) = tokio::join!(run(shell(&script)), releasing);
+        held.let_go().await;
+    }
+    let lifeline = Lifeline::new();
+    let script = format!("setsid sh -c '{}; sleep 1000' & sleep 1000", lifeline.hold());
+    let runners = Runners::new(allowed()).unwrap();
+    let cancel = CancellationToken::new();
+    let performing = runners.perform(work(Action::Exec(shell(&script))), cancel.clone());
+    let cancelling = async {
+        let held = lifeline.held().await;
+        cancel.cancel();
+        held
+    };
+    let (ended, held) = tokio::join!(performing, cancelling);
+    assert!(matches!(ended, Ended::Cancelled { .. }), "{ended:?}");
+    held.let_go().await;
+}
+
+/// A process that leaves the group, and takes off its mark, keeps the pipes, but not us.
 #[tokio::test]
 async fn pipes_held_from_outside_the_group_do_not_hold_us() {
     let lifeline = Lifeline::new();
     let (hold, mut go) = (lifeline.hold(), Fifo::new());
-    let script = format!("setsid sh -c '{hold}; sleep 1000' & echo $!; read line < {go}");
+    let script = format!(
+        "env -u PUNCTUAL_EXEC setsid sh -c '{hold}; sleep 1000' & echo $!; read line < {go}"
+    );
     let releasing = async {
         let held = lifeline.held().await;
         go.write().await;

@@ -11,6 +11,7 @@ use axum::extract::{Path, Request};
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::{any, get as on_get};
+use engine::definition::limits::OUTPUT_BYTES;
 use engine::definition::{Action, HttpAction};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -167,10 +168,26 @@ async fn what_is_not_a_method_is_refused() {
 async fn the_limit_is_exact() {
     let peer = Peer::serve(Router::new().fallback(|| async { "12345" })).await;
     let limited = |max_bytes| HttpAction { max_bytes, ..get(peer.url("/")) };
-    assert_eq!(succeeded(send(limited(5)).await)["body"], "12345");
-    for limit in [4, 0] {
-        let (code, message, retryable) = failed(send(limited(limit)).await);
-        assert_eq!((code, retryable), (code::TOO_LARGE, false), "{message}");
+    for (limit, body, is_cut) in [(5, "12345", false), (4, "1234", true), (0, "", true)] {
+        let output = succeeded(send(limited(limit)).await);
+        assert_eq!((&output["body"], &output["body_truncated"]), (&json!(body), &json!(is_cut)));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_much_to_keep_is_cut() {
+    let quotes = "\"".repeat(200_000);
+    let list = json!(vec!["x"; 66_000]).to_string();
+    let text = |body: String| move || async move { body };
+    let as_json = move || async move { ([(header::CONTENT_TYPE, "application/json")], list) };
+    let router = Router::new().route("/text", on_get(text(quotes))).route("/json", on_get(as_json));
+    let peer = Peer::serve(router).await;
+    for (path, begins) in [("/text", "\"\""), ("/json", "[\"x\",")] {
+        let output = succeeded(send(get(peer.url(path))).await);
+        assert_eq!(output["body_truncated"], true, "{path}");
+        assert!(output["body"].as_str().unwrap().starts_with(begins), "{path}");
+        let bytes = output.to_string().len();
+        assert!((200_000..=OUTPUT_BYTES).contains(&bytes), "{path}: {bytes}");
     }
 }
 
@@ -192,8 +209,8 @@ async fn a_bomb_is_left_unread() {
         Response::builder().header(header::CONTENT_ENCODING, "gzip").body(body).unwrap()
     };
     let peer = Peer::serve(Router::new().route("/", on_get(answer))).await;
-    let (code, ..) = failed(send(get(peer.url("/"))).await);
-    assert_eq!(code, code::TOO_LARGE);
+    let output = succeeded(send(get(peer.url("/"))).await);
+    assert_eq!(output["body_truncated"], true);
     assert!(sent.load(Ordering::Relaxed) < MEMBERS);
 }
 

@@ -70,6 +70,7 @@ impl Driver {
                 () = stop.cancelled() => break,
                 Some((begun, turned)) = flights.next() => {
                     let ended = self.end(begun, turned);
+                    let ended = self.isolate(ended).await;
                     retry = self.landed(ended, retry, &stop).await;
                 }
                 report = reports.recv() => {
@@ -135,6 +136,7 @@ impl Driver {
                     tracing::info!("the store answers again");
                 }
                 self.hub.set_ready();
+                self.tell_recovered();
                 FIRST_RETRY
             }
             Err(Failure::Fenced) => FIRST_RETRY,

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use engine::turn::{Effect, Places};
+use engine::turn::{Effect, Places, Recovered};
 use engine::{Moment, NodeId};
 use jiff::{SignedDuration, Timestamp};
 use store::{Failure, Report, Store};
@@ -15,6 +15,7 @@ use crate::hub::{Hub, Nudge};
 use crate::lease::{Performed, Renewals};
 
 mod drive;
+mod isolate;
 mod turning;
 
 /// Wakeups that are claimed in one transaction: enough to share a commit, few enough not to make the
@@ -56,6 +57,10 @@ pub struct Driver {
     /// The store has not answered, and somebody was told.
     is_cut_off: bool,
     stopping: bool,
+    /// Turns that still decide over one thing only: one of many could not be decided, and it is not known which.
+    single: usize,
+    /// What was found after downtime, until the log has said so.
+    recovered: Recovered,
 }
 
 /// What a turn did.
@@ -106,6 +111,8 @@ impl Driver {
             is_fenced: false,
             is_cut_off: false,
             stopping: false,
+            single: 0,
+            recovered: Recovered::default(),
         })
     }
 
@@ -133,6 +140,24 @@ impl Driver {
 
     fn is_due(&self) -> bool {
         self.next_wakeup().is_some_and(|at| at <= self.clock.now())
+    }
+
+    /// Says what was found after downtime, in one line, once everything that was due is decided.
+    pub(super) fn tell_recovered(&mut self) {
+        if self.recovered.is_nothing() || self.is_due() || self.in_doubt {
+            return;
+        }
+        let Recovered { missed, made_up, coalesced, taken_over } =
+            std::mem::take(&mut self.recovered);
+        tracing::info!(
+            node = %self.node,
+            missed,
+            made_up,
+            coalesced,
+            taken_over,
+            "recovered after downtime: occurrences missed, made up for and merged into others, and attempts of \
+             nodes that are gone taken over"
+        );
     }
 
     /// How many attempts are going on.
@@ -189,7 +214,8 @@ impl Driver {
         }
         let (begun, request) = self.begin();
         let turned = self.store.turn(request).await;
-        self.end(begun, turned)
+        let ended = self.end(begun, turned);
+        self.isolate(ended).await
     }
 
     /// This life is over. What it was performing is others' by now, and what it has to report as well.

@@ -4,10 +4,12 @@ use std::collections::HashSet;
 
 use engine::Moment;
 use engine::turn::Places;
+use jiff::Timestamp;
 use store::{Failure, Report, TurnRequest, Turned};
 
 use super::{CLAIMED, Driver, Taken};
 use crate::clock::Stopwatch;
+use crate::readiness::Flight;
 
 /// So many reports are worth a turn beside one that is in flight.
 const MANY: usize = 64;
@@ -20,7 +22,11 @@ pub(super) struct Begun {
     granted: usize,
     /// Whether it looks at what is due. One that only settles does not know what is left.
     claims: bool,
+    /// When it began, by this machine's clock.
+    at: Timestamp,
     watch: Stopwatch,
+    /// Until it is dropped, the turn has not come back.
+    _flight: Flight,
 }
 
 impl Driver {
@@ -28,7 +34,11 @@ impl Driver {
     /// free places it only settles: what it claimed would have to wait in a queue.
     pub(super) fn begin(&mut self) -> (Begun, TurnRequest) {
         let now = self.clock.now();
-        let reports = std::mem::take(&mut self.reports);
+        let mut reports = std::mem::take(&mut self.reports);
+        let is_single = self.single > 0;
+        if is_single && reports.len() > 1 {
+            self.reports = reports.split_off(1);
+        }
         // A report may come twice, or for an attempt that is nobody's any more.
         let ended: HashSet<_> = reports.iter().map(|report| (report.run, report.token)).collect();
         let still = self.performed.held().difference(&ended).count();
@@ -40,13 +50,18 @@ impl Driver {
         let request = TurnRequest {
             moment: Moment::new(now, self.awake_since),
             node: self.node,
-            limit: if claims { CLAIMED } else { 0 },
-            places: Places { free, ..self.places },
+            limit: match claims {
+                true if is_single => usize::from(reports.is_empty()),
+                true => CLAIMED,
+                false => 0,
+            },
+            places: Places { free, look: self.places.look && !is_single, ..self.places },
             performed: self.in_doubt.then(|| self.performed.all()),
             reports: reports.clone(),
             traced: self.hub.is_traced(),
         };
-        (self.places.look, self.places.more) = (false, false);
+        (self.places.look, self.places.more) = (is_single && self.places.look, false);
+        self.single = self.single.saturating_sub(1);
         if claims {
             self.next_wakeup = None;
             self.hub.turning();
@@ -54,7 +69,10 @@ impl Driver {
         self.in_doubt = false;
         self.granted += granted;
         self.in_flight += 1;
-        (Begun { reports, granted, claims, watch: Stopwatch::start() }, request)
+        let at = self.clock.machine_now();
+        let _flight = self.hub.readiness.turns.begin(now);
+        let watch = Stopwatch::start();
+        (Begun { reports, granted, claims, at, watch, _flight }, request)
     }
 
     /// Places that nobody may fill yet, when so many attempts go on.
@@ -80,7 +98,12 @@ impl Driver {
     ) -> Result<Taken, Failure> {
         self.granted -= begun.granted;
         self.in_flight -= 1;
-        self.hub.metrics.turn_took(begun.watch.elapsed());
+        let took = begun.watch.elapsed();
+        self.hub.metrics.turn_took(took);
+        // A turn that took long was work: the node was awake all the time. A machine that was suspended meanwhile
+        // was not, and the stopwatch stood still.
+        let seen = begun.at.checked_add(took).unwrap_or(begun.at);
+        self.last_seen = self.last_seen.max(seen);
         // It was found out meanwhile that this life is over: what the turn has done is others' as well. The next life
         // begins when nothing of this one is in flight.
         if self.is_fenced {
@@ -120,12 +143,9 @@ impl Driver {
             self.is_behind = turned.claimed >= CLAIMED;
         }
         self.next_wakeup = [self.next_wakeup, turned.next_wakeup].into_iter().flatten().min();
-        if turned.taken_over > 0 {
-            let attempts = turned.taken_over;
-            tracing::info!(attempts, "took over what a node that is gone was doing");
-        }
+        self.recovered += turned.recovered;
         self.hub.trace(std::mem::take(&mut turned.spans));
-        self.hub.committed(&turned, self.next_wakeup());
+        self.hub.committed(&turned, self.next_wakeup(), begun.reports.len());
         let taken =
             Taken { claimed: turned.claimed, refused: turned.refused, begun: turned.effects.len() };
         self.perform(turned.effects);

@@ -53,11 +53,13 @@ struct ApprovalObject {
     description: Option<String>,
     /// Who may decide; anyone, if empty.
     assignees: Vec<String>,
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     asked_at: Timestamp,
     /// When it is to be decided, if the step has a deadline.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     deadline: Option<Timestamp>,
+    /// Whether that is over.
+    overdue: bool,
 }
 
 impl From<ApprovalView> for ApprovalObject {
@@ -71,6 +73,7 @@ impl From<ApprovalView> for ApprovalObject {
             assignees,
             asked_at,
             deadline,
+            overdue,
         } = view;
         ApprovalObject {
             run_id: run.to_string(),
@@ -81,6 +84,7 @@ impl From<ApprovalView> for ApprovalObject {
             assignees,
             asked_at,
             deadline,
+            overdue,
         }
     }
 }
@@ -120,8 +124,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
 struct Decided {
     /// Who decides; whoever asks, if nothing. Whoever has a token decides as what it is called, or by one of its
     /// roles, and is named beside it.
+    #[schema(min_length = 1, max_length = 256)]
     by: Option<String>,
     /// What they say about it.
+    #[schema(max_length = 4096)]
     comment: Option<String>,
 }
 
@@ -192,6 +198,7 @@ async fn decide(
     }
     let Asked { run: id, step } = asked;
     let roles = caller.stands_for(given.as_deref());
+    let comment = comment.map(|comment| app.secrets().mask(&comment).into_owned());
     let command = Command::DecideApproval { id, step, approves, by, roles, comment };
     let commanded = app.command(caller, command, body.idempotency).await?;
     runs::answered(app, commanded, false).await

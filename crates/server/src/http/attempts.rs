@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::extract::State;
 use engine::RunId;
-use engine::definition::limits::QUEUE_LENGTH;
-use engine::run::AttemptEnd;
+use engine::definition::limits::{OUTPUT_BYTES, QUEUE_LENGTH};
+use engine::run::{AttemptEnd, Claimant};
 use engine::turn::{Answer, Command, Effect};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -16,12 +16,15 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::App;
+use super::access::Caller;
 use super::answer::{self, Answered};
+use super::attempt_token::{AttemptToken, ClaimKey};
 use super::body::JsonBody;
 use super::path::PathId;
 use super::problem::{Problem, Wrong};
 use super::query::Query;
 use crate::dispatch::not_filled;
+use crate::handout::{self, Handout};
 use crate::payload::payload;
 
 /// Attempts in one claim at most.
@@ -53,18 +56,23 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[serde(deny_unknown_fields)]
 struct Claim {
     /// From which queues; `agent:NAME` is the one of an agent's tasks.
+    #[schema(min_items = 1, max_items = 100)]
     queues: Vec<String>,
     /// At most so many; 1 to 1,000. Fewer come if their payloads would make more than 4 MiB.
     #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 1000, default = 1)]
     max: u64,
     /// How long to wait if there is nothing; 0 to 50.
     #[serde(default)]
+    #[schema(minimum = 0, maximum = 50, default = 0)]
     wait_seconds: f64,
     /// What the worker calls itself, for people.
     #[serde(default = "unnamed")]
+    #[schema(min_length = 1, max_length = 256, default = "unnamed")]
     worker: String,
     /// After so long without a heartbeat the attempts are others'; 1 to 3,600.
     #[serde(default = "default_lease")]
+    #[schema(minimum = 1, maximum = 3600, default = 30)]
     lease_seconds: u64,
 }
 
@@ -88,25 +96,27 @@ struct Claimed {
 
 /// An attempt that a worker has claimed.
 #[derive(Serialize, ToSchema)]
+#[schema(as = ClaimedAttempt)]
 struct AttemptObject {
     /// For the routes of attempts.
     id: String,
-    /// To be given with everything that is said of it.
-    token: u32,
+    /// To be given with everything that is said of it, by whoever has claimed it. Of two tokens of a run, the one of
+    /// the later attempt is greater as a text; otherwise it is not to be read.
+    token: String,
     run_id: String,
     /// The workflow's name.
     workflow: String,
     step_id: String,
     queue: String,
     /// What it works on.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     payload: Box<RawValue>,
     /// Which attempt at the step it is, from 1.
     attempt: u32,
     /// The same for all attempts at the step.
     idempotency_key: String,
     /// Others get it if nothing is heard until then.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     lease_until: Timestamp,
     /// How long it may take.
     timeout_seconds: Option<f64>,
@@ -116,17 +126,39 @@ struct AttemptObject {
 
 /// Takes what waits in queues, the oldest first. If there is nothing, it waits for something to come. An
 /// `Idempotency-Key` changes nothing here: payloads may hold secrets, so an answer is not kept to be given again. What
-/// one that was lost has claimed is free again when its lease is over.
+/// one that was lost has claimed goes back into its queue if the connection is closed by then, or else when its lease is over.
 #[utoipa::path(post, path = "/attempts/claim", tag = "attempts", request_body = Claim,
-    responses((status = 200, body = Claimed), (status = 422, body = Problem)))]
-async fn claim(State(app): State<App>, Query(()): Query<()>, body: JsonBody) -> Answered {
+    responses((status = 200, body = Claimed),
+        (status = 403, body = Problem, description = "The token is not for one of the queues"),
+        (status = 422, body = Problem)))]
+async fn claim(
+    State(app): State<App>,
+    caller: Caller,
+    Query(()): Query<()>,
+    body: JsonBody,
+) -> Answered {
     let wanted: Claim = body.read()?;
     wanted.check()?;
-    let attempts = match wanted.wait_seconds > 0.0 {
-        true => wait_and_take(&app, &wanted).await?,
-        false => take(&app, &wanted).await?,
+    if let Some(queue) = caller.lacks_queue(&wanted.queues) {
+        let allowed = caller.queues.as_deref().unwrap_or_default().join(", ");
+        let name = &caller.name;
+        let detail = format!("{name} may not claim from queue {queue:?}, only from: {allowed}.");
+        return Err(Problem::forbidden(detail));
+    }
+    let key = ClaimKey::new()?;
+    let claimant = key.claimant(&caller);
+    let taking = Taking { app: &app, wanted: &wanted, key, claimant };
+    let taken = match wanted.wait_seconds > 0.0 {
+        true => taking.wait_and_take().await?,
+        false => taking.take().await?,
     };
-    answer::ok(&Claimed { attempts })
+    let Some((attempts, handout)) = taken else {
+        return answer::ok(&Claimed { attempts: Vec::new() });
+    };
+    let response = answer::ok(&Claimed { attempts })?;
+    // From here to the connection nothing waits: the answer goes out, or the lease brings them back.
+    handout.delivered();
+    Ok(response)
 }
 
 impl Claim {
@@ -163,82 +195,102 @@ fn wrong_lease(seconds: u64) -> Option<Wrong> {
     (!is_fine).then(|| wrong.allow(format!("1 to {LONGEST_LEASE}")))
 }
 
-async fn wait_and_take(app: &App, wanted: &Claim) -> Result<Vec<AttemptObject>, Problem> {
-    let over = tokio::time::sleep(Duration::from_secs_f64(wanted.wait_seconds));
-    tokio::pin!(over);
-    let is_shared = app.store().lease().is_some();
-    let mut waiting = app.hub().wait_for_work(&wanted.queues);
-    loop {
-        waiting.looks();
-        let attempts = take(app, wanted).await?;
-        if !attempts.is_empty() {
-            return Ok(attempts);
-        }
-        waiting.found_nothing();
-        tokio::select! {
-            () = waiting.woken(is_shared.then_some(LOOK_AGAIN)) => {}
-            () = &mut over => return Ok(Vec::new()),
-            () = app.stopped() => return Ok(Vec::new()),
-        }
-    }
+/// What was taken, and what gives it back if it does not reach the worker.
+type TakenAttempts = Option<(Vec<AttemptObject>, Handout)>;
+
+/// One claim.
+struct Taking<'a> {
+    app: &'a App,
+    wanted: &'a Claim,
+    key: ClaimKey,
+    claimant: Claimant,
 }
 
-/// What is there now. What cannot be handed out has failed, and the next is looked at instead.
-async fn take(app: &App, wanted: &Claim) -> Result<Vec<AttemptObject>, Problem> {
-    loop {
-        let command = Command::ClaimAttempts {
-            queues: wanted.queues.clone(),
-            limit: usize::try_from(wanted.max).unwrap_or(usize::MAX),
-            worker: wanted.worker.clone(),
-            lease: lease(wanted.lease_seconds),
-        };
-        let claimed = app.hub().command(command, None).await?.effects;
-        let is_over = claimed.is_empty();
-        let attempts = handed_out(app, claimed).await;
-        if is_over || !attempts.is_empty() {
-            return Ok(attempts);
-        }
-    }
-}
-
-async fn handed_out(app: &App, claimed: Vec<Effect>) -> Vec<AttemptObject> {
-    let mut attempts = Vec::with_capacity(claimed.len());
-    for effect in claimed {
-        let Effect::Claimed { perform, lease_until } = effect else { continue };
-        let run_id = perform.run_id.to_string();
-        let (queue, payload) = match payload(&perform, app.secrets()) {
-            Ok(given) => given,
-            Err(error) => {
-                let (id, token) = (perform.run_id, perform.token);
-                give_up(app, id, token, not_filled(&error)).await;
-                continue;
+impl Taking<'_> {
+    async fn wait_and_take(&self) -> Result<TakenAttempts, Problem> {
+        let over = tokio::time::sleep(Duration::from_secs_f64(self.wanted.wait_seconds));
+        tokio::pin!(over);
+        let is_shared = self.app.store().lease().is_some();
+        let mut waiting = self.app.hub().wait_for_work(&self.wanted.queues);
+        loop {
+            waiting.looks();
+            let taken = self.take().await?;
+            if taken.is_some() {
+                return Ok(taken);
             }
-        };
-        attempts.push(AttemptObject {
-            id: format!("{run_id}.{}", perform.token),
-            token: perform.token,
-            run_id,
-            workflow: perform.definition.name.clone(),
-            step_id: perform.step().id.clone(),
-            queue,
-            payload,
-            attempt: perform.attempt,
-            idempotency_key: perform.idempotency_key(),
-            lease_until,
-            timeout_seconds: perform.timeout().map(|limit| limit.as_secs_f64()),
-            traceparent: perform.trace.map(|trace| trace.to_string()),
-        });
+            waiting.found_nothing();
+            tokio::select! {
+                () = waiting.woken(is_shared.then_some(LOOK_AGAIN)) => {}
+                () = &mut over => return Ok(None),
+                () = self.app.stopped() => return Ok(None),
+            }
+        }
     }
-    attempts
-}
 
-/// Nobody can do this attempt.
-async fn give_up(app: &App, id: RunId, token: u32, end: AttemptEnd) {
-    let run = id.to_string();
-    let command = Command::EndAttempt { id, token, end };
-    if let Err(failure) = app.hub().command(command, None).await {
-        // Its lease will be over, and it will be looked at again.
-        tracing::warn!(run, token, %failure, "an attempt that cannot be handed out stays for now");
+    /// What is there now. What cannot be handed out has failed, and the next is looked at instead.
+    async fn take(&self) -> Result<TakenAttempts, Problem> {
+        loop {
+            let command = Command::ClaimAttempts {
+                queues: self.wanted.queues.clone(),
+                limit: usize::try_from(self.wanted.max).unwrap_or(usize::MAX),
+                worker: self.wanted.worker.clone(),
+                claimant: self.claimant.clone(),
+                lease: lease(self.wanted.lease_seconds),
+            };
+            let mut handout = handout::claim(self.app.hub(), command).await?;
+            let claimed = std::mem::take(&mut handout.effects);
+            if claimed.is_empty() {
+                return Ok(None);
+            }
+            let attempts = self.handed_out(claimed).await;
+            if !attempts.is_empty() {
+                return Ok(Some((attempts, handout)));
+            }
+            // They have ended; or the store does not take that, and their leases will be over.
+            handout.delivered();
+        }
+    }
+
+    async fn handed_out(&self, claimed: Vec<Effect>) -> Vec<AttemptObject> {
+        let mut attempts = Vec::with_capacity(claimed.len());
+        for effect in claimed {
+            let Effect::Claimed { perform, lease_until } = effect else { continue };
+            let run_id = perform.run_id.to_string();
+            let (queue, payload) = match payload(&perform, self.app.secrets()) {
+                Ok(given) => given,
+                Err(error) => {
+                    let (id, token) = (perform.run_id, perform.token);
+                    let end = not_filled(&error, self.app.secrets());
+                    self.give_up(id, token, end).await;
+                    continue;
+                }
+            };
+            attempts.push(AttemptObject {
+                id: format!("{run_id}.{}", perform.token),
+                token: self.key.token(perform.token),
+                run_id,
+                workflow: perform.definition.name.clone(),
+                step_id: perform.step().id.clone(),
+                queue,
+                payload,
+                attempt: perform.attempt,
+                idempotency_key: perform.idempotency_key(),
+                lease_until,
+                timeout_seconds: perform.timeout().map(|limit| limit.as_secs_f64()),
+                traceparent: perform.trace.map(|trace| trace.to_string()),
+            });
+        }
+        attempts
+    }
+
+    /// Nobody can do this attempt.
+    async fn give_up(&self, id: RunId, token: u32, end: AttemptEnd) {
+        let run = id.to_string();
+        let command = Command::EndAttempt { id, token, claimant: self.claimant.clone(), end };
+        if let Err(failure) = self.app.hub().command(command, None).await {
+            // Its lease will be over, and it will be looked at again.
+            tracing::warn!(run, token, %failure, "an attempt that cannot be handed out stays for now");
+        }
     }
 }
 
@@ -247,31 +299,33 @@ fn lease(seconds: u64) -> SignedDuration {
 }
 
 /// Which attempt of which run an id means. What is said with another token than its own is not about it.
-fn attempt(id: &str, token: u32) -> Result<RunId, Problem> {
+fn attempt(id: &str, token: &AttemptToken) -> Result<RunId, Problem> {
     let unknown = || Problem::not_found("attempt", id);
     let (run, own) = id.rsplit_once('.').ok_or_else(unknown)?;
     let run: RunId = run.parse().map_err(|()| unknown())?;
     let own: u32 = own.parse().map_err(|_| unknown())?;
-    if own == token {
+    if own == token.number {
         return Ok(run);
     }
-    let detail = format!("Token {token} is not the one of attempt {id}: it is another's.");
+    let detail = format!("The token is not the one of attempt {id}: it is another's.");
     Err(Problem::conflict(detail))
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Heartbeat {
-    token: u32,
+    #[schema(value_type = String)]
+    token: AttemptToken,
     /// After so long without another heartbeat the attempt is another's; 1 to 3,600.
     #[serde(default = "default_lease")]
+    #[schema(minimum = 1, maximum = 3600, default = 30)]
     lease_seconds: u64,
 }
 
 #[derive(Serialize, ToSchema)]
 struct Beaten {
     /// The attempt is the worker's until then.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     lease_until: Timestamp,
     /// Whether the worker is to stop and report.
     cancel: bool,
@@ -281,9 +335,11 @@ struct Beaten {
 #[utoipa::path(post, path = "/attempts/{id}/heartbeat", tag = "attempts",
     request_body = Heartbeat, params(("id" = String, Path, description = "The attempt")),
     responses((status = 200, body = Beaten), (status = 404, body = Problem),
+        (status = 403, body = Problem, description = "It was claimed with another token"),
         (status = 409, body = Problem, description = "It is another's, or has ended")))]
 async fn heartbeat(
     State(app): State<App>,
+    caller: Caller,
     PathId(id): PathId,
     Query(()): Query<()>,
     body: JsonBody,
@@ -292,8 +348,9 @@ async fn heartbeat(
     if let Some(wrong) = wrong_lease(lease_seconds) {
         return Err(Problem::invalid([wrong]));
     }
-    let command =
-        Command::Heartbeat { id: attempt(&id, token)?, token, lease: lease(lease_seconds) };
+    let (id, claimant) = (attempt(&id, &token)?, token.claimant(&caller));
+    let lease = lease(lease_seconds);
+    let command = Command::Heartbeat { id, token: token.number, claimant, lease };
     match app.hub().command(command, None).await?.answer {
         Answer::Lease { until, is_told_to_end } => {
             answer::ok(&Beaten { lease_until: until, cancel: is_told_to_end })
@@ -318,9 +375,10 @@ fn reported(commanded: &Commanded) -> Answered {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Completion {
-    token: u32,
+    #[schema(value_type = String)]
+    token: AttemptToken,
     /// What came out; null if left out.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     output: Option<Box<RawValue>>,
 }
 
@@ -328,24 +386,38 @@ struct Completion {
 #[utoipa::path(post, path = "/attempts/{id}/complete", tag = "attempts",
     request_body = Completion, params(("id" = String, Path, description = "The attempt")),
     responses((status = 200, body = Reported), (status = 404, body = Problem),
-        (status = 409, body = Problem, description = "It is another's, or has ended")))]
+        (status = 403, body = Problem, description = "It was claimed with another token"),
+        (status = 409, body = Problem, description = "It is another's, or has ended"),
+        (status = 413, body = Problem, description = "The output is too large; the attempt goes on")))]
 async fn complete(
     State(app): State<App>,
+    caller: Caller,
     PathId(id): PathId,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
     let Completion { token, output } = body.read()?;
     let output = output.unwrap_or_else(|| RawValue::NULL.to_owned());
-    let end = AttemptEnd::Succeeded { output: app.secrets().mask_raw(output) };
-    let command = Command::EndAttempt { id: attempt(&id, token)?, token, end };
+    let output = app.secrets().mask_raw(output);
+    // Nothing is decided: the attempt is still the worker's, who can report again with less.
+    if output.get().len() > OUTPUT_BYTES {
+        let message = format!("has {} bytes", output.get().len());
+        let wrong = Wrong::new("output", "limit", message);
+        let allowed =
+            format!("up to {OUTPUT_BYTES} bytes of JSON; put the rest elsewhere and name it");
+        return Err(Problem::too_large_value(wrong.allow(allowed)));
+    }
+    let end = AttemptEnd::Succeeded { output };
+    let (id, claimant) = (attempt(&id, &token)?, token.claimant(&caller));
+    let command = Command::EndAttempt { id, token: token.number, claimant, end };
     reported(&app.hub().command(command, body.idempotency).await?)
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Failed {
-    token: u32,
+    #[schema(value_type = String)]
+    token: AttemptToken,
     error: FailedBy,
 }
 
@@ -354,11 +426,14 @@ struct Failed {
 struct FailedBy {
     /// For programs.
     #[serde(default = "failed")]
+    #[schema(max_length = 100, default = "failed")]
     code: String,
     /// For people.
+    #[schema(max_length = 16384)]
     message: String,
     /// Whether trying it again can help.
     #[serde(default = "yes")]
+    #[schema(default = true)]
     retryable: bool,
 }
 
@@ -374,9 +449,11 @@ fn yes() -> bool {
 #[utoipa::path(post, path = "/attempts/{id}/fail", tag = "attempts",
     request_body = Failed, params(("id" = String, Path, description = "The attempt")),
     responses((status = 200, body = Reported), (status = 404, body = Problem),
+        (status = 403, body = Problem, description = "It was claimed with another token"),
         (status = 409, body = Problem, description = "It is another's, or has ended")))]
 async fn fail(
     State(app): State<App>,
+    caller: Caller,
     PathId(id): PathId,
     Query(()): Query<()>,
     body: JsonBody,
@@ -390,8 +467,9 @@ async fn fail(
             return Err(Problem::invalid([wrong]));
         }
     }
-    let message = app.secrets().mask(&message).into_owned();
+    let [code, message] = [code, message].map(|text| app.secrets().mask(&text).into_owned());
     let end = AttemptEnd::Failed { code, message, retryable, output: None };
-    let command = Command::EndAttempt { id: attempt(&id, token)?, token, end };
+    let (id, claimant) = (attempt(&id, &token)?, token.claimant(&caller));
+    let command = Command::EndAttempt { id, token: token.number, claimant, end };
     reported(&app.hub().command(command, body.idempotency).await?)
 }

@@ -40,7 +40,7 @@ impl Parameters for Wanted {
 /// A change, and who has made it.
 #[derive(Serialize, ToSchema)]
 struct AuditObject {
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
     /// What their token is called; `anyone` where none was needed, `node` with the node's own.
     who: String,

@@ -8,12 +8,14 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, Method, StatusCode};
 use engine::trace::TraceContext;
 use futures_util::StreamExt as _;
+use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 use sha2::{Digest as _, Sha256};
 use store::Idempotency;
 
 use super::problem::{Problem, Wrong};
+use super::repeated;
 
 /// A body is at most so long.
 pub const LARGEST_BODY: usize = 1024 * 1024;
@@ -94,7 +96,7 @@ impl<S: Sync> FromRequest<S> for JsonBody {
 }
 
 impl<const LIMIT: usize> RawBody<LIMIT> {
-    /// Refuses what is not said to be JSON, and what is nested too deeply to be read.
+    /// Refuses what is not said to be JSON, what is nested too deeply to be read, and what can be read in two ways.
     pub fn require_json(&self) -> Result<(), Problem> {
         if self.text.is_empty() {
             return Ok(());
@@ -108,7 +110,7 @@ impl<const LIMIT: usize> RawBody<LIMIT> {
             let detail = format!("The body is nested more than {DEEPEST} levels deep.");
             return Err(Problem::bad_request(detail));
         }
-        Ok(())
+        repeated::refuse(&self.text)
     }
 }
 
@@ -130,6 +132,14 @@ impl JsonBody {
             return Err(Problem::invalid([Wrong::new("", "type", "expected an object")]));
         }
         read_json(text)
+    }
+
+    /// Refuses a body that says anything.
+    pub fn expect_nothing(&self) -> Result<(), Problem> {
+        #[derive(Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Nothing {}
+        self.read_or_default().map(|Nothing {}| ())
     }
 
     /// The same, where no body at all means nothing special.

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
     use crate::http::access::{Role, sign_in, sign_out};
-    use crate::http::{Token, router};
+    use crate::http::{Reach, Token, router};
     use crate::hub::Hub;
 
     const SECRET: &str = "the node's own";
@@ -107,7 +107,8 @@ mod tests {
         let hub = Hub::new(Arc::new(store), Arc::new(SystemClock), unbounded_channel().0);
         let token = Some(Token::new(SECRET));
         let stop = CancellationToken::new();
-        let app = App::new(Arc::new(hub), token, false, Arc::default(), None, stop);
+        let app =
+            App::new(Arc::new(hub), token, false, Arc::default(), None, Reach::nowhere(), stop);
         World { router: router(app.clone()), app, _folder: folder }
     }
 
@@ -168,9 +169,7 @@ mod tests {
             let wrong = sign_in(&app, "wrong", from, &headers).await.unwrap_err();
             assert_eq!(wrong.status(), StatusCode::UNAUTHORIZED);
         }
-        let throttled = sign_in(&app, SECRET, from, &headers).await.unwrap_err();
-        assert_eq!(throttled.status(), StatusCode::TOO_MANY_REQUESTS);
-        let elsewhere = Some([192, 0, 2, 2].into());
-        sign_in(&app, SECRET, elsewhere, &headers).await.unwrap();
+        // Whoever knows the secret is not kept out by others of the same address who guess.
+        sign_in(&app, SECRET, from, &headers).await.unwrap();
     }
 }

@@ -33,19 +33,23 @@ async fn healthz() -> &'static str {
     "ok"
 }
 
-/// Ready: the store answers and the driver drives.
+/// Ready: the store answers, commits succeed, and what is due is driven.
 #[utoipa::path(get, path = "/readyz", tag = "node",
     responses((status = 200, body = String), (status = 503, body = Problem)))]
 async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
     if let Some(why) = app.hub().why_not_ready() {
         return Err(Problem::unavailable(why));
     }
-    stats(&app).await.map(|_| "ok")
+    let stats = stats(&app).await?;
+    match app.hub().why_late(&stats) {
+        Some(why) => Err(Problem::unavailable(why)),
+        None => Ok("ok"),
+    }
 }
 
 /// Figures in the OpenMetrics format.
 #[utoipa::path(get, path = "/metrics", tag = "node",
-    responses((status = 200, body = String), (status = 401, body = Problem),
+    responses((status = 200, body = String, content_type = "application/openmetrics-text"), (status = 401, body = Problem),
         (status = 503, body = Problem)))]
 async fn metrics(State(app): State<App>) -> Answered {
     let stats = stats(&app).await?;
@@ -56,10 +60,14 @@ async fn metrics(State(app): State<App>) -> Answered {
     let queues = app.store().queues().await?;
     let query = TopicQuery { limit: TOPICS_TOLD, ..TopicQuery::default() };
     let topics = app.store().topics(query).await?.items;
-    let ready = u64::from(app.hub().why_not_ready().is_none());
+    let hub = app.hub();
+    let ready = u64::from(hub.why_not_ready().or_else(|| hub.why_late(&stats)).is_none());
     let pool = connections(app.store().connections());
-    let rest =
-        gauges(&stats, nodes as u64, ready) + &pool + &depths(&queues) + &topic_gauges(&topics);
+    let rest = gauges(&stats, nodes as u64, ready)
+        + &ages(&app, &stats)
+        + &pool
+        + &depths(&queues)
+        + &topic_gauges(&topics);
     let end = text.rfind("# EOF").unwrap_or(text.len());
     text.insert_str(end, &rest);
     Ok(with_type(OPEN_METRICS, text))
@@ -100,6 +108,33 @@ fn gauges(stats: &Stats, nodes: u64, ready: u64) -> String {
         ("punctual_store_bytes", "Size of the store", stats.bytes),
     ] {
         let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}");
+    }
+    text
+}
+
+/// How long what decides readiness has been going on; zero when nothing does.
+fn ages(app: &App, stats: &Stats) -> String {
+    let (now, readiness) = (app.now(), &app.hub().readiness);
+    let due = stats.next_wakeup.filter(|_| stats.due > 0);
+    let late = due.map_or(0.0, |due| now.duration_since(due).as_secs_f64().max(0.0));
+    let mut text = String::new();
+    for (name, help, value) in [
+        ("punctual_due_oldest_seconds", "How long the oldest wakeup has been due", late),
+        (
+            "punctual_turn_in_flight_seconds",
+            "How long the oldest turn has not come back from the store",
+            readiness.turns.age(now).as_secs_f64(),
+        ),
+        (
+            "punctual_command_in_flight_seconds",
+            "How long the oldest command has not come back from the store",
+            readiness.commands.age(now).as_secs_f64(),
+        ),
+    ] {
+        let _ = writeln!(
+            text,
+            "# HELP {name} {help}.\n# TYPE {name} gauge\n# UNIT {name} seconds\n{name} {value}"
+        );
     }
     text
 }

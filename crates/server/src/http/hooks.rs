@@ -11,7 +11,8 @@ use engine::WorkflowId;
 use engine::definition::{TopicDeclaration, Trigger, TriggerKind};
 use engine::expression::{self, Scope};
 use engine::topics::Message;
-use engine::turn::{Answer, Command, NewRun, WorkflowStatus};
+use engine::turn::{Answer, Command, IfBusy, NewRun, WorkflowStatus};
+use jiff::Timestamp;
 use runners::WebhookKey;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -28,9 +29,12 @@ use super::body::{RawBody, read_json};
 use super::path::part;
 use super::problem::{Problem, Wrong};
 use super::query::Query;
+use super::shapes;
 use super::{App, topics};
 use crate::webhooks::{Signed, verify};
 
+/// Signs nothing: calls are checked with it where there is no trigger, so that the answer takes as long.
+const NO_KEY: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 /// Who the runs are said to come from.
 const BY_CALL: &str = "webhook";
 /// Parts of names of headers that hold what lets somebody in: they are not passed on.
@@ -42,7 +46,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 #[derive(Serialize, ToSchema)]
-struct Called {
+pub(super) struct HookCalled {
     /// The run that was started.
     run_id: String,
 }
@@ -51,11 +55,13 @@ struct Called {
 /// Webhooks says, and needs no token; else one is needed whose holder may operate. A call that comes again
 /// with the same `webhook-id` gets the same answer, and does nothing. What is published has the `webhook-id` as its
 /// message id, or else a hash of the body.
-#[utoipa::path(post, path = "/hooks/{workflow}/{trigger}", tag = "hooks", request_body = Object,
+#[utoipa::path(post, path = "/hooks/{workflow}/{trigger}", tag = "hooks",
+    request_body(content((Value = "application/json"), (Option<String> = "text/plain")),
+        description = "Any JSON, or a text; nothing is null"),
     params(("workflow" = String, Path, description = "Name or id of the workflow"),
         ("trigger" = String, Path, description = "Id of the trigger"),
         ("traceparent" = Option<String>, Header, description = "The run is in this trace")),
-    responses((status = 202, body = Called, description = "The run; or, where calls are published, \
+    responses((status = 202, body = shapes::HookAnswered, description = "The run; or, where calls are published, \
             how many are new and how many were replaced"),
         (status = 401, body = Problem, description = "Not signed with the secret, or no token"),
         (status = 403, body = Problem), (status = 404, body = Problem),
@@ -64,31 +70,39 @@ struct Called {
 async fn call(State(app): State<App>, request: Request) -> Answered {
     let (mut parts, content) = request.into_parts();
     let found = find(&app, &mut parts).await?;
-    let is_signed = matches!(&found, Some(hook) if hook.secret.is_some());
-    // Whoever may not ask does not learn which triggers there are.
-    if !is_signed && let Some(Uninvited(problem)) = parts.extensions.remove() {
+    let uninvited = parts.extensions.remove().map(|Uninvited(problem)| problem);
+    let (headers, path) = (parts.headers.clone(), parts.uri.path().to_owned());
+    let request = Request::from_parts(parts, content);
+    // Read before anything is decided: what is wrong with a body does not tell whether somebody would have taken it.
+    let body = <RawBody as FromRequest<()>>::from_request(request, &()).await?;
+    let secret = found.as_ref().and_then(|hook| hook.secret.as_deref());
+    let believed = match secret {
+        Some(secret) => believed(&app, secret, &headers, &body).map(Some),
+        None => {
+            disbelieve(&headers, &body, app.now());
+            Ok(Signed::from(&headers).id)
+        }
+    };
+    // Whoever may not ask does not learn which triggers there are: the answer is the same for all, and as late.
+    let is_let_in = secret.is_some() && believed.is_ok();
+    if let Some(problem) = uninvited.filter(|_| !is_let_in) {
         return Err(problem);
     }
-    let hook = found.ok_or_else(|| Problem::not_found("webhook trigger", parts.uri.path()))?;
-    let headers = parts.headers.clone();
-    let request = Request::from_parts(parts, content);
-    let body = <RawBody as FromRequest<()>>::from_request(request, &()).await?;
-    let id = match &hook.secret {
-        Some(secret) => Some(believed(&app, secret, &headers, &body)?),
-        None => Signed::from(&headers).id,
-    };
+    let hook = found.ok_or_else(|| Problem::not_found("webhook trigger", &path))?;
+    let id = believed?;
     let payload = payload(&hook, &headers, &body)?;
     if let Some(topic) = &hook.publishes {
         return publish(&app, &hook, topic, id, payload, &body).await;
     }
     let idempotency = id.map(|id| once(&hook, id, &body)).or_else(|| body.idempotency.clone());
-    let run = NewRun { id: app.new_run_id(), payload, by: BY_CALL.to_owned(), trace: body.trace };
+    let (by, trace) = (BY_CALL.to_owned(), body.trace);
+    let run = NewRun { id: app.new_run_id(), payload, by, trace, if_busy: IfBusy::Wait };
     let command = Command::CallTrigger { id: hook.workflow, trigger: hook.trigger, run };
     let commanded = app.hub().command(command, idempotency).await?;
     let Answer::Run(run_id) = commanded.answer else {
         return Err(Problem::unavailable("The store answers something else."));
     };
-    accepted(&Called { run_id }, commanded.replayed)
+    accepted(&HookCalled { run_id }, commanded.replayed)
 }
 
 /// The call is an event: its own id tells it from others, or what it says.
@@ -122,7 +136,7 @@ async fn publish(
     topics::published(commanded, StatusCode::ACCEPTED)
 }
 
-fn accepted(called: &Called, is_replayed: bool) -> Result<Response, Problem> {
+fn accepted(called: &HookCalled, is_replayed: bool) -> Result<Response, Problem> {
     let response = answer::json(StatusCode::ACCEPTED, called)?;
     Ok(answer::replayed(response, is_replayed))
 }
@@ -183,9 +197,17 @@ fn believed<'a>(
     let keys = keys.map_err(|error| unusable(&error.to_string()))?;
     let verified = verify(&keys, Signed::from(headers), body.text.as_bytes(), app.now());
     verified.map_err(|why| {
+        // Whoever calls is not told, unless they may ask.
+        tracing::debug!(secret, %why, "a call of a webhook trigger is not believed");
         let status = StatusCode::UNAUTHORIZED;
         Problem::new(status, "unauthorized", "Unauthorized", why.to_string())
     })
+}
+
+/// Takes the time of a check, where there is nothing to check a call with.
+fn disbelieve(headers: &HeaderMap, body: &RawBody, now: Timestamp) {
+    let none = WebhookKey::from_str(NO_KEY).into_iter().collect::<Vec<_>>();
+    let _ = verify(&none, Signed::from(headers), body.text.as_bytes(), now);
 }
 
 /// The same call does once. Keys that callers give themselves have no spaces, so they are never these.
@@ -212,7 +234,7 @@ fn payload(
     let Some(template) = &hook.payload else { return Ok(Some(content)) };
     let input = json!({ "body": content, "headers": passed_on(headers) }).to_string();
     let mut scope = Scope::default();
-    let filled = scope.input(&input).and_then(|()| expression::value(template, &scope));
+    let filled = scope.call(&input).and_then(|()| expression::value(template, &scope));
     let filled = filled.map_err(|error| {
         Problem::invalid([Wrong::new("", "expression", format!("the trigger's payload: {error}"))])
     })?;

@@ -5,23 +5,28 @@
 pub mod access;
 pub mod answer;
 mod approvals;
+mod attempt_token;
 mod attempts;
 mod audit;
 pub mod body;
 pub(crate) mod calendars;
 mod call;
+mod channels;
 mod connections;
 pub mod cursor;
 mod health;
 mod hooks;
+mod incidents;
 mod nodes;
 mod openapi;
 pub mod path;
 pub mod problem;
 pub mod query;
 mod queues;
+mod repeated;
 pub(crate) mod runs;
 pub(crate) mod schedules;
+pub(crate) mod shapes;
 pub mod shown;
 mod stats;
 mod stream;
@@ -34,15 +39,16 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::http::header::X_CONTENT_TYPE_OPTIONS;
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse as _, Response};
 use engine::Rules;
 use engine::turn::Command;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use runners::script::Scripts;
-use store::{Commanded, Failure, Idempotency, Store};
+use store::{AuditEntry, Commanded, Failure, Idempotency, Store};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -50,6 +56,8 @@ use utoipa_axum::router::OpenApiRouter;
 
 use access::{Caller, Known, Wrongs};
 pub(crate) use access::{Peer, Token, has_admin};
+pub(crate) use channels::{ChannelObject, Reach};
+pub use connections::ConnectionLimits;
 pub(crate) use connections::serve;
 use problem::Problem;
 
@@ -74,6 +82,7 @@ struct Shared {
     allows_exec: bool,
     secrets: Arc<Secrets>,
     scripts: Option<Arc<Scripts>>,
+    reach: Reach,
     stop: CancellationToken,
     /// `/openapi.json`, known once all routes are.
     document: OnceLock<String>,
@@ -88,13 +97,14 @@ impl App {
         allows_exec: bool,
         secrets: Arc<Secrets>,
         scripts: Option<Arc<Scripts>>,
+        reach: Reach,
         stop: CancellationToken,
     ) -> App {
         let mut registry = Registry::with_prefix("punctual");
         hub.metrics.register(&mut registry);
         let streams = Arc::new(Semaphore::new(stream::MOST_STREAMS));
         let open_pages = Arc::new(Semaphore::new(pages::MOST_PAGES));
-        let (known, wrong) = (Known::new(token), Wrongs::default());
+        let (known, wrong) = (Known::new(token, hub.access_changes.clone()), Wrongs::default());
         App(Arc::new(Shared {
             hub,
             registry,
@@ -105,6 +115,7 @@ impl App {
             allows_exec,
             secrets,
             scripts,
+            reach,
             stop,
             document: OnceLock::new(),
             router: OnceLock::new(),
@@ -146,6 +157,11 @@ impl App {
         self.0.scripts.as_deref()
     }
 
+    /// Whom the node can tell something.
+    pub(crate) fn reach(&self) -> &Reach {
+        &self.0.reach
+    }
+
     /// An id for a run that is started by hand.
     pub fn new_run_id(&self) -> u128 {
         uuid::Uuid::now_v7().as_u128()
@@ -170,8 +186,16 @@ impl App {
         command: Command,
         idempotency: Option<Idempotency>,
     ) -> Result<Commanded, Failure> {
-        let audit = caller.audit(audit::detail(&command));
+        let audit = self.audit(caller, audit::detail(&command));
         self.hub().audited(command, idempotency, audit).await
+    }
+
+    /// What is written to the audit log if they change something. What people type may hold a secret by mistake.
+    fn audit(&self, caller: &Caller, detail: Option<String>) -> Option<AuditEntry> {
+        let secrets = self.secrets();
+        let detail = detail.map(|detail| secrets.mask(&detail).into_owned());
+        let entry = caller.audit(detail)?;
+        Some(AuditEntry { target: secrets.mask(&entry.target).into_owned(), ..entry })
     }
 
     fn known(&self) -> &Known {
@@ -204,6 +228,8 @@ fn routes() -> OpenApiRouter<App> {
         .merge(topics::routes())
         .merge(calendars::routes())
         .merge(nodes::routes())
+        .merge(channels::routes())
+        .merge(incidents::routes())
         .merge(tokens::routes())
         .merge(audit::routes())
         .merge(stats::routes())
@@ -218,19 +244,27 @@ fn routes() -> OpenApiRouter<App> {
 /// The whole API. It is there for our own pages as long as somebody holds it.
 pub(crate) fn router(app: App) -> Arc<Router> {
     let (router, document) = routes().split_for_parts();
-    app.0.document.get_or_init(|| openapi::text(document));
+    app.0.document.get_or_init(|| openapi::text(&document));
     let router = router
         .merge(pages::routes())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
         .layer(from_fn_with_state(app.clone(), access::check))
         .layer(from_fn_with_state(app.clone(), pages::tell_trouble))
+        .layer(map_response(not_sniffed))
         .layer(from_fn(in_time))
         .layer(CatchPanicLayer::custom(|_| broken()))
         .with_state(app.clone());
     let router = Arc::new(router);
     app.0.router.get_or_init(|| Arc::downgrade(&router));
     router
+}
+
+/// An answer is what it says that it is: browsers do not guess.
+async fn not_sniffed(mut response: Response) -> Response {
+    let value = HeaderValue::from_static("nosniff");
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, value);
+    response
 }
 
 async fn unknown_route(request: Request) -> Problem {
@@ -244,12 +278,20 @@ async fn unknown_method(request: Request) -> Problem {
     Problem::new(status, "wrong-method", "Method not allowed", detail)
 }
 
+/// What is written to the store goes on in tasks of its own ([`Hub::uninterrupted`]): only the answer is given up here.
 async fn in_time(request: Request, next: Next) -> Response {
+    let is_safe = request.method().is_safe();
     match tokio::time::timeout(REQUEST_TIME, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
             let seconds = REQUEST_TIME.as_secs();
-            Problem::unavailable(format!("There was no answer within {seconds} s.")).into_response()
+            let mut detail = format!("There was no answer within {seconds} s.");
+            if !is_safe {
+                detail.push_str(
+                    " What was asked may still be done. Ask again with the same Idempotency-Key.",
+                );
+            }
+            Problem::unavailable(detail).into_response()
         }
     }
 }

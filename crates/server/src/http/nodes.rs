@@ -24,20 +24,35 @@ struct NodeObject {
     id: String,
     name: String,
     /// When this life began.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
     /// When it was last heard of; nothing on an embedded store.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     seen_at: Option<Timestamp>,
     /// Until when others leave its attempts alone; nothing on an embedded store.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     lease_until: Option<Timestamp>,
     /// Attempts at a time.
     capacity: Option<u64>,
     /// Attempts that are its own.
     attempts: u64,
+    /// What this life has found after downtime.
+    recovered: RecoveredObject,
     /// Whether it is the one that answers.
     is_this: bool,
+}
+
+/// What was found after downtime, and what became of it.
+#[derive(Debug, Serialize, ToSchema)]
+struct RecoveredObject {
+    /// Occurrences that were due meanwhile and do not run.
+    missed: u64,
+    /// Occurrences that were due meanwhile and run, or wait to.
+    made_up: u64,
+    /// Occurrences that were due meanwhile and were merged into others.
+    coalesced: u64,
+    /// Attempts of nodes that are gone.
+    taken_over: u64,
 }
 
 impl NodeObject {
@@ -53,6 +68,12 @@ impl NodeObject {
             lease_until: view.lease_until,
             capacity: own.or(view.capacity),
             attempts: view.attempts,
+            recovered: RecoveredObject {
+                missed: view.recovered.missed,
+                made_up: view.recovered.made_up,
+                coalesced: view.recovered.coalesced,
+                taken_over: view.recovered.taken_over,
+            },
             is_this,
         }
     }

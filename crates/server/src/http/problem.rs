@@ -331,21 +331,43 @@ impl From<Failure> for Problem {
                 let detail = "What is stored cannot be read. Run `punctual doctor`.";
                 Problem::unavailable(detail)
             }
+            Failure::Undecidable { .. } => {
+                tracing::error!(%failure, "what is stored cannot be decided");
+                let detail = format!("{failure}. Run `punctual doctor`.");
+                Problem::unavailable(detail)
+            }
             Failure::Unknown(why) => {
                 tracing::error!(why, "the outcome of a commit is not known");
                 Problem::unavailable(
                     "Whether this was done is not known. Ask again with the same Idempotency-Key.",
                 )
             }
+            Failure::NotWritten { fault, said } => {
+                tracing::error!(said, "{fault}: nothing was stored");
+                let what = capitalised(&fault.to_string());
+                let remedy = capitalised(fault.remedy());
+                Problem::unavailable(format!("{what}. Nothing of this was stored. {remedy}."))
+            }
+            Failure::Gone(why) => Problem::unavailable(format!(
+                "Nothing of this was kept, and the node stops: {why}."
+            )),
             Failure::Fenced => {
                 Problem::unavailable("This node was cut off, and is joining again. Try again.")
             }
-            Failure::Unavailable(why) | Failure::InUse(why) => {
+            Failure::Unavailable(why)
+            | Failure::InUse(why)
+            | Failure::Unusable { what: why, .. } => {
                 tracing::error!(why, "the store does not answer");
                 Problem::unavailable("The store does not answer. Try again.")
             }
         }
     }
+}
+
+/// As the beginning of a sentence.
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 impl From<Refused> for Problem {
@@ -358,6 +380,10 @@ impl From<Refused> for Problem {
             Refused::Run(run::Refusal::NotTheirs { .. }) => {
                 Problem::new(StatusCode::FORBIDDEN, "not-theirs", "For others to decide", detail)
             }
+            Refused::Run(run::Refusal::ClaimedByOther { .. }) => {
+                Problem::new(StatusCode::FORBIDDEN, "not-theirs", "Another's attempt", detail)
+            }
+            Refused::WrongStatus(_) => wrong_status(detail),
             Refused::Run(_) | Refused::Conflict(_) => Problem::conflict(detail),
             Refused::Invalid(all) => Problem::invalid(all.into_iter().flat_map(|(_, all)| all)),
             Refused::Busy { run, .. } => busy(detail, run.map(|run| run.to_string())),
@@ -368,7 +394,7 @@ impl From<Refused> for Problem {
 fn from_schedule(refusal: &schedule::Refusal, detail: String) -> Problem {
     match refusal {
         schedule::Refusal::WrongStatus { .. } => wrong_status(detail),
-        schedule::Refusal::Busy(_) => busy(detail, None),
+        schedule::Refusal::Busy(_) | schedule::Refusal::TooManyByHand => busy(detail, None),
         schedule::Refusal::NoNextTime => Problem::conflict(detail),
         schedule::Refusal::NothingThere | schedule::Refusal::TooMany { .. } => {
             Problem::invalid([Wrong::new("", "range", detail.trim_end_matches('.'))])

@@ -13,6 +13,7 @@ use super::App;
 use super::answer::{self, Answered};
 use super::problem::Problem;
 use super::query::Query;
+use super::shapes;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(stats))
@@ -25,20 +26,45 @@ struct StatsObject {
     schedules: BTreeMap<&'static str, u64>,
     /// Runs that have not ended, by status.
     runs: BTreeMap<&'static str, u64>,
+    /// Questions to people that nobody has answered.
+    approvals: u64,
     workflows: u64,
     /// What is due and not taken up yet.
     due: u64,
     /// The next time something is due.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     next_wakeup_at: Option<Timestamp>,
+    /// What cannot be read or decided as it is stored: nothing of it happens until `punctual doctor --repair`, or a
+    /// person, has put it right. Everything else goes on.
+    set_aside: Vec<SetAsideObject>,
     /// Bytes in the store.
     store_bytes: u64,
     /// The release of the zone database.
     zone_database: String,
     /// The program's version.
     version: &'static str,
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     now: Timestamp,
+}
+
+/// One thing that was set aside.
+#[derive(Debug, Serialize, ToSchema)]
+struct SetAsideObject {
+    /// `schedule`, `run` or `handler`.
+    #[schema(value_type = shapes::SetAsideKind)]
+    kind: &'static str,
+    id: String,
+    /// Why it cannot be read or decided.
+    reason: String,
+    #[schema(value_type = String, format = DateTime)]
+    since: Timestamp,
+}
+
+impl From<store::SetAside> for SetAsideObject {
+    fn from(aside: store::SetAside) -> SetAsideObject {
+        let kind = aside.kind();
+        SetAsideObject { kind, id: aside.id, reason: aside.reason, since: aside.since }
+    }
 }
 
 /// How much there is.
@@ -47,12 +73,15 @@ struct StatsObject {
 async fn stats(State(app): State<App>, Query(()): Query<()>) -> Answered {
     let now = app.now();
     let stats = app.store().stats(now).await?;
+    let set_aside = app.store().all_set_aside().await?;
     answer::ok(&StatsObject {
         schedules: stats.schedules.iter().map(|(status, count)| (status.name(), *count)).collect(),
         runs: stats.runs.iter().map(|(status, count)| (status.name(), *count)).collect(),
+        approvals: stats.approvals,
         workflows: stats.workflows,
         due: stats.due,
         next_wakeup_at: stats.next_wakeup,
+        set_aside: set_aside.into_iter().map(SetAsideObject::from).collect(),
         store_bytes: stats.bytes,
         zone_database: app.rules().zones().version().to_owned(),
         version: env!("CARGO_PKG_VERSION"),

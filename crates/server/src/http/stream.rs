@@ -21,6 +21,7 @@ use super::App;
 use super::answer::Answered;
 use super::problem::Problem;
 use super::query::Query;
+use crate::turnings;
 
 /// Streams at a time.
 pub(super) const MOST_STREAMS: usize = 64;
@@ -116,8 +117,27 @@ fn event(notice: &Notice) -> Event {
             let status = status.map_or("deleted", |status| status.name());
             ("schedule", json!({ "id": id.to_string(), "status": status }))
         }
+        Notice::Turning { schedule, name, workflow, turning } => (
+            "turning",
+            json!({
+                "schedule_id": schedule.to_string(),
+                "name": name,
+                "workflow_id": workflow.to_string(),
+                "turning": turnings::name(turning),
+            }),
+        ),
         Notice::Queued { queue, count } => ("queued", json!({ "queue": queue, "count": count })),
-        Notice::Deadline { run, due } => {
+        Notice::Incident { key, workflow, schedule, is_open, refused } => (
+            "incident",
+            json!({
+                "id": key.to_string(),
+                "workflow_id": workflow.to_string(),
+                "schedule_id": schedule.map(|id| id.to_string()),
+                "open": is_open,
+                "refused": refused,
+            }),
+        ),
+        Notice::Deadline { run, due, .. } => {
             ("deadline", json!({ "run_id": run.to_string(), "deadline": due.to_string() }))
         }
         Notice::Published { topic, count } => {

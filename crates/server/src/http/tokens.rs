@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use calendar::parse_duration;
+use engine::definition::limits::QUEUE_LENGTH;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use store::{NewToken, TokenView, Total};
@@ -17,9 +18,12 @@ use super::body::JsonBody;
 use super::path::PathId;
 use super::problem::{Problem, Wrong};
 use super::query::Query;
+use super::shapes;
 
 /// A name is read in lists, and in sentences of others.
 const LONGEST_NAME: usize = 64;
+/// Queues that one token is for.
+const MOST_QUEUES: usize = 100;
 /// Names that say something else where somebody is named.
 const RESERVED: [&str; 5] = ["anyone", "node", "nobody", "webhook", "via"];
 
@@ -34,15 +38,19 @@ struct TokenObject {
     /// What its holder is called in the audit log.
     name: String,
     /// `viewer`, `operator`, `approver`, `designer`, `worker`, `admin`.
+    #[schema(value_type = Vec<shapes::RoleName>)]
     roles: Vec<String>,
+    /// From which queues its holder may claim; null for every one.
+    queues: Option<Vec<String>>,
     /// `active`, `expired` or `revoked`.
+    #[schema(value_type = shapes::TokenStatus)]
     status: &'static str,
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
     created_by: String,
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     revoked_at: Option<Timestamp>,
 }
 
@@ -53,9 +61,17 @@ impl TokenObject {
             None if view.is_valid(now) => "active",
             None => "expired",
         };
-        let TokenView { id, name, roles, created_at, created_by, expires_at, revoked_at } = view;
-        let id = id.to_string();
-        TokenObject { id, name, roles, status, created_at, created_by, expires_at, revoked_at }
+        TokenObject {
+            id: view.id.to_string(),
+            name: view.name,
+            roles: view.roles,
+            queues: view.queues,
+            status,
+            created_at: view.created_at,
+            created_by: view.created_by,
+            expires_at: view.expires_at,
+            revoked_at: view.revoked_at,
+        }
     }
 }
 
@@ -73,14 +89,19 @@ struct Made {
 struct Me {
     /// What the token is called; `anyone` where none is needed, `node` with the node's own.
     name: String,
+    #[schema(value_type = Vec<shapes::RoleName>)]
     roles: Vec<&'static str>,
+    /// From which queues they may claim; left out for every one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queues: Option<Vec<String>>,
 }
 
 /// Who is asking, and what they may do.
 #[utoipa::path(get, path = "/me", tag = "access", responses((status = 200, body = Me)))]
 async fn me(caller: Caller, Query(()): Query<()>) -> Answered {
     let roles = caller.roles.iter().map(|role| role.name()).collect();
-    answer::ok(&Me { name: caller.name.to_string(), roles })
+    let queues = caller.queues.as_deref().map(<[String]>::to_vec);
+    answer::ok(&Me { name: caller.name.to_string(), roles, queues })
 }
 
 /// Tokens, in the order they were made. Those that are good no more stay: no other one has their name.
@@ -99,12 +120,18 @@ async fn list(State(app): State<App>, Query(()): Query<()>) -> Answered {
 #[serde(deny_unknown_fields)]
 struct Wanted {
     /// What its holder is called: letters, digits and `._@+-`.
+    #[schema(min_length = 1, max_length = 64)]
     name: String,
     /// `viewer`, `operator`, `approver`, `designer`, `worker`, `admin`.
+    #[schema(value_type = Vec<shapes::RoleName>, min_items = 1)]
     roles: Vec<String>,
+    /// From which queues its holder may claim, for the role worker; from every one if left out. `agent:NAME` is the
+    /// queue of an agent's tasks.
+    queues: Option<Vec<String>>,
     /// How long it is good, such as `90d`.
     expires_in: Option<String>,
     /// Or until when, RFC 3339.
+    #[schema(format = DateTime)]
     expires_at: Option<String>,
 }
 
@@ -130,6 +157,7 @@ impl Wanted {
             let none = Wrong::new("roles", "missing", "a token without a role is good for nothing");
             wrong.push(none.allow(Role::ALL.map(Role::name).join(", ")));
         }
+        wrong.extend(wrong_queues(self.queues.as_deref(), &roles));
         let expires_at = expiry(self.expires_in.as_deref(), self.expires_at.as_deref(), now);
         let expires_at = expires_at.unwrap_or_else(|mistake| {
             wrong.push(*mistake);
@@ -147,7 +175,8 @@ impl Wanted {
         }
         let roles = roles.iter().map(Role::to_string).collect();
         let created_by = caller.name.to_string();
-        Ok(NewToken { name, hash: [0; 32], roles, created_by, expires_at })
+        let queues = self.queues;
+        Ok(NewToken { name, hash: [0; 32], roles, queues, created_by, expires_at })
     }
 }
 
@@ -160,6 +189,28 @@ fn wrong_name(name: &str) -> Option<Wrong> {
     }
     let is_reserved = RESERVED.contains(&name) || name.parse::<Role>().is_ok();
     is_reserved.then(|| Wrong::new("name", "reserved", "means something else"))
+}
+
+/// A limit that would limit nothing is refused: whoever sets it believes in it.
+fn wrong_queues(queues: Option<&[String]>, roles: &[Role]) -> Option<Wrong> {
+    let queues = queues?;
+    if roles.contains(&Role::Admin) || !roles.contains(&Role::Worker) {
+        let message = "limits the role worker alone: an admin claims from every queue, and the \
+                       others from none";
+        let wrong = Wrong::new("queues", "role", message);
+        return Some(wrong.suggest("give the role worker without admin, or leave queues out"));
+    }
+    if !(1..=MOST_QUEUES).contains(&queues.len()) {
+        let wrong = Wrong::new("queues", "limit", "too few or too many");
+        let allowed = format!("1 to {MOST_QUEUES} names; left out, every queue");
+        return Some(wrong.allow(allowed));
+    }
+    let is_name = |name: &String| {
+        (1..=QUEUE_LENGTH).contains(&name.len()) && !name.contains(char::is_control)
+    };
+    let at = queues.iter().position(|name| !is_name(name))?;
+    let wrong = Wrong::new(format!("queues[{at}]"), "name", "is not the name of a queue");
+    Some(wrong.allow(format!("1 to {QUEUE_LENGTH} bytes")))
 }
 
 fn expiry(
@@ -211,10 +262,18 @@ async fn create(
     let now = app.now();
     let new = wanted.read(&caller, now)?;
     let (secret, hash) = app.new_token_secret()?;
-    let audit = caller.audit(Some(format!("{}: {}", new.name, new.roles.join(", "))));
-    let made = app.store().create_token(NewToken { hash, ..new }, now, audit).await;
-    app.known().forget();
-    let token = TokenObject::new(made?, now);
+    let mut detail = format!("{}: {}", new.name, new.roles.join(", "));
+    if let Some(queues) = &new.queues {
+        detail.push_str(&format!("; queues {}", queues.join(", ")));
+    }
+    let audit = app.audit(&caller, Some(detail));
+    let asked = app.clone();
+    let making = async move {
+        let made = asked.store().create_token(NewToken { hash, ..new }, now, audit).await;
+        asked.known().forget();
+        made
+    };
+    let token = TokenObject::new(app.hub().uninterrupted(making).await?, now);
     answer::json(StatusCode::CREATED, &Made { token, secret })
 }
 
@@ -229,7 +288,8 @@ fn refuse_key(body: &JsonBody) -> Result<(), Problem> {
     }
 }
 
-/// A token is good no more, and whoever has signed in with it is signed out. Other nodes know within a second.
+/// A token is good no more, and whoever has signed in with it is signed out. What they have open ends at once, on every
+/// node of a shared store.
 #[utoipa::path(post, path = "/tokens/{id}/revoke", tag = "access",
     params(("id" = String, Path, description = "The id, or the name")),
     responses((status = 200, body = TokenObject), (status = 403, body = Problem),
@@ -239,8 +299,9 @@ async fn revoke(
     caller: Caller,
     PathId(id): PathId,
     Query(()): Query<()>,
-    _: JsonBody,
+    body: JsonBody,
 ) -> Answered {
+    body.expect_nothing()?;
     let unknown = || Problem::not_found("token", &id);
     let tokens = app.store().tokens().await?;
     // A name may look like an id: the id counts.
@@ -248,10 +309,15 @@ async fn revoke(
     let known = by_id.or_else(|| tokens.iter().find(|token| token.name == id));
     let known = known.ok_or_else(unknown)?;
     let now = app.now();
-    let audit = caller.audit(Some(known.name.clone()));
-    let revoked = app.store().revoke_token(known.id, now, audit).await;
-    app.known().forget();
-    answer::ok(&TokenObject::new(revoked?.ok_or_else(unknown)?, now))
+    let audit = app.audit(&caller, Some(known.name.clone()));
+    let (asked, token) = (app.clone(), known.id);
+    let revoking = async move {
+        let revoked = asked.store().revoke_token(token, now, audit).await;
+        asked.known().forget();
+        revoked
+    };
+    let revoked = app.hub().uninterrupted(revoking).await?;
+    answer::ok(&TokenObject::new(revoked.ok_or_else(unknown)?, now))
 }
 
 #[cfg(test)]
@@ -266,6 +332,30 @@ mod tests {
         let long = "x".repeat(LONGEST_NAME + 1);
         for name in ["", "a b", "a/b", "a\n", "node", "anyone", "admin", "<b>", "a,b", &long] {
             assert!(wrong_name(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn queues_limit_workers_and_nobody_else() {
+        let (worker, admin) = (vec![Role::Worker, Role::Viewer], vec![Role::Worker, Role::Admin]);
+        let many = vec!["q"; MOST_QUEUES + 1];
+        for (roles, queues, is_fine) in [
+            (&worker, vec!["mail"], true),
+            (&worker, vec!["mail", "agent:a b"], true),
+            (&worker, vec![], false),
+            (&worker, vec!["mail", ""], false),
+            (&worker, vec!["a\0b"], false),
+            (&worker, many, false),
+            (&admin, vec!["mail"], false),
+            (&vec![Role::Viewer], vec!["mail"], false),
+        ] {
+            let names: Vec<String> = queues.iter().map(ToString::to_string).collect();
+            assert_eq!(
+                wrong_queues(Some(&names), roles).is_none(),
+                is_fine,
+                "{roles:?} {queues:?}"
+            );
+            assert!(wrong_queues(None, roles).is_none());
         }
     }
 

@@ -34,11 +34,12 @@ impl Page {
 }
 
 /// Where one can go: address, name, key, what it needs.
-const PLACES: [(&str, &str, &str, Permission); 12] = [
+const PLACES: [(&str, &str, &str, Permission); 13] = [
     ("/", "Overview", "o", Permission::Read),
     ("/schedules", "Schedules", "s", Permission::Read),
     ("/workflows", "Workflows", "w", Permission::Read),
     ("/runs", "Runs", "r", Permission::Read),
+    ("/incidents", "Incidents", "i", Permission::Read),
     ("/approvals", "Approvals", "a", Permission::Read),
     ("/topics", "Topics", "t", Permission::Read),
     ("/calendars", "Calendars", "c", Permission::Read),

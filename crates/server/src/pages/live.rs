@@ -56,7 +56,10 @@ impl About {
             (About::Run(wanted), Notice::Steps { run, .. } | Notice::Output { run, .. }) => {
                 run.to_string() == *wanted
             }
-            (About::Run(_), Notice::Occurrence { .. } | Notice::Schedule { .. }) => false,
+            (
+                About::Run(_),
+                Notice::Occurrence { .. } | Notice::Schedule { .. } | Notice::Turning { .. },
+            ) => false,
             (About::Schedule(wanted), Notice::Occurrence { schedule, .. }) => {
                 schedule.to_string() == *wanted
             }

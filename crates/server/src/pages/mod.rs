@@ -13,6 +13,7 @@ mod flow;
 mod form;
 mod forms;
 mod frame;
+mod incidents;
 mod listing;
 mod live;
 mod nodes;
@@ -58,6 +59,7 @@ pub(crate) fn routes() -> Router<App> {
         .merge(topics::routes())
         .merge(calendars::routes())
         .merge(nodes::routes())
+        .merge(incidents::routes())
         .merge(oversight::routes())
         .merge(settings::routes())
         .merge(docs::routes())

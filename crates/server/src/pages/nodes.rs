@@ -3,6 +3,7 @@
 use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
+use engine::turn::Recovered;
 use maud::{Markup, html};
 use store::{NodeView, QueueView};
 
@@ -52,7 +53,7 @@ async fn list(visit: Visit) -> Result<Response, Problem> {
 fn node_rows(visit: &Visit, nodes: &[NodeView]) -> Markup {
     html! {
         table.cards {
-            (heads(&["Node", "State", "Attempts", "Since", "Last heard of"]))
+            (heads(&["Node", "State", "Attempts", "Since", "Last heard of", "Recovered"]))
             tbody {
                 @for node in nodes { (node_row(visit, node)) }
             }
@@ -85,8 +86,23 @@ fn node_row(visit: &Visit, node: &NodeView) -> Markup {
             }
             td data-label="since" { (when::at_and_age(visit, node.started_at)) }
             td data-label="last heard of" { (when::or_dash(visit, node.seen_at)) }
+            td.small data-label="recovered" { (recovered(node.recovered)) }
         }
     }
+}
+
+/// What this life has found after downtime.
+fn recovered(found: Recovered) -> String {
+    let Recovered { missed, made_up, coalesced, taken_over } = found;
+    let counts = [
+        (missed, "missed"),
+        (made_up, "made up for"),
+        (coalesced, "coalesced"),
+        (taken_over, "attempts taken over"),
+    ];
+    let told = counts.iter().filter(|(count, _)| *count > 0);
+    let told: Vec<String> = told.map(|(n, what)| format!("{} {what}", grouped(*n))).collect();
+    if told.is_empty() { "–".to_owned() } else { told.join(", ") }
 }
 
 fn queue_rows(queues: &[QueueView]) -> Markup {

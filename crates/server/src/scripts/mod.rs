@@ -13,7 +13,8 @@ use engine::run::{AttemptEnd, RECONCILING};
 use engine::turn::Perform;
 use runners::Runners;
 use runners::script::{
-    Entry, Evaluated, Evaluation, Failed, Log, MutationKind, Permits, ScriptFailure, Scripts,
+    Entry, Evaluated, Evaluation, Failed, Log, MutationKind, Permits, STEP_ARGUMENTS,
+    ScriptFailure, Scripts,
 };
 use serde_json::{Map, Value, json};
 use store::Store;
@@ -92,11 +93,16 @@ impl ScriptRunner {
     fn arguments(&self, perform: &Perform, phase: Phase) -> Result<Vec<Value>, AttemptEnd> {
         if phase == Phase::Step {
             return match &perform.scope {
-                None => Ok(vec![parsed(&perform.input), json!({})]),
-                Some(Err(error)) => Err(not_filled(error)),
+                // A step that is a script always has one.
+                None => Ok(Vec::new()),
+                Some(Err(error)) => Err(not_filled(error, &self.secrets)),
                 Some(Ok(scope)) => {
-                    let seen = |name: &str| scope.seen(name).cloned().unwrap_or(json!({}));
-                    Ok(vec![seen("input"), seen("steps")])
+                    let seen = |name: &&str| match (scope.seen(name), *name) {
+                        (Some(seen), _) => seen.clone(),
+                        (None, "steps") => json!({}),
+                        (None, _) => Value::Null,
+                    };
+                    Ok(STEP_ARGUMENTS.iter().map(seen).collect())
                 }
             };
         }
@@ -188,7 +194,9 @@ impl ScriptRunner {
             ScriptFailure::Limit { .. } => ("script_limit", false),
             ScriptFailure::TimedOut { .. } => ("timeout", true),
             ScriptFailure::Transient { .. } => ("network", true),
-            ScriptFailure::Unavailable { .. } => ("script_unavailable", true),
+            ScriptFailure::Busy { .. } | ScriptFailure::Unavailable { .. } => {
+                ("script_unavailable", true)
+            }
         };
         AttemptEnd::Failed { code: code.to_owned(), message, retryable, output }
     }
@@ -236,7 +244,7 @@ impl Phase {
 
     fn arguments(self) -> &'static [&'static str] {
         match self {
-            Phase::Step => &["input", "steps"],
+            Phase::Step => &STEP_ARGUMENTS,
             Phase::Produce | Phase::Prepare => &["state"],
             Phase::Mutate => &["prepared"],
             Phase::Reconcile => &["prepared", "mutation"],
@@ -264,6 +272,19 @@ impl Phase {
             _ => format!("{} of {handler}", perform.step().id),
         }
     }
+}
+
+/// What a text is the body of, by the name of its phase, to find out whether it can be read.
+pub(crate) fn syntax(phase: &str) -> Entry {
+    let phase = match phase {
+        PRODUCE => Phase::Produce,
+        PREPARE => Phase::Prepare,
+        MUTATE => Phase::Mutate,
+        "reconcile" => Phase::Reconcile,
+        NEXT => Phase::Next,
+        _ => Phase::Step,
+    };
+    Entry::Syntax(phase.arguments().iter().map(|name| (*name).to_owned()).collect())
 }
 
 fn source(definition: &Definition, script: &ScriptAction) -> Arc<str> {

@@ -219,7 +219,6 @@ mod tests {
         for unknown in [
             failed(code::REQUEST, None),
             failed(code::BODY, None),
-            failed(code::TOO_LARGE, None),
             failed(code::HTTP_STATUS, Some(500)),
             failed(code::HTTP_STATUS, Some(502)),
             failed(code::HTTP_STATUS, Some(503)),

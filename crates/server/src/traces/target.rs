@@ -6,6 +6,8 @@ use percent_encoding::percent_decode_str;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
+use crate::secrets::shown_address;
+
 /// What a node calls itself in traces when nothing is said.
 const SERVICE: &str = "punctual";
 
@@ -20,7 +22,7 @@ pub struct TraceTarget {
 /// Headers may hold keys: they are not shown.
 impl fmt::Debug for TraceTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (url, service) = (self.url.as_str(), &self.service);
+        let (url, service) = (shown_address(self.url.as_str()), &self.service);
         f.debug_struct("TraceTarget").field("url", &url).field("service", service).finish()
     }
 }
@@ -46,7 +48,7 @@ impl TraceTarget {
         headers: Option<&str>,
         service: Option<&str>,
     ) -> Result<TraceTarget, TraceTargetError> {
-        let wrong = || TraceTargetError::Url(endpoint.to_owned());
+        let wrong = || TraceTargetError::Url(shown_address(endpoint));
         let mut url = Url::parse(endpoint.trim()).map_err(|_| wrong())?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
             return Err(wrong());

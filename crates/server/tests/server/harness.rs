@@ -236,6 +236,7 @@ impl Node {
             source: source.to_owned(),
             definition: Arc::new(definition),
             publish: true,
+            folder: None,
         };
         match hub.command(command, None).await.unwrap().answer {
             Answer::Workflow { id, .. } => id.to_string(),

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
 
 mod access;
+mod ahead;
 mod api;
+mod gated;
 mod ground;
 mod harness;
 mod lifeline;

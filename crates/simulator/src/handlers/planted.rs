@@ -21,8 +21,9 @@ pub(crate) fn sql(sabotage: Sabotage) -> Option<&'static str> {
         }
         Sabotage::CountWrongly => "UPDATE topics SET pending = pending + 1",
         Sabotage::PublishTooEarly => {
-            "INSERT INTO events (key, topic, message_id, state, attempt, created_at, updated_at)
-              SELECT 1000000 + ?1 % 1000000, (SELECT min(id) FROM topics), 'early ' || ?1, 0, 0, ?1, ?1
+            "INSERT INTO events (key, topic, message_id, state, attempt, hops, created_at,
+               updated_at)
+              SELECT 1000000 + ?1 % 1000000, (SELECT min(id) FROM topics), 'early ' || ?1, 0, 0, 0, ?1, ?1
               FROM runs WHERE status = 1 AND handler LIKE 'p%' LIMIT 1;
              UPDATE topics SET pending =
               (SELECT count(*) FROM events WHERE topic = topics.id AND state = 0)

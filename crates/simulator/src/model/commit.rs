@@ -83,6 +83,7 @@ impl Model {
         for (id, touched) in &touched {
             self.check_schedule(cause, now, *id, touched)?;
         }
+        self.check_incidents(changes.incidents, &moved, &touched)?;
         self.check_recomputed(cause)?;
         self.check_processes(cause, now, &moved)?;
         self.check_handling(cause, now, &moved, changes.handled, is_applied)?;

@@ -81,6 +81,7 @@ impl Model {
             }
             self.row_goes(now, keep, *schedule, *n)?;
         }
+        self.incidents_go(changes.incidents)?;
         self.events_go(now, keep, changes.handled)?;
         let walk = &mut self.history.walk;
         if *walk == Walk::Over {

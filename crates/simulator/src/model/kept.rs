@@ -22,10 +22,8 @@ pub(crate) struct Kept {
     /// What an interval from completion counts from, while it counts.
     pub(super) counts_from: Option<i64>,
     pub(super) next_n: u64,
-    /// Occurrences that count towards the repeat limit.
+    /// Occurrences that succeeded and count towards the repeat limit.
     pub(super) counted: u64,
-    /// The same before the last commit.
-    pub(super) counted_before: u64,
     pub(crate) overrides: Vec<(i64, OverrideAction)>,
     /// Nominal times to come whose occurrence has been: it was moved to before.
     pub(super) been: BTreeSet<i64>,
@@ -80,7 +78,6 @@ impl Kept {
             counts_from: Some(now),
             next_n: 0,
             counted: 0,
-            counted_before: 0,
             overrides: Vec::new(),
             been: BTreeSet::new(),
             days_off: BTreeSet::new(),
@@ -126,6 +123,12 @@ impl Kept {
 
     pub(super) fn is_exhausted(&self) -> bool {
         self.declared.total_repeats > 0 && self.counted >= self.declared.total_repeats
+    }
+
+    /// How many are active or wait and count towards the repeat limit if they succeed.
+    pub(super) fn counting(&self) -> u64 {
+        let live = self.active.keys().chain(self.queued.keys());
+        live.filter(|n| !self.made_up.contains(n)).count() as u64
     }
 
     /// What must be due next.

@@ -34,7 +34,6 @@ impl Kept {
         awake_since: i64,
         touched: &Touched,
     ) -> Result<u64, Violation> {
-        self.counted_before = self.counted;
         let mut new = Vec::new();
         for (n, row) in &touched.ledger {
             match row {
@@ -193,7 +192,6 @@ impl Kept {
             self.cursor = self.cursor.max(effective);
             last = Some(nominal);
         }
-        self.counted += row.count;
         if last != Some(row.last_nominal) || !matches!(row.outcome, Missed | Coalesced) {
             let message = format!("schedule {}: {row:?} ends with {last:?}", self.row.id);
             return broken("occurrences", message);
@@ -202,18 +200,11 @@ impl Kept {
     }
 
     fn consume(&mut self, row: &LedgerRow) {
-        let is_twin = self.cursor == row.effective && row.outcome == Coalesced;
         self.cursor = self.cursor.max(row.effective);
         self.counts_from = None;
         self.been.retain(|nominal| *nominal > row.effective);
         if row.nominal > row.effective {
             self.been.insert(row.nominal);
-        }
-        let is_held = row.reason.contains("workflow");
-        let by_hand = matches!(self.override_of(row.nominal), Some(OverrideAction::Skip));
-        let skipped = by_hand && !is_held;
-        if !(is_twin || skipped && row.outcome == Skipped) {
-            self.counted += 1;
         }
     }
 
@@ -284,6 +275,7 @@ impl Kept {
             self.judge_lateness(row, rows)?;
             self.judge_overlap(row, taken, rows)?;
             if runs(&row) {
+                self.judge_limit(row, place as u64)?;
                 let paced = missed.pace > 0 && candidates > 1;
                 self.wait(row, if paced { rows.now + place * missed.pace } else { i64::MIN });
                 place += 1;
@@ -296,6 +288,18 @@ impl Kept {
         if running > most {
             let message = format!("schedule {}: {running} of {taken:?} run", self.row.id);
             return broken("catch-up", message);
+        }
+        Ok(())
+    }
+
+    /// No more start or wait than the repeat limit leaves room for. `taken` of this commit did before it.
+    fn judge_limit(&self, row: &LedgerRow, taken: u64) -> Checked {
+        let total = self.declared.total_repeats;
+        let before = self.counted + self.counting().saturating_sub(taken);
+        if total > 0 && before + taken >= total {
+            let message =
+                format!("schedule {}: {row:?} after {before} and {taken} of {total}", self.row.id);
+            return broken("repeats", message);
         }
         Ok(())
     }
@@ -345,12 +349,19 @@ impl Kept {
                 let waits = produces && row.reason.contains("waits for its workflow") && is_busy;
                 // A handler that fails pauses its workflow in the middle of a commit.
                 let on_hold = touched.on_hold || touched.was_held && produces;
-                on_hold || self.is_held(touched) || skipped_by_hand || by_policy || waits
+                let no_error = overlap == Overlap::Error && row.reason.contains("made up for");
+                let total = self.declared.total_repeats;
+                let beyond = total > 0 && row.reason.contains("no repeat is left");
+                let while_busy = by_policy || no_error || beyond;
+                let held = on_hold || self.is_held(touched) || skipped_by_hand;
+                held || waits || while_busy && is_busy
             }
             Queued if !waits_for_place => {
                 let keeps = matches!(overlap, Overlap::Queue | Overlap::QueueAll | Overlap::Cancel);
                 let full = overlap == Overlap::Queue && !self.queued.is_empty() && !makes_up;
-                (keeps && is_busy && !full) || makes_up
+                // What is made up for is late, and no error of the schedule.
+                let is_late = overlap == Overlap::Error && row.effective < rows.now;
+                ((keeps || is_late) && is_busy && !full) || makes_up
             }
             Failed => overlap == Overlap::Error && is_busy && touched.after == Status::Dead,
             Coalesced if taken.len() == 1 => overlap == Overlap::Queue && !self.queued.is_empty(),

@@ -6,6 +6,7 @@ mod calendars;
 mod commit;
 mod handling;
 mod history;
+mod incidents;
 mod kept;
 mod ledger;
 mod quiet;
@@ -25,6 +26,7 @@ pub(crate) use quiet::Awake;
 
 use self::handling::Handling;
 use self::history::History;
+use self::incidents::Incidents;
 use crate::process::reference::Reference;
 use crate::watch::{RunRow, WorkflowRow};
 
@@ -84,6 +86,7 @@ pub(crate) struct Model {
     history: History,
     reference: Reference,
     handling: Handling,
+    incidents: Incidents,
     /// What was due before this instant was due while nobody was awake.
     pub(crate) awake_since: i64,
     /// The greatest time that any commit has seen.
@@ -109,6 +112,7 @@ impl Model {
             history: History::default(),
             reference: Reference::default(),
             handling: Handling::default(),
+            incidents: Incidents::default(),
             awake_since: now,
             latest: now,
             occurrences: 0,

@@ -111,7 +111,11 @@ fn check_begun_run(run: &RunRow, awake: &Awake<'_>) -> Checked {
         Some(ending) => looks.extend(ending.until.map(|until| until.as_millisecond())),
         // Only a person moves a suspended one on.
         None if run.status == RunStatus::Suspended => {}
-        None => looks.extend(run.started_at.zip(run.timeout).map(|(from, limit)| from + limit)),
+        None => {
+            let limit = run.timeout.map(jiff::SignedDuration::from_millis);
+            let limit = limit.and_then(|limit| run.position.time_limit(limit));
+            looks.extend(limit.map(|limit| limit.as_millisecond()));
+        }
     }
     let Some(look) = looks.into_iter().min() else { return Ok(()) };
     if look <= awake.now {

@@ -4,7 +4,7 @@ use engine::RunId;
 use engine::run::RunStatus::{
     self, Cancelled, Failed, Pending, Running, Succeeded, Suspended, TimedOut, Waiting,
 };
-use engine::run::{Active, Doing, Part, RECONCILING, StepState, UNDOING, WHOLE};
+use engine::run::{Active, Claimant, Doing, Part, RECONCILING, StepState, UNDOING, WHOLE};
 use engine::turn::Command;
 
 use super::{Cause, Checked, Model, Reported, Violation, broken};
@@ -309,9 +309,9 @@ impl RunRow {
     }
 
     /// The tokens of the attempts that workers have.
-    pub(crate) fn claimed(&self) -> Vec<u32> {
-        let claimed = |active: &Active| match active.doing {
-            Doing::Claimed { token, .. } => Some(token),
+    pub(crate) fn claimed(&self) -> Vec<(u32, Claimant)> {
+        let claimed = |active: &Active| match &active.doing {
+            Doing::Claimed { token, claimant, .. } => Some((*token, (**claimant).clone())),
             _ => None,
         };
         self.position.active.iter().filter_map(claimed).collect()

@@ -95,7 +95,7 @@ impl Draft<'_> {
 
     fn step(&mut self, at: usize) -> Value {
         let mut depends: Vec<usize> = Vec::new();
-        // No run ends with its beginning: what else begins with it takes its time.
+        // No run ends with its beginning: those that do are in `bursts`.
         let is_root = at == 0 || self.random.chance(100);
         if !is_root {
             for _ in 0..self.random.between(1, 3) {
@@ -214,7 +214,7 @@ impl Draft<'_> {
 
     fn for_each(&mut self) -> Value {
         let items = match self.random.below(3) {
-            0 => Value::from("{{ input.payload.list }}"),
+            0 => Value::from("{{ input.list }}"),
             _ => json!((0..self.random.between(0, 5)).collect::<Vec<i64>>()),
         };
         let step = match self.random.below(3) {
@@ -257,7 +257,7 @@ impl Draft<'_> {
         let before = &self.before[at];
         let bound = self.random.between(0, 9);
         if before.is_empty() || self.random.chance(400) {
-            return format!("input.payload.v > {bound}");
+            return format!("input.v > {bound}");
         }
         let on = before[self.random.below(before.len())];
         let is_done = format!("steps.{}.status == 'completed'", id(on));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::RunId;
-use engine::run::{AttemptEnd, Doing};
+use engine::run::{AttemptEnd, Claimant, Doing};
 use engine::turn::Command;
 use jiff::SignedDuration;
 
@@ -61,7 +61,9 @@ impl Outside {
             _ => QUEUES.map(str::to_owned).to_vec(),
         };
         let limit = self.random.between(1, 3) as usize;
-        let claim = Command::ClaimAttempts { queues, limit, worker: worker.clone(), lease };
+        let claimant = claimant(&worker);
+        let claim =
+            Command::ClaimAttempts { queues, limit, worker: worker.clone(), claimant, lease };
         (worker, lease, claim)
     }
 
@@ -72,7 +74,7 @@ impl Outside {
         now: i64,
         id: &RunId,
         token: u32,
-        lease: SignedDuration,
+        (worker, lease): (&str, SignedDuration),
         is_calm: bool,
         mutates: Option<i64>,
     ) -> Option<Deed> {
@@ -81,15 +83,22 @@ impl Outside {
             true => 1,
             false => self.random.spread(1, LONGEST),
         };
-        let heartbeat = || Command::Heartbeat { id: id.clone(), token, lease };
+        let said_by = claimant(worker);
+        let heartbeat =
+            || Command::Heartbeat { id: id.clone(), token, claimant: said_by.clone(), lease };
         let dies = !is_calm && self.random.chance(150);
         let mut at = now + lease_ms / 2;
         while !dies && at < now + takes {
             self.plan(at, heartbeat());
             at += (lease_ms / 2).max(1_000);
         }
-        let end =
-            |end: &AttemptEnd| Command::EndAttempt { id: id.clone(), token, end: end.clone() };
+        let end_by = |end: &AttemptEnd, claimant: &Claimant| Command::EndAttempt {
+            id: id.clone(),
+            token,
+            claimant: claimant.clone(),
+            end: end.clone(),
+        };
+        let end = |answer: &AttemptEnd| end_by(answer, &said_by);
         let said = match dies {
             false => Some(takes),
             // Some are only taken for dead.
@@ -100,6 +109,13 @@ impl Outside {
             1 if !is_calm && self.random.chance(300) => failed("refused", false),
             _ => succeeded(self.random.between(0, 9)),
         };
+        // Somebody else knows which attempt it is, and perhaps its key.
+        if !is_calm && self.random.chance(100) {
+            let name = Some("an intruder".to_owned());
+            let key = if self.random.chance(500) { said_by.key.clone() } else { String::new() };
+            let at = now + self.random.spread(1, takes.max(2));
+            self.plan(at, end_by(&succeeded(0), &Claimant { name, key }));
+        }
         if let Some(after) = said {
             self.plan(now + after, end(&answer));
             if self.random.chance(150) {
@@ -181,11 +197,16 @@ impl Simulation {
         let now = self.machine.time.elapsed();
         for (id, token) in taken {
             let (id, token, mutates) = (id.0, token, id.1);
-            let deed = self.outside.work(now, &id, token, lease, self.is_calm, mutates);
+            let deed = self.outside.work(now, &id, token, (&worker, lease), self.is_calm, mutates);
             deed.into_iter().for_each(|deed| self.machine.work.did(deed));
         }
         Ok(())
     }
+}
+
+/// A worker of the simulation has an access token of its own.
+fn claimant(worker: &str) -> Claimant {
+    Claimant { name: Some(worker.to_owned()), key: format!("key of {worker}") }
 }
 
 fn taken(run: &RunRow, by: &str) -> Vec<((RunId, Option<i64>), u32)> {

@@ -1,9 +1,11 @@
 //! Tokens, sign-ins, and the audit log.
 
 use deadpool_postgres::Client;
+use engine::NodeId;
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
+use super::clock::given_or_now;
 use super::core::Core;
 use super::link::{Asked, param};
 use super::reader::{ask, is_storable, many};
@@ -13,14 +15,21 @@ use crate::access::{
     SignedInWith, TokenView, name_taken, place,
 };
 use crate::failure::Failure;
+use crate::request::Call;
 use crate::stored::{json, milliseconds, ms};
 use crate::view::{self, Cursor, Page};
 
-const TOKEN: &str = "SELECT id, name, roles, created_at, created_by, expires_at, revoked_at
+/// Whoever tells of a change of access is no node: all hear it, the node that made it too.
+const EVERYONE: NodeId = NodeId(-1);
+
+const TOKEN: &str = "SELECT id, name, roles, queues, created_at, created_by,
+     expires_at, revoked_at
      FROM tokens WHERE id = $1";
-const TOKEN_BY_HASH: &str = "SELECT id, name, roles, created_at, created_by, expires_at, revoked_at
+const TOKEN_BY_HASH: &str = "SELECT id, name, roles, queues, created_at, created_by,
+     expires_at, revoked_at
      FROM tokens WHERE hash = $1";
-const TOKENS: &str = "SELECT id, name, roles, created_at, created_by, expires_at, revoked_at
+const TOKENS: &str = "SELECT id, name, roles, queues, created_at, created_by,
+     expires_at, revoked_at
      FROM tokens ORDER BY id";
 
 fn read_token(row: &Row) -> Result<TokenView, Failure> {
@@ -28,10 +37,11 @@ fn read_token(row: &Row) -> Result<TokenView, Failure> {
         id: get(row, 0)?,
         name: get(row, 1)?,
         roles: rows::json(row, 2)?,
-        created_at: rows::instant(row, 3)?,
-        created_by: get(row, 4)?,
-        expires_at: rows::maybe_instant(row, 5)?,
-        revoked_at: rows::maybe_instant(row, 6)?,
+        queues: rows::maybe_json(row, 3)?,
+        created_at: rows::instant(row, 4)?,
+        created_by: get(row, 5)?,
+        expires_at: rows::maybe_instant(row, 6)?,
+        revoked_at: rows::maybe_instant(row, 7)?,
     })
 }
 
@@ -100,15 +110,18 @@ fn read_audit(row: &Row) -> Result<AuditView, Failure> {
     Ok(AuditView { key: get(row, 0)?, at: rows::instant(row, 1)?, entry })
 }
 
-/// To be written with the change.
-pub(super) fn ask_audit(audit: Option<&AuditEntry>, now: Timestamp) -> Option<Asked> {
+/// To be written with the change. Without a time it has the database's.
+pub(super) fn ask_audit(audit: Option<&AuditEntry>, at: Option<i64>) -> Option<Asked> {
     let AuditEntry { who, from, action, target, detail } = audit?.clone();
-    let sql = "INSERT INTO audit (at, who, from_address, action, target, detail)
-               VALUES ($1, $2, $3, $4, $5, $6)";
+    let sql = concat!(
+        "INSERT INTO audit (at, who, from_address, action, target, detail) VALUES (",
+        given_or_now!("$1"),
+        ", $2, $3, $4, $5, $6)"
+    );
     // The database cannot hold the character NUL.
     let detail = detail.map(|detail| detail.replace('\0', "\u{fffd}"));
     let params =
-        vec![param(ms(now)), param(who), param(from), param(action), param(target), param(detail)];
+        vec![param(at), param(who), param(from), param(action), param(target), param(detail)];
     Some(Asked::new(sql, params))
 }
 
@@ -120,10 +133,17 @@ impl Core {
         audit: Option<&AuditEntry>,
     ) -> Result<TokenView, Failure> {
         let taken = "SELECT 1 FROM tokens WHERE name = $1";
-        let insert = "INSERT INTO tokens (name, hash, roles, created_at, created_by, expires_at)
-                      VALUES ($1, $2, $3, $4, $5, $6)
-                      RETURNING id, name, roles, created_at, created_by, expires_at, revoked_at";
+        let insert = concat!(
+            "INSERT INTO tokens (name, hash, roles, created_at, created_by, expires_at, queues)
+             VALUES ($1, $2, $3, ",
+            given_or_now!("$4"),
+            ", $5, $6, $7)
+             RETURNING id, name, roles, queues, created_at, created_by, expires_at, revoked_at"
+        );
         let roles = json(&new.roles)?;
+        let queues = new.queues.as_ref().map(json).transpose()?;
+        let shared = self.shared.clone();
+        let now = self.shared.given(now);
         self.link.transact(|link| {
             let found = link.begin(vec![Asked::new(taken, vec![param(new.name.clone())])])?;
             if !found[0].is_empty() {
@@ -133,11 +153,13 @@ impl Core {
                 param(new.name.clone()),
                 param(new.hash.to_vec()),
                 param(roles.clone()),
-                param(ms(now)),
+                param(now),
                 param(new.created_by.clone()),
                 param(new.expires_at.map(ms)),
+                param(queues.clone()),
             ];
             let mut asked = vec![Asked::new(insert, params)];
+            asked.push(shared.ask_call(Call::Access, EVERYONE));
             asked.extend(ask_audit(audit, now));
             let made = link.commit(asked)?;
             let made = made.first().and_then(|rows| rows.first());
@@ -152,14 +174,20 @@ impl Core {
         now: Timestamp,
         audit: Option<&AuditEntry>,
     ) -> Result<Option<TokenView>, Failure> {
-        let revoke = "UPDATE tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL
-                      RETURNING id";
+        let revoke = concat!(
+            "UPDATE tokens SET revoked_at = ",
+            given_or_now!("$2"),
+            " WHERE id = $1 AND revoked_at IS NULL RETURNING id"
+        );
         let end = "DELETE FROM sign_ins WHERE token = $1";
+        let now = self.shared.given(now);
+        let shared = self.shared.clone();
         self.link.transact(|link| {
-            let revoked = link.begin(vec![Asked::new(revoke, vec![param(id), param(ms(now))])])?;
+            let revoked = link.begin(vec![Asked::new(revoke, vec![param(id), param(now)])])?;
             let mut asked = vec![Asked::new(TOKEN, vec![param(id)])];
             if !revoked[0].is_empty() {
                 asked.push(Asked::new(end, vec![param(id)]));
+                asked.push(shared.ask_call(Call::Access, EVERYONE));
                 asked.extend(ask_audit(audit, now));
             }
             let found = link.commit(asked)?;
@@ -177,14 +205,18 @@ impl Core {
             SignedInWith::Token(id) => (Some(*id), None),
             SignedInWith::Node(hash) => (None, Some(hash.to_vec())),
         };
-        let sql = "INSERT INTO sign_ins (hash, token, node, created_at, expires_at)
-                   VALUES ($1, $2, $3, $4, $5)";
+        let sql = concat!(
+            "INSERT INTO sign_ins (hash, token, node, created_at, expires_at) VALUES ($1, $2, $3, ",
+            given_or_now!("$4"),
+            ", $5)"
+        );
+        let now = self.shared.given(now);
         self.link.transact(|link| {
             let params = vec![
                 param(new.hash.to_vec()),
                 param(token),
                 param(node.clone()),
-                param(ms(now)),
+                param(now),
                 param(ms(new.expires_at)),
             ];
             link.begin(vec![Asked::new(sql, params)])?;
@@ -195,9 +227,10 @@ impl Core {
 
     pub(super) fn end_sign_in(&mut self, hash: &SecretHash) -> Result<bool, Failure> {
         let sql = "DELETE FROM sign_ins WHERE hash = $1 RETURNING 1";
+        let shared = self.shared.clone();
         self.link.transact(|link| {
             let ended = link.begin(vec![Asked::new(sql, vec![param(hash.to_vec())])])?;
-            link.commit(vec![])?;
+            link.commit(vec![shared.ask_call(Call::Access, EVERYONE)])?;
             Ok(!ended[0].is_empty())
         })
     }

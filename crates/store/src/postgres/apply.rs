@@ -33,6 +33,8 @@ pub(super) struct Before<'a> {
     pub(super) unlocked: &'a ById<RunKey, i64>,
     /// Something that seems new was there when this was tried before.
     pub(super) may_be_there: bool,
+    /// Whether locks are held that others wait for after they have locked a run: then no run is waited for.
+    pub(super) must_not_wait: bool,
 }
 
 /// Everything that is written.
@@ -45,13 +47,14 @@ pub(super) fn statements(
     let mut all = Vec::new();
     schedules(writes, node, stamp, before, &mut all)?;
     let last_steps = last_steps::of(writes);
-    apply_runs::runs(writes, stamp, before.unlocked, &last_steps, &mut all)?;
+    apply_runs::runs(writes, stamp, before, &last_steps, &mut all)?;
     apply_runs::steps(writes, &last_steps, before.may_be_there, &mut all)?;
     apply_runs::attempts(writes, &mut all)?;
     apply_waiting::waiting(writes, &mut all)?;
     apply_topics::topics(writes, &mut all)?;
     ledger(writes, before, &mut all)?;
     workflows(writes, &mut all)?;
+    super::incidents::write(writes, &mut all)?;
     overrides(writes, &mut all)?;
     if !writes.nodes_gone.is_empty() {
         let ids: Vec<i64> = writes.nodes_gone.iter().map(|node| node.0).collect();
@@ -288,14 +291,16 @@ fn workflows(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
     for w in &writes.workflows {
         let sql =
             "INSERT INTO workflows (id, name, status, paused, newest, live, concurrency, active,
-                     by_hand, retention, created_at, updated_at, paused_reason, paused_by, handling)
+                     retention, created_at, updated_at, paused_reason, paused_by, handling,
+                     incident)
                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
                    ON CONFLICT (id) DO UPDATE SET name = excluded.name, status = excluded.status,
                      paused = excluded.paused, newest = excluded.newest, live = excluded.live,
                      concurrency = excluded.concurrency, active = excluded.active,
-                     by_hand = excluded.by_hand, retention = excluded.retention,
+                     retention = excluded.retention,
                      updated_at = excluded.updated_at, paused_reason = excluded.paused_reason,
-                     paused_by = excluded.paused_by, handling = excluded.handling";
+                     paused_by = excluded.paused_by, handling = excluded.handling,
+                     incident = excluded.incident";
         let params = vec![
             param(w.id.0),
             param(w.name.clone()),
@@ -305,24 +310,26 @@ fn workflows(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Failure> {
             param(w.live.map(u32::cast_signed)),
             param(w.concurrency.map(u32::cast_signed)),
             param(w.active.cast_signed()),
-            param(w.by_hand.map(|run| run.0)),
             param(w.retention.map(milliseconds)),
             param(ms(w.created_at)),
             param(ms(w.updated_at)),
             param(w.paused_reason.as_deref().map(owned)),
             param(w.paused_by.map(|run| run.0)),
             param(w.handling.map(|run| run.0)),
+            param(w.incident.map(|key| key.0)),
         ];
         all.push(Asked::new(sql, params));
     }
     for revision in &writes.revisions {
-        let sql = "INSERT INTO revisions (workflow, revision, source, definition, created_at)
-                   VALUES ($1, $2, $3, $4, $5)";
+        let sql =
+            "INSERT INTO revisions (workflow, revision, source, definition, folder, created_at)
+                   VALUES ($1, $2, $3, $4, $5, $6)";
         let params = vec![
             param(revision.workflow.0),
             param(revision.revision.cast_signed()),
             param(owned(&revision.source)),
             param(json(&*revision.definition)?),
+            param(revision.folder.as_deref().map(owned)),
             param(ms(revision.created_at)),
         ];
         all.push(Asked::new(sql, params));

@@ -15,7 +15,7 @@ use crate::stored::{json, ms};
 
 /// Numbers of one row. All of them are in one array, row after row: to take an array apart costs the database
 /// something for each array and row, to look something up in one costs nearly nothing.
-const NUMBERS: usize = 16;
+const NUMBERS: usize = 17;
 /// Stands for no number.
 const NONE: i64 = i64::MIN;
 
@@ -36,14 +36,14 @@ macro_rules! maybe_of {
 macro_rules! insert_progress {
     () => {
         concat!(
-            "INSERT INTO progress (id, wake_at, anchor, mark, next_nominal, next_effective, n, repeats,
+            "INSERT INTO progress (id, wake_at, anchor, mark, next_nominal, next_effective, n, renewed_at,
                current_repeat, current_retry, run_count, error_count, last_run_at, last_outcome,
-               has_overrides, recomputed_at, version, last_error, live, stamp)
+               has_overrides, recomputed_at, version, incident, last_error, live, stamp)
              SELECT u.id, ",
-            maybe_of!(16, 15), ", ", of!(16, 14), ", ", of!(16, 13), ", ", maybe_of!(16, 12), ", ", maybe_of!(16, 11), ", ",
-            of!(16, 10), ", ", of!(16, 9), ", ", of!(16, 8), ", ", of!(16, 7), ", ", of!(16, 6), ", ",
-            of!(16, 5), ", ", maybe_of!(16, 4), ", ", maybe_of!(16, 3), ", ", of!(16, 2), " <> 0, ", maybe_of!(16, 1), ", ",
-            of!(16, 0), ", u.last_error, u.live, $5::bigint
+            maybe_of!(17, 16), ", ", of!(17, 15), ", ", of!(17, 14), ", ", maybe_of!(17, 13), ", ", maybe_of!(17, 12), ", ",
+            of!(17, 11), ", ", maybe_of!(17, 10), ", ", of!(17, 9), ", ", of!(17, 8), ", ", of!(17, 7), ", ",
+            of!(17, 6), ", ", maybe_of!(17, 5), ", ", maybe_of!(17, 4), ", ", of!(17, 3), " <> 0, ", maybe_of!(17, 2), ", ",
+            of!(17, 1), ", ", maybe_of!(17, 0), ", u.last_error, u.live, $5::bigint
              FROM unnest($1::bigint[], $2::text[], $3::text[]) WITH ORDINALITY
                AS u (id, last_error, live, i)"
         )
@@ -57,13 +57,13 @@ const MOVED: &str = concat!(
     insert_progress!(),
     " ON CONFLICT (id) DO UPDATE SET wake_at = excluded.wake_at, anchor = excluded.anchor,
         mark = excluded.mark, next_nominal = excluded.next_nominal,
-        next_effective = excluded.next_effective, n = excluded.n, repeats = excluded.repeats,
+        next_effective = excluded.next_effective, n = excluded.n, renewed_at = excluded.renewed_at,
         current_repeat = excluded.current_repeat, current_retry = excluded.current_retry,
         run_count = excluded.run_count, error_count = excluded.error_count,
         last_error = excluded.last_error, last_run_at = excluded.last_run_at,
         last_outcome = excluded.last_outcome, live = excluded.live,
         has_overrides = excluded.has_overrides, recomputed_at = excluded.recomputed_at,
-        version = progress.version + excluded.version, stamp = excluded.stamp"
+        incident = excluded.incident, version = progress.version + excluded.version, stamp = excluded.stamp"
 );
 
 /// Columns that are written together, and no others, if there are [`MANY`] rows of them: then the table is so large
@@ -93,10 +93,9 @@ macro_rules! update_progress {
 
 /// Runs have begun, or occurrences were passed over.
 static BEGUN: Narrow = Narrow {
-    sql: update_progress!(8: "wake_at" maybe_of 7, "mark" of 6, "next_nominal" maybe_of 5,
-        "next_effective" maybe_of 4, "n" of 3, "repeats" of 2, "current_retry" of 1,
-        "last_run_at" maybe_of 0; ""),
-    numbers: &[0, 2, 3, 4, 5, 6, 8, 11],
+    sql: update_progress!(7: "wake_at" maybe_of 6, "mark" of 5, "next_nominal" maybe_of 4,
+        "next_effective" maybe_of 3, "n" of 2, "current_retry" of 1, "last_run_at" maybe_of 0; ""),
+    numbers: &[0, 2, 3, 4, 5, 8, 11],
     has_error: false,
 };
 /// Runs have ended. Nothing of it is in an index: there the row stays what it was.
@@ -236,7 +235,7 @@ fn numbers_of(schedule: &Schedule, version: i32) -> [i64; NUMBERS] {
         progress.next.map_or(NONE, |due| ms(due.nominal)),
         progress.next.map_or(NONE, |due| ms(due.effective)),
         progress.n.cast_signed(),
-        progress.repeats.cast_signed(),
+        progress.renewed_at.map_or(NONE, ms),
         progress.current_repeat.cast_signed(),
         i64::from(progress.current_retry.cast_signed()),
         progress.run_count.cast_signed(),
@@ -246,6 +245,7 @@ fn numbers_of(schedule: &Schedule, version: i32) -> [i64; NUMBERS] {
         i64::from(progress.has_overrides),
         progress.recomputed_at.map_or(NONE, ms),
         i64::from(version),
+        progress.incident.map_or(NONE, |key| key.0),
     ]
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use engine::RunId;
 use engine::run::{Position, Run, RunStatus, StepRecord, StepStatus, TriggeredBy};
-use engine::turn::{ById, RunWrite, Writes};
-use engine::{RunId, RunKey};
+use engine::turn::{RunWrite, Writes};
 use tokio_postgres::types::Type;
 
-use super::apply::{column, plain};
+use super::apply::{Before, column, plain};
 use super::last_steps::{self, LastSteps};
 use super::link::{Asked, param};
 use super::outgoing::{Numbers, Outgoing, Table};
@@ -19,9 +19,9 @@ use crate::stored::{json, milliseconds, ms};
 const LEFT: &str = "WITH gone AS (
        DELETE FROM open_runs WHERE key = ANY($1) RETURNING key, stamp)
      SELECT 1 / (coalesce(array_agg(stamp ORDER BY key), '{}') = $2)::integer FROM gone";
-/// The same of runs that go on.
+/// The same without removing them. One that somebody else holds is not waited for.
 const STILL_SO: &str = "WITH same AS (
-       SELECT key, stamp FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE)
+       SELECT key, stamp FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE SKIP LOCKED)
      SELECT 1 / (coalesce(array_agg(stamp ORDER BY key), '{}') = $2)::integer FROM same";
 
 /// The runs with the stamps that they must have, if there are any.
@@ -34,7 +34,7 @@ fn guard(sql: &'static str, mut runs: Vec<(i64, i64)>) -> Option<Asked> {
 pub(super) fn runs(
     writes: &Writes,
     stamp: i64,
-    unlocked: &ById<RunKey, i64>,
+    before: Before<'_>,
     last_steps: &LastSteps<'_>,
     all: &mut Vec<Asked>,
 ) -> Result<(), Failure> {
@@ -45,18 +45,21 @@ pub(super) fn runs(
             RunWrite::Insert(run) if run.status.has_ended() => ended.push(&**run),
             RunWrite::Insert(run) => new.push(&**run),
             RunWrite::Update { after, .. } if after.status.has_ended() => {
-                match unlocked.get(&after.key) {
+                match before.unlocked.get(&after.key) {
                     Some(stamp) => left_unlocked.push((after.key.0, *stamp)),
                     None => left.push(after.key.0),
                 }
                 ended.push(&**after);
             }
             RunWrite::Update { after, .. } => {
-                let known = unlocked.get(&after.key);
+                let known = before.unlocked.get(&after.key);
                 changed_unlocked.extend(known.map(|stamp| (after.key.0, *stamp)));
                 changed.push(&**after);
             }
         }
+    }
+    if before.must_not_wait {
+        all.extend(guard(STILL_SO, left_unlocked.clone()));
     }
     all.extend(guard(LEFT, left_unlocked));
     all.extend(guard(STILL_SO, changed_unlocked));
@@ -75,7 +78,7 @@ macro_rules! columns {
         "key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal, effective,
          created_at, timeout, input, retry_of, parent, parent_token, depth, status, started_at,
          ended_at, state, owners, lacks_place, overdue, output, error, wake_at, handler, trace,
-         stamp, last_steps"
+         root, hops, stamp, last_steps"
     };
 }
 
@@ -89,14 +92,14 @@ macro_rules! insert_into {
             ") SELECT key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal,
                effective, created_at, timeout, input, retry_of, parent, parent_token, depth, status,
                started_at, ended_at, state, owners::bigint[], lacks_place, overdue, output, error,
-               wake_at, handler, trace, stamp, last_steps
+               wake_at, handler, trace, root, hops, stamp, last_steps
              FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[],
                $6::bigint[], $7::integer[], $8::smallint[], $9::text[], $10::bigint[],
                $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::text[],
                $16::bigint[], $17::integer[], $18::smallint[], $19::smallint[], $20::bigint[],
                $21::bigint[], $22::text[], $23::text[], $24::boolean[], $25::boolean[],
                $26::text[], $27::text[], $28::bigint[], $29::text[], $30::text[],
-               $31::bigint[], $32::text[])
+               $31::bigint[], $32::smallint[], $33::bigint[], $34::text[])
              AS u (",
             columns!(),
             ")"
@@ -110,7 +113,7 @@ macro_rules! copy_into {
     };
 }
 
-static TYPES: [Type; 32] = [
+static TYPES: [Type; 34] = [
     Type::INT8,
     Type::UUID,
     Type::INT8,
@@ -141,6 +144,8 @@ static TYPES: [Type; 32] = [
     Type::INT8,
     Type::TEXT,
     Type::TEXT,
+    Type::INT8,
+    Type::INT2,
     Type::INT8,
     Type::TEXT,
 ];
@@ -204,6 +209,8 @@ fn put_run(run: &Run, stamp: i64, row: &mut Outgoing) -> Result<(), Failure> {
     put_position(run, row)?;
     row.put(run.handler.as_deref())?;
     row.put(run.trace.map(|trace| trace.to_string()))?;
+    row.put(run.parent.map(|parent| parent.root.0))?;
+    row.put(run.parent.map(|parent| i16::from(parent.hops)))?;
     row.put(stamp)
 }
 

@@ -85,9 +85,9 @@ fn folded(writes: &Writes) -> BTreeMap<i64, Written<'_>> {
 }
 
 const NEW_EVENTS: &str = "INSERT INTO events
-       (key, topic, message_id, state, attempt, run, reason, created_at, updated_at)
+       (key, topic, message_id, state, attempt, run, reason, created_at, updated_at, hops)
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::smallint[], $5::integer[],
-       $6::bigint[], $7::text[], $8::bigint[], $9::bigint[])";
+       $6::bigint[], $7::text[], $8::bigint[], $9::bigint[], $10::smallint[])";
 const NEW_MESSAGES: &str = "INSERT INTO messages (event, title, payload, causes)
      SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[])";
 /// The rows are there, and their topics are locked. Row by row by its key, whatever the planner believes.
@@ -96,8 +96,8 @@ const SAY: &str = "INSERT INTO messages (event, title, payload, causes)
      ON CONFLICT (event) DO UPDATE SET title = excluded.title, payload = excluded.payload,
        causes = excluded.causes";
 const MOVE: &str = "INSERT INTO events
-       (key, topic, state, attempt, run, reason, updated_at, message_id, created_at)
-     SELECT *, '', 0 FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::integer[],
+       (key, topic, state, attempt, run, reason, updated_at, message_id, created_at, hops)
+     SELECT *, '', 0, 0 FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::integer[],
        $5::bigint[], $6::text[], $7::bigint[])
      ON CONFLICT (key) DO UPDATE SET state = excluded.state, attempt = excluded.attempt,
        run = excluded.run, reason = excluded.reason, updated_at = excluded.updated_at";
@@ -139,6 +139,7 @@ fn insert(new: &[(&Event, &Fate)], all: &mut Vec<Asked>) {
         column(new, |(_, fate)| fate.reason.as_deref().map(owned)),
         column(new, |(event, _)| ms(event.created_at)),
         column(new, |(_, fate)| ms(fate.updated_at)),
+        column(new, |(_, fate)| i16::from(fate.hops)),
     ];
     all.push(Asked::new(NEW_EVENTS, params));
 }

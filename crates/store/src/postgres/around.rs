@@ -26,14 +26,18 @@ pub(super) struct About {
     pub(super) handlers: Vec<(HandlerId, WorkflowId)>,
     /// Events that are published: to which topic, and with which message ids.
     pub(super) published: Option<(TopicId, Vec<String>)>,
+    /// Who hears of the topics that are needed.
+    pub(super) hearing: Hearing,
+    /// Workflows of which a pending run may begin.
+    pub(super) pending: Vec<i64>,
 }
 
 impl About {
     /// Of the answer to [`topic_load::ask_due_handlers`].
-    pub(super) fn due(found: &[Row]) -> Result<About, Failure> {
+    pub(super) fn keep_due(&mut self, found: &[Row]) -> Result<(), Failure> {
         let handler = |row: &Row| Ok((HandlerId(get(row, 0)?), WorkflowId(get(row, 1)?)));
-        let handlers = found.iter().map(handler).collect::<Result<_, Failure>>()?;
-        Ok(About { handlers, published: None })
+        self.handlers = found.iter().map(handler).collect::<Result<_, Failure>>()?;
+        Ok(())
     }
 
     /// Of these handlers, those that are due now that nobody else changes them.
@@ -48,21 +52,20 @@ impl About {
 
 /// Loads and locks workflows and topics, and loads the overrides of schedules that were loaded.
 pub(super) fn prefetch_around(book: &mut PgBook<'_>, about: &About) -> Result<(), Failure> {
-    let hearing = hearing(book)?;
     let handling = handling(book, about);
+    let hearing = &about.hearing;
     let loaded = &book.loaded;
     let mut workflows: BTreeSet<i64> = loaded.schedules.values().map(|s| s.workflow.0).collect();
     workflows.extend(loaded.runs.values().map(|run| run.workflow.0));
     workflows.extend(handling.iter().chain(&hearing.consuming).chain(&hearing.triggered));
-    workflows.extend(&book.needs.workflows);
-    let own: BTreeSet<i64> = book.needs.own.clone();
+    workflows.extend(book.needs.workflows.iter().chain(&book.needs.own).chain(&about.pending));
     let of_handlers = loaded.runs.values().filter(|run| run.handler.is_some());
     let around = Around {
         runs: of_handlers.map(|run| run.key.0).collect(),
         topics: book.needs.topics.iter().copied().collect(),
         workflows: handling.union(&hearing.consuming).copied().collect(),
     };
-    if workflows.is_empty() && own.is_empty() && around.is_empty() {
+    if workflows.is_empty() && around.is_empty() {
         return Ok(());
     }
     let mut overridden: Vec<i64> = loaded
@@ -72,11 +75,9 @@ pub(super) fn prefetch_around(book: &mut PgBook<'_>, about: &About) -> Result<()
         .map(|schedule| schedule.id.0)
         .collect();
     overridden.sort_unstable();
-    if !own.is_empty() {
-        load::own_workflows(book.link, &mut book.loaded, own.iter().copied().collect())?;
-    }
-    let shared: Vec<i64> = workflows.difference(&own).copied().collect();
-    let mut asked: Vec<Asked> = load::ask_workflows(shared).into();
+    let is_alone = !book.needs.own.is_empty();
+    let ids: Vec<i64> = workflows.iter().copied().collect();
+    let mut asked: Vec<Asked> = load::ask_workflows(ids, is_alone).into();
     asked.push(load::ask_overrides(overridden.clone()));
     asked.push(Asked::new(
         OUTDATED,
@@ -92,7 +93,18 @@ pub(super) fn prefetch_around(book: &mut PgBook<'_>, about: &About) -> Result<()
         asked.extend([topic_load::ask_fates(*topic, message_ids), ask_event_block()]);
     }
     let found = book.link.ask(asked)?;
-    load::keep_workflows(&mut book.loaded, &found[0], &found[1])?;
+    match is_alone {
+        false => load::keep_workflows(&mut book.loaded, &found[0], &found[1])?,
+        true => found[..2]
+            .iter()
+            .try_for_each(|owned| load::keep_workflows(&mut book.loaded, &[], owned))?,
+    }
+    let is_unknown = |id: &i64| !book.loaded.workflows.contains_key(&WorkflowId(*id));
+    let unknown: Vec<i64> = workflows.into_iter().filter(is_unknown).collect();
+    if !unknown.is_empty() {
+        // Some got a limit, or lost it, between the two questions.
+        load::own_workflows(book.link, &mut book.loaded, unknown)?;
+    }
     load::keep_overrides(&mut book.loaded, &overridden, &found[2])?;
     for row in &found[3] {
         book.loaded.outdated.push(ScheduleId(get(row, 0)?));
@@ -109,17 +121,14 @@ pub(super) fn prefetch_around(book: &mut PgBook<'_>, about: &About) -> Result<()
     Ok(())
 }
 
-/// Who is to be locked before the topics that are needed; the runs among them are.
-fn hearing(book: &mut PgBook<'_>) -> Result<Hearing, Failure> {
+/// Who is to be locked before the topics that are needed. Their runs are needed too: they are locked with the others.
+pub(super) fn hear(book: &mut PgBook<'_>) -> Result<Hearing, Failure> {
     if book.needs.topics.is_empty() {
         return Ok(Hearing::default());
     }
     let topics = book.needs.topics.iter().copied().collect();
-    let mut hearing = topic_load::hearing(book.link, topics)?;
-    let runs = std::mem::take(&mut hearing.runs);
-    let is_new = |key: &i64| !book.loaded.locked_runs.contains(&engine::RunKey(*key));
-    let runs = runs.into_iter().filter(is_new).collect();
-    load::runs(book.link, &mut book.loaded, runs)?;
+    let hearing = topic_load::hearing(book.link, topics)?;
+    book.needs.runs.extend(&hearing.runs);
     Ok(hearing)
 }
 

@@ -1,11 +1,9 @@
 //! The engine reads inside of the transaction: what was loaded for it beforehand, all of it locked, and
 //! the rest on demand.
 //!
-//! Locks are taken in one order, so that nodes do not wait for each other in a circle: schedules, then runs,
-//! then workflows, then topics, each by id; what is only taken if it is free may come at any time. A run's lock is
-//! taken after that of its schedule, and together with those of the runs that wait for its end. A workflow's lock is
-//! that of its handlers, a topic's that of its events; those who hear of a topic are locked before it. Commands that
-//! need another order collide at times, and are tried again.
+//! Locks are waited for in one order, which `lock_order.rs` keeps. A run's lock is taken after that of its schedule, and
+//! together with those of the runs that wait for its end. A workflow's lock is that of its handlers, a topic's that of
+//! its events; those who hear of a topic are locked before it.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashSet, VecDeque};
@@ -13,11 +11,14 @@ use std::sync::Arc;
 
 use engine::definition::Definition;
 use engine::handlers::Handler;
+use engine::incidents::Incident;
 use engine::run::{Part, Run, StepRecord};
 use engine::schedule::{Override, Schedule};
 use engine::topics::{Event, Fate, Subscriber, Topic};
-use engine::turn::{Book, ById, Workflow};
-use engine::{EventKey, HandlerId, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+use engine::turn::{Book, ById, Wakeup, Workflow};
+use engine::{
+    EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
+};
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
@@ -32,6 +33,7 @@ use super::needs::Needs;
 use super::rows;
 use super::topic_load::LoadedTopics;
 use crate::failure::Failure;
+use crate::stored::ms;
 
 /// Keys of runs, and of events, that are taken from their sequence at a time.
 pub(super) const KEYS: i64 = 4_096;
@@ -63,6 +65,8 @@ pub(super) struct Loaded {
     pub(super) passed_over: bool,
     /// Topics and handlers.
     pub(super) topics: LoadedTopics,
+    /// What is passed over if it cannot be read.
+    set_aside: Arc<HashSet<Wakeup>>,
 }
 
 impl Loaded {
@@ -78,6 +82,19 @@ impl Loaded {
 }
 
 impl Loaded {
+    /// What was read, unless it cannot be and that is known already.
+    pub(super) fn readable<T>(
+        &self,
+        what: Wakeup,
+        read: Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(_) if self.set_aside.contains(&what) => Ok(None),
+            Err(failure) => Err(failure.about(Some(what))),
+        }
+    }
+
     /// A schedule, if it is there, for the engine to change.
     fn give(&mut self, id: ScheduleId) -> Option<Box<Schedule>> {
         let schedule = self.schedules.remove(&id)?;
@@ -110,11 +127,14 @@ impl<'a> PgBook<'a> {
         needs: &'a mut Needs,
         places: usize,
     ) -> PgBook<'a> {
+        let set_aside = shared.passed_over();
+        let mut topics = LoadedTopics::default();
+        topics.set_aside = set_aside.clone();
         PgBook {
             link,
             shared,
             needs,
-            loaded: Loaded::default(),
+            loaded: Loaded { topics, set_aside, ..Loaded::default() },
             places,
             run_keys: 0..0,
             stamp: 0,
@@ -123,6 +143,13 @@ impl<'a> PgBook<'a> {
             event_keys: 0..0,
             failed: None,
         }
+    }
+
+    /// What cannot be read is a failure, also if it is set aside: somebody asks for it.
+    pub(super) fn passing_over_nothing(mut self) -> PgBook<'a> {
+        self.loaded.set_aside = Arc::default();
+        self.loaded.topics.set_aside = Arc::default();
+        self
     }
 
     /// The next block of keys, as it came from the sequence.
@@ -179,6 +206,7 @@ const SCHEDULE_IDS: &str = "SELECT nextval('schedule_ids') FROM generate_series(
 const WORKFLOW_IDS: &str = "SELECT nextval('workflow_ids') FROM generate_series(1, $1::bigint)";
 const TOPIC_IDS: &str = "SELECT nextval('topic_ids') FROM generate_series(1, $1::bigint)";
 const HANDLER_IDS: &str = "SELECT nextval('handler_ids') FROM generate_series(1, $1::bigint)";
+const INCIDENT_KEYS: &str = "SELECT nextval('incident_keys') FROM generate_series(1, $1::bigint)";
 const EVENT_BLOCK: &str = "SELECT nextval('event_blocks') FROM generate_series(1, $1::bigint)";
 const RUN_BLOCK: &str = "SELECT nextval('run_blocks') FROM generate_series(1, $1::bigint)";
 
@@ -192,7 +220,7 @@ impl Book for PgBook<'_> {
 
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Failure> {
         if !self.loaded.schedules.contains_key(&id) {
-            load::schedules(self.link, &mut self.loaded, vec![id.0])?;
+            self.take_schedules(vec![id.0])?;
         }
         Ok(self.loaded.give(id))
     }
@@ -208,7 +236,7 @@ impl Book for PgBook<'_> {
         let sql =
             "SELECT id FROM schedules WHERE workflow = $1 AND trigger IS NOT NULL ORDER BY id";
         let ids = self.keys(sql, vec![param(id.0)])?;
-        load::schedules(self.link, &mut self.loaded, ids.clone())?;
+        self.take_schedules(ids.clone())?;
         let found = |id: i64| self.loaded.give(ScheduleId(id));
         Ok(ids.into_iter().filter_map(found).filter(|found| found.trigger.is_some()).collect())
     }
@@ -216,7 +244,7 @@ impl Book for PgBook<'_> {
     fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Failure> {
         let sql = "SELECT id FROM schedules WHERE workflow = $1 ORDER BY id";
         let ids = self.keys(sql, vec![param(id.0)])?;
-        load::schedules(self.link, &mut self.loaded, ids.clone())?;
+        self.take_schedules(ids.clone())?;
         Ok(ids.into_iter().map(ScheduleId).collect())
     }
 
@@ -273,7 +301,11 @@ impl Book for PgBook<'_> {
     ) -> Result<Vec<(WorkflowId, RunKey)>, Failure> {
         let after = after.map_or(i64::MIN, |workflow| workflow.0);
         let limit_of = i64::try_from(limit).unwrap_or(i64::MAX);
-        let workflows = self.keys(load::WITH_PENDING, vec![param(after), param(limit_of)])?;
+        // What ends in this transaction makes room that the database does not know of yet.
+        let ours: Vec<i64> = self.loaded.workflows.keys().map(|id| id.0).collect();
+        let params = vec![param(after), param(limit_of), param(ours)];
+        let workflows = self.keys(load::WITH_PENDING, params)?;
+        let workflows = self.free_of(workflows)?;
         let unknown: Vec<i64> = workflows
             .iter()
             .copied()
@@ -322,7 +354,7 @@ impl Book for PgBook<'_> {
                    ORDER BY key + 0 LIMIT $2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let keys = self.keys(sql, vec![param(id.0), param(limit)])?;
-        load::runs(self.link, &mut self.loaded, keys.clone())?;
+        self.take_runs(keys.clone())?;
         Ok(keys.into_iter().map(RunKey).collect())
     }
 
@@ -332,8 +364,25 @@ impl Book for PgBook<'_> {
                    ORDER BY key + 0 LIMIT $2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let keys = self.keys(sql, vec![param(node.0), param(limit)])?;
-        load::runs(self.link, &mut self.loaded, keys.clone())?;
+        self.take_runs(keys.clone())?;
         Ok(keys.into_iter().map(RunKey).collect())
+    }
+
+    fn ran_of(&mut self, id: ScheduleId, nominal: &[Timestamp]) -> Result<Vec<Timestamp>, Failure> {
+        // Outcomes 0 to 2 are those that have a run, or will.
+        let sql = "SELECT DISTINCT nominal FROM ledger WHERE schedule = $1 AND outcome < 3
+                   AND nominal = ANY($2::bigint[])";
+        let wanted: Vec<i64> = nominal.iter().copied().map(ms).collect();
+        let found = self.keys(sql, vec![param(id.0), param(wanted)])?;
+        Ok(nominal.iter().copied().filter(|at| found.contains(&ms(*at))).collect())
+    }
+
+    fn descendants(&mut self, root: RunKey, limit: usize) -> Result<usize, Failure> {
+        let sql = "SELECT count(*) FROM ((SELECT 1 FROM open_runs WHERE root = $1 LIMIT $2)
+                   UNION ALL (SELECT 1 FROM ended_runs WHERE root = $1 LIMIT $2)) AS of_root";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let found = self.keys(sql, vec![param(root.0), param(limit)])?;
+        Ok(found.first().map_or(0, |count| usize::try_from(*count).unwrap_or(usize::MAX)))
     }
 
     /// All parts of a step at once: whoever asks for one item will ask for the others.
@@ -434,6 +483,14 @@ impl Book for PgBook<'_> {
             self.take_event_block(block);
         }
         EventKey(self.event_keys.next().unwrap_or(0))
+    }
+
+    fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, Failure> {
+        super::incidents::by_key(self.link, key)
+    }
+
+    fn new_incident_key(&mut self) -> IncidentKey {
+        IncidentKey(self.id(INCIDENT_KEYS))
     }
 
     fn new_topic_id(&mut self) -> TopicId {

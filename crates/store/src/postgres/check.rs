@@ -11,7 +11,9 @@ use super::core::Core;
 use super::link::{Asked, Link, Param, param};
 use super::rows::{self, get};
 use crate::check_run::more;
+use crate::check_shared::shared_invariants;
 use crate::failure::Failure;
+use crate::stored::ms;
 use crate::view::Finding;
 
 /// One invariant: what breaks it, and how it is mended.
@@ -36,6 +38,9 @@ macro_rules! breaches {
 }
 
 pub(super) use breaches;
+
+/// What has to hold in both stores.
+const SHARED: &[Invariant] = &shared_invariants!(breaches, Invariant);
 
 /// A schedule with nothing going on wakes at its next time, if it is active.
 macro_rules! wakeup {
@@ -88,7 +93,8 @@ const INVARIANTS: [Invariant; 14] = [
             "SELECT s.id, '' FROM schedules s
              WHERE NOT EXISTS (SELECT 1 FROM progress p WHERE p.id = s.id)"
         ),
-        message: "schedule {id} has no progress",
+        message: "schedule {id} does not know how far it has come: restore a copy that does, or delete and \
+                  declare it again",
         mend: &[],
     },
     Invariant {
@@ -122,15 +128,6 @@ const INVARIANTS: [Invariant; 14] = [
              UPDATE progress p SET wake_at = w.wake_at, stamp = 0 FROM wrong w WHERE p.id = w.id
              RETURNING p.id"
         )],
-    },
-    Invariant {
-        code: "schedule-without-next-time",
-        breaches: breaches!(
-            "SELECT p.id, '' FROM progress p JOIN schedules s ON s.id = p.id
-             WHERE s.status = 0 AND p.next_effective IS NULL AND p.live IS NULL"
-        ),
-        message: "schedule {id} is active, but has no next time and nothing is going on",
-        mend: &[],
     },
     Invariant {
         code: "wakeup-of-nothing",
@@ -185,24 +182,37 @@ const INVARIANTS: [Invariant; 14] = [
              WHERE EXISTS (SELECT 1 FROM ended_runs e WHERE e.key = o.key)"
         ),
         message: "run {id} has ended, but is kept among those that have not",
-        mend: &["DELETE FROM open_runs o
-                 WHERE EXISTS (SELECT 1 FROM ended_runs e WHERE e.key = o.key)"],
-    },
-    Invariant {
-        code: "occurrence-with-two-runs",
-        breaches: breaches!(
-            "SELECT o.schedule, o.n FROM open_runs o JOIN ended_runs e
-               ON e.schedule = o.schedule AND e.n = o.n AND e.retry = o.retry AND e.key <> o.key"
-        ),
-        message: "an occurrence of schedule {id} has two runs: number {text}",
-        mend: &[],
+        mend: &[
+            "DELETE FROM ended_runs e
+             WHERE e.status < 4 AND EXISTS (SELECT 1 FROM open_runs o WHERE o.key = e.key)",
+            "DELETE FROM open_runs o
+             WHERE EXISTS (SELECT 1 FROM ended_runs e WHERE e.key = o.key)",
+        ],
     },
     Invariant {
         code: "occurrence-without-run",
         breaches: breaches!(
             "SELECT l.schedule, l.n FROM ledger l WHERE l.outcome IN (0, 1) AND l.run IS NULL"
         ),
-        message: "an occurrence of schedule {id} has started, but has no run: number {text}",
+        message: "occurrence {text} of schedule {id} has started, but names no run: the schedule goes on; \
+                  restore a copy if you need the record",
+        mend: &[],
+    },
+    Invariant {
+        code: "run-without-end",
+        breaches: breaches!("SELECT key, '' FROM ended_runs WHERE ended_at IS NULL"),
+        message: "run {id} has ended, but not at any time",
+        mend: &["UPDATE ended_runs SET ended_at = coalesce(started_at, created_at)
+                 WHERE ended_at IS NULL"],
+    },
+    Invariant {
+        code: "run-misplaced",
+        breaches: breaches!(
+            "SELECT key, '' FROM open_runs WHERE status >= 4
+             UNION ALL SELECT key, '' FROM ended_runs WHERE status < 4"
+        ),
+        message: "run {id} is kept among those that have ended and has not, or the other way round: \
+                  restore a copy",
         mend: &[],
     },
     Invariant {
@@ -269,30 +279,58 @@ const INVARIANTS: [Invariant; 14] = [
 ];
 
 impl Core {
-    pub(super) fn check(&mut self, _: Timestamp, repair: bool) -> Result<Vec<Finding>, Failure> {
+    /// Looks at everything, and goes on where something cannot be looked at.
+    pub(super) fn check(&mut self, now: Timestamp, repair: bool) -> Result<Vec<Finding>, Failure> {
+        let mut findings = self.check_rows();
+        // Before what wakes: what is there again has no wakeup yet.
+        findings.extend(attempted("what is set aside", self.check_set_aside(repair)));
         // First, so that what names the nodes of runs is right when they are looked for.
-        let mut findings = self.check_runs(repair)?;
-        for invariant in INVARIANTS.iter().chain(&OF_TOPICS) {
-            let found = look(&mut self.link, invariant.breaches, Vec::new)?;
-            if found.is_empty() {
-                continue;
-            }
-            let repaired = repair && !invariant.mend.is_empty();
-            if repaired {
-                mend(&mut self.link, invariant.mend)?;
-            }
-            let messages = messages(&found, invariant)?;
-            findings.extend(messages.into_iter().map(|message| Finding {
-                code: invariant.code,
-                message,
-                repaired,
-            }));
+        findings.extend(attempted("runs", self.check_runs(repair)));
+        // Before what counts schedules: one that is over is counted among others.
+        findings.extend(attempted("schedules", self.check_schedules(now, repair)));
+        for invariant in INVARIANTS.iter().chain(SHARED).chain(&OF_TOPICS) {
+            let found = self.check_invariant(invariant, now, repair);
+            findings.extend(attempted(invariant.code, found));
         }
-        findings.extend(self.check_wakeups(repair)?);
+        findings.extend(attempted("wakeups", self.check_wakeups(repair)));
+        findings.extend(attempted("sequences", self.check_sequences(repair)));
         // What was mended may be due earlier than anybody thinks.
         self.shared.horizon.forget();
         Ok(findings)
     }
+
+    fn check_invariant(
+        &mut self,
+        invariant: &Invariant,
+        now: Timestamp,
+        repair: bool,
+    ) -> Result<Vec<Finding>, Failure> {
+        let is_timed = invariant.breaches.contains("$1");
+        let params = || if is_timed { vec![param(ms(now))] } else { Vec::new() };
+        let found = look(&mut self.link, invariant.breaches, params)?;
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut messages = messages(&found, invariant)?;
+        let mut repaired = repair && !invariant.mend.is_empty();
+        if repaired && let Err(failure) = mend(&mut self.link, invariant.mend) {
+            messages.push(format!("{} cannot be mended: {failure}", invariant.code));
+            repaired = false;
+        }
+        let finding = |message| Finding { code: invariant.code, message, repaired };
+        Ok(messages.into_iter().map(finding).collect())
+    }
+}
+
+/// What was found, or that it could not be looked for.
+fn attempted(what: &str, found: Result<Vec<Finding>, Failure>) -> Vec<Finding> {
+    found.unwrap_or_else(|failure| vec![unchecked(what, &failure)])
+}
+
+/// Something could not be looked at, for a table that is missing say.
+pub(super) fn unchecked(what: &str, failure: &Failure) -> Finding {
+    let message = format!("{what} could not be checked: {failure}");
+    Finding { code: "unchecked", message, repaired: false }
 }
 
 /// Asks a question that may take long.

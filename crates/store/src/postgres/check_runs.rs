@@ -1,5 +1,6 @@
 //! Whether runs that have not ended agree with what is stored beside them.
 
+use engine::RunKey;
 use engine::run::{Part, Run};
 use tokio_postgres::Row;
 
@@ -24,7 +25,8 @@ macro_rules! with_beside {
             "SELECT ",
             of_run!(),
             ", r.wake_at, r.owners, q.steps, q.items, q.queues,
-               (SELECT array_agg(step) FROM approvals WHERE run = r.key), v.steps, v.items
+               (SELECT array_agg(step) FROM approvals WHERE run = r.key), v.steps, v.items,
+               (SELECT array_agg(key) FROM open_runs c WHERE c.parent = r.key)
              FROM open_runs r
              LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items,
                  array_agg(queue) AS queues FROM queue WHERE run = r.key) q ON true
@@ -47,8 +49,9 @@ impl Core {
         loop {
             let some = look(&mut self.link, ALL, || vec![param(after)])?;
             for row in &some {
-                let (run, breaches) = broken(row)?;
-                after = run.key.0;
+                after = get(row, 0)?;
+                // One that cannot be read is told of elsewhere.
+                let Ok((run, breaches)) = broken(row) else { continue };
                 found.extend(breaches.into_iter().map(|breach| (run.key.0, breach)));
             }
             if some.len() < AT_ONCE {
@@ -77,6 +80,11 @@ fn broken(row: &Row) -> Result<(Run, Vec<Breach>), Failure> {
         queue: queued(row)?,
         approvals: numbers(row, RUN_COLUMNS + 5)?.into_iter().map(i32::cast_unsigned).collect(),
         waits: waits.map(part).collect(),
+        children: get::<Option<Vec<i64>>>(row, RUN_COLUMNS + 8)?
+            .unwrap_or_default()
+            .into_iter()
+            .map(RunKey)
+            .collect(),
     };
     let breaches = breaches(&run, &beside);
     Ok((run, breaches))
@@ -103,7 +111,7 @@ fn mend(link: &mut Link, keys: &[i64]) -> Result<(), Failure> {
         let found = link.one(AGAIN, vec![param(keys.to_vec())])?;
         let mut asked = Vec::new();
         for row in &found {
-            let (run, breaches) = broken(row)?;
+            let Ok((run, breaches)) = broken(row) else { continue };
             asked.extend(breaches.iter().filter_map(|breach| mending(&run, breach)));
         }
         link.commit(asked)?;
@@ -146,6 +154,9 @@ fn mending(run: &Run, breach: &Breach) -> Option<Asked> {
             "DELETE FROM waits WHERE run = $1 AND step = $2 AND item = $3",
             vec![param(key), param(part.step.cast_signed()), param(part.item)],
         ),
-        Breach::AtRest | Breach::ApprovalMissing(_) | Breach::WaitMissing(_) => return None,
+        Breach::AtRest
+        | Breach::ApprovalMissing(_)
+        | Breach::WaitMissing(_)
+        | Breach::ChildGone(..) => return None,
     })
 }

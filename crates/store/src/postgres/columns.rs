@@ -4,9 +4,9 @@
 macro_rules! of_schedule {
     () => {
         "s.id, s.workflow, s.trigger, s.status, s.declared, s.created_at, s.updated_at, p.anchor,
-         p.mark, p.next_nominal, p.next_effective, p.n, p.repeats, p.current_repeat, p.current_retry,
+         p.mark, p.next_nominal, p.next_effective, p.n, p.renewed_at, p.current_repeat, p.current_retry,
          p.run_count, p.error_count, p.last_error, p.last_run_at, p.last_outcome, p.live,
-         p.has_overrides, p.recomputed_at"
+         p.has_overrides, p.recomputed_at, p.incident"
     };
 }
 
@@ -15,7 +15,7 @@ macro_rules! of_run {
         "r.key, r.uuid, r.workflow, r.version, r.schedule, r.n, r.retry, r.triggered_by, r.by,
          r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, r.timeout, r.state,
          r.lacks_place, r.overdue, r.parent, r.parent_token, r.depth, r.input, r.output, r.error,
-         r.retry_of, r.handler, r.trace"
+         r.retry_of, r.handler, r.trace, r.root, r.hops"
     };
 }
 
@@ -27,8 +27,16 @@ macro_rules! of_step {
 
 macro_rules! of_workflow {
     () => {
-        "w.id, w.name, w.status, w.paused, w.newest, w.live, w.concurrency, w.active, w.by_hand,
-         w.retention, w.created_at, w.updated_at, w.paused_reason, w.paused_by, w.handling"
+        "w.id, w.name, w.status, w.paused, w.newest, w.live, w.concurrency, w.active,
+         w.retention, w.created_at, w.updated_at, w.paused_reason, w.paused_by, w.handling,
+         w.incident"
+    };
+}
+
+macro_rules! of_incident {
+    () => {
+        "i.key, i.workflow, i.schedule, i.run, i.nominal, i.error, i.began_at, i.told, i.ending,
+         i.ended_at, i.ended_by, i.ended_told"
     };
 }
 
@@ -48,15 +56,15 @@ macro_rules! of_topic {
 
 macro_rules! of_fate {
     () => {
-        "e.key, e.topic, e.state, e.attempt, e.run, e.reason, e.updated_at"
+        "e.key, e.topic, e.state, e.attempt, e.run, e.reason, e.updated_at, e.hops"
     };
 }
 
 /// What has become of it, and what it says.
 macro_rules! of_event {
     () => {
-        "e.key, e.topic, e.state, e.attempt, e.run, e.reason, e.updated_at, e.created_at,
-         e.message_id, m.title, m.payload, m.causes"
+        "e.key, e.topic, e.state, e.attempt, e.run, e.reason, e.updated_at, e.hops,
+         e.created_at, e.message_id, m.title, m.payload, m.causes"
     };
 }
 
@@ -68,5 +76,6 @@ macro_rules! of_handler {
 }
 
 pub(super) use {
-    of_event, of_fate, of_handler, of_ledger, of_run, of_schedule, of_step, of_topic, of_workflow,
+    of_event, of_fate, of_handler, of_incident, of_ledger, of_run, of_schedule, of_step, of_topic,
+    of_workflow,
 };

@@ -1,13 +1,26 @@
-//! Connections: where to, how they are set up, and what their errors mean.
+//! Connections: where to, how they are set up, how long they may be silent, and what their errors mean.
 
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, Connection, Socket};
 
-use super::PostgresOptions;
 use super::tls::{self, Encrypted, Tls};
-use crate::failure::Failure;
+use super::{PostgresOptions, session};
+use crate::failure::{Failure, WriteFault};
+
+/// An idle connection is probed after so long without traffic, so often, and so many times: a peer that is gone is
+/// noticed after about ten seconds.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+const KEEPALIVE_RETRIES: u32 = 3;
+/// The server ends a statement after `statement_timeout` and says so. One that has said nothing for so much longer
+/// is not there any more, whatever the network says.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// Where to, and as what.
 #[derive(Clone)]
@@ -16,6 +29,10 @@ pub(super) struct Target {
     tls: Tls,
     /// Said once on each new connection.
     setup: String,
+    statement_timeout: Duration,
+    idle_timeout: Duration,
+    /// How many connections were given up because they fell silent, of all that this place and its like have had.
+    given_up: Arc<AtomicU64>,
     pub(super) schema: String,
 }
 
@@ -23,16 +40,37 @@ impl Target {
     pub(super) fn new(options: &PostgresOptions) -> Result<Target, Failure> {
         let (mut config, tls) = tls::read(&options.url)?;
         config.connect_timeout(options.connect_timeout).application_name("punctual");
-        config.tcp_user_timeout(options.connect_timeout).keepalives_idle(Duration::from_secs(5));
+        config.tcp_user_timeout(options.connect_timeout);
+        config.keepalives(true).keepalives_idle(KEEPALIVE_IDLE);
+        config.keepalives_interval(KEEPALIVE_INTERVAL).keepalives_retries(KEEPALIVE_RETRIES);
         let schema = quoted(&options.schema);
-        let setup = format!(
-            "SET search_path = {schema}; SET statement_timeout = {}; \
-             SET idle_in_transaction_session_timeout = {}; \
-             SET default_transaction_isolation = 'read committed'; SET jit = off",
-            options.statement_timeout.as_millis(),
-            options.idle_timeout.as_millis(),
-        );
-        Ok(Target { config, tls, setup, schema })
+        let (statement_timeout, idle_timeout) = (options.statement_timeout, options.idle_timeout);
+        let setup = session::setup(&schema, statement_timeout, idle_timeout);
+        let given_up = Arc::default();
+        Ok(Target { config, tls, setup, statement_timeout, idle_timeout, given_up, schema })
+    }
+
+    /// The same place, where no statement may take longer than this.
+    pub(super) fn hurried(&self, statement_timeout: Duration) -> Target {
+        let statement_timeout = statement_timeout.min(self.statement_timeout);
+        let setup = session::setup(&self.schema, statement_timeout, self.idle_timeout);
+        Target { setup, statement_timeout, ..self.clone() }
+    }
+
+    /// How many connections fell silent so far. Whatever has made one so may have happened to those that were open
+    /// beside it, so nobody waits for the next answer on one of these: they are made anew.
+    pub(super) fn given_up(&self) -> u64 {
+        self.given_up.load(Ordering::Relaxed)
+    }
+
+    /// Another one fell silent.
+    pub(super) fn gave_up(&self) {
+        self.given_up.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How long a connection may be silent while it is asked something.
+    pub(super) fn silence(&self) -> Duration {
+        self.statement_timeout + SILENCE
     }
 
     pub(super) fn config(&self) -> &Config {
@@ -53,14 +91,28 @@ impl Target {
     }
 
     /// A new connection, set up; its traffic is carried by a task of its own.
-    pub(super) async fn connect(&self) -> Result<Client, Failure> {
+    pub(super) async fn connect(&self) -> Result<Session, Failure> {
+        let session = self.open_quietly().await?;
+        let setup = session::begin(&session, &self.setup);
+        match tokio::time::timeout(self.patience(), setup).await {
+            Ok(said) => said.map_err(unavailable)?,
+            Err(_) => {
+                session.give_up();
+                return Err(silent(self.patience()));
+            }
+        }
+        Ok(session)
+    }
+
+    /// A new connection on which nothing was said yet.
+    pub(super) async fn open_quietly(&self) -> Result<Session, Failure> {
         let (client, connection) = self.open().await?;
-        tokio::spawn(async move {
+        let carrier = tokio::spawn(async move {
             // Whoever uses the connection sees that it is gone.
             let _ = connection.await;
         });
-        client.batch_execute(&self.setup).await.map_err(unavailable)?;
-        Ok(client)
+        let (carrier, given_up) = (carrier.abort_handle(), self.given_up.clone());
+        Ok(Session { client, carrier, since: self.given_up(), given_up })
     }
 
     /// A new connection as it is.
@@ -71,12 +123,54 @@ impl Target {
         let patience = self.patience() * u32::try_from(hosts).unwrap_or(u32::MAX).max(1);
         match tokio::time::timeout(patience, self.config.connect(self.tls())).await {
             Ok(opened) => opened.map_err(unavailable),
-            Err(_) => Err(Failure::Unavailable(format!(
-                "the database does not answer within {} seconds",
-                patience.as_secs()
-            ))),
+            Err(_) => Err(silent(patience)),
         }
     }
+}
+
+/// A connection, and the task that carries its traffic. The task ends in order when this is dropped and everything
+/// was answered.
+pub(super) struct Session {
+    client: Client,
+    carrier: AbortHandle,
+    given_up: Arc<AtomicU64>,
+    /// How many had been given up when it was made.
+    since: u64,
+}
+
+impl Session {
+    /// Ends the connection at once: answers that have not come are not waited for.
+    pub(super) fn give_up(self) {
+        self.given_up.fetch_add(1, Ordering::Relaxed);
+        self.carrier.abort();
+    }
+
+    /// Whether it is there, as far as anybody knows: none that was made before it or beside it fell silent since.
+    pub(super) fn is_trusted(&self) -> bool {
+        !self.client.is_closed() && self.since == self.given_up.load(Ordering::Relaxed)
+    }
+}
+
+impl Deref for Session {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl DerefMut for Session {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}
+
+/// The answer takes so long that nobody waits for it any more.
+pub(super) fn silent(patience: Duration) -> Failure {
+    Failure::Unavailable(format!(
+        "the database has not answered for {} seconds, and the connection to it is given up",
+        patience.as_secs()
+    ))
 }
 
 /// A name inside of SQL.
@@ -85,7 +179,22 @@ fn quoted(name: &str) -> String {
 }
 
 pub(super) fn unavailable(error: tokio_postgres::Error) -> Failure {
-    Failure::Unavailable(described(&error))
+    failure(&error)
+}
+
+/// What an error says of a request that was not committed.
+pub(super) fn failure(error: &tokio_postgres::Error) -> Failure {
+    let said = described(error);
+    let fault = error.code().and_then(|code| match *code {
+        SqlState::DISK_FULL => Some(WriteFault::DiskFull),
+        SqlState::READ_ONLY_SQL_TRANSACTION => Some(WriteFault::ReadOnly),
+        SqlState::IO_ERROR => Some(WriteFault::Disk),
+        _ => None,
+    });
+    match fault {
+        Some(fault) => Failure::NotWritten { fault, said },
+        None => Failure::Unavailable(said),
+    }
 }
 
 /// With the server's own words, which the error leaves out.

@@ -1,6 +1,5 @@
 //! What a transaction does: claim, load, decide, write, commit.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::turn::{Answer, Command, Places, Turn, Wakeup, Writes};
@@ -8,8 +7,9 @@ use engine::{Moment, NodeId, Rules, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
 
 use super::access::ask_audit;
-use super::around::{About, prefetch_around};
+use super::around::{About, hear, prefetch_around};
 use super::book::{PgBook, ask_block, first};
+use super::clock::database_now;
 use super::ending::{Ahead, Ending, ask_everything, calls};
 use super::link::{Asked, Link, param};
 use super::load;
@@ -20,12 +20,17 @@ use super::topic_load;
 use super::{PostgresClock, Shared};
 use crate::failure::Failure;
 use crate::request::{Call, CommandRequest, Commanded, Idempotency, TurnRequest, Turned};
+use crate::set_aside::{guarded, the_only_one};
 use crate::stored::{json, ms};
 
 /// What is due and locked by another node is looked at again after this.
 const PAUSE: SignedDuration = SignedDuration::from_millis(5);
 /// And after this once more.
 const SECOND_LOOK: SignedDuration = SignedDuration::from_secs(1);
+
+/// Workflows with a limit that are locked because one of their pending runs may begin: as many as the engine looks at
+/// in one go.
+const PENDING: usize = 128;
 
 /// A connection for transactions, and what all of them share.
 pub(super) struct Core {
@@ -47,17 +52,22 @@ pub(super) fn open(
     moment: Moment,
 ) -> Result<Opened, Failure> {
     let hold = "SELECT pg_advisory_xact_lock_shared($1, hashtext(current_schema()))";
-    let state = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-                   (SELECT value FROM meta WHERE key = 'rules'),
-                   (SELECT id FROM nodes WHERE id = $1 FOR KEY SHARE)";
+    let state = concat!(
+        "SELECT ",
+        database_now!(),
+        ", (SELECT value FROM meta WHERE key = 'rules'),
+           (SELECT id FROM nodes WHERE id = $1 FOR KEY SHARE)"
+    );
     let asked = vec![
         Asked::new(hold, vec![param(super::LOCK_RULES)]),
         Asked::new(state, vec![param(node.0)]),
     ];
+    let sent = shared.offset.read();
     let found = link.begin(asked)?;
     let Some(row) = found.get(1).and_then(|rows| rows.first()) else {
         return Err(Failure::Damaged("the database does not know its own time".to_owned()));
     };
+    shared.told_time(sent, rows::instant(row, 0)?);
     let (version, alive): (String, Option<i64>) = (get(row, 1)?, get(row, 2)?);
     // A store that nobody has joined yet is asked by tools.
     if alive.is_none() && node.0 != 0 {
@@ -74,7 +84,6 @@ pub(super) fn open(
         PostgresClock::Caller => moment,
         PostgresClock::Database => {
             let now = rows::instant(row, 0)?;
-            shared.seen_clock(moment.now, now);
             Moment::new(now, moment.awake_since.min(now))
         }
     };
@@ -109,28 +118,33 @@ fn take_turn(
     let mut book = PgBook::new(link, shared, needs, request.places.free);
     let due = prefetch(&mut book, request, moment.now)?;
     let outdated = std::mem::take(&mut book.loaded.outdated);
+    let set_aside = shared.passed_over();
     let turn = Turn::new(&mut book, &rules, moment, request.node, request.places);
-    let mut turn = turn.traced(request.traced);
+    let setup = shared.setup.get();
+    let mut turn = turn.traced(request.traced).without(&set_aside).telling(&setup);
     turn.expect(due.len() + request.reports.len());
     let mut refused = 0;
-    // Before everything else: what was lost has its place.
-    if let Some(performed) = &request.performed {
-        turn.perform_lost(performed)?;
-    }
-    // Before what is due: a run that ends at an instant is settled before an occurrence of it.
-    for report in &request.reports {
-        let settled = turn.report(report.run, report.token, report.end.clone())?;
-        refused += usize::from(settled.is_err());
-    }
-    // A calendar has changed, and whoever changed it has not come to these yet: nothing is decided by a
-    // calendar that is no more.
-    if !outdated.is_empty() {
-        turn.recompute(&outdated)?;
-    }
-    for (_, wakeup) in &due {
-        turn.wake(*wakeup)?;
-    }
-    turn.fill_places()?;
+    let decided = guarded(|| {
+        // Before everything else: what was lost has its place.
+        if let Some(performed) = &request.performed {
+            turn.perform_lost(performed)?;
+        }
+        // Before what is due: a run that ends at an instant is settled before an occurrence of it.
+        for report in &request.reports {
+            let settled = turn.report(report.run, report.token, report.end.clone())?;
+            refused += usize::from(settled.is_err());
+        }
+        // A calendar has changed, and whoever changed it has not come to these yet: nothing is decided by
+        // a calendar that is no more.
+        if !outdated.is_empty() {
+            turn.recompute(&outdated)?;
+        }
+        for (_, wakeup) in &due {
+            turn.wake(*wakeup)?;
+        }
+        turn.fill_places()
+    });
+    decided.map_err(|failure| failure.about(turn.deciding()))?;
     let turned = turn.finish();
     check_book(&mut book, &turned.writes)?;
     let passed_over = book.loaded.passed_over;
@@ -149,9 +163,12 @@ fn take_turn(
         stamp,
         before: &book.loaded.before,
         unlocked: &book.loaded.unlocked,
+        must_not_wait: book.loaded.holds_alone(),
     };
-    let left = ending.end(book.link, &calls, besides)?;
-    let taken_over = turned.writes.taken_over;
+    let only = the_only_one(&due, &request.reports);
+    let left = ending.end(book.link, &calls, besides);
+    let left = left.map_err(|failure| failure.about(only))?;
+    let recovered = turned.writes.recovered;
     shared.memory.keep(stamp, node, turned.writes, &book.loaded.owned_workflows);
     let is_full = request.limit > 0 && due.len() >= request.limit;
     let again = if is_full {
@@ -173,7 +190,7 @@ fn take_turn(
         spans: turned.spans,
         claimed: due.len(),
         refused,
-        taken_over,
+        recovered,
         next_wakeup,
         places: Places { look: turned.places.look || passed_over, ..turned.places },
     })
@@ -185,6 +202,7 @@ fn prefetch(
     request: &TurnRequest,
     now: Timestamp,
 ) -> Result<Vec<(i64, Wakeup)>, Failure> {
+    let mut about = About { hearing: hear(book)?, ..About::default() };
     let mut reported: Vec<i64> = request.reports.iter().map(|report| report.run.0).collect();
     reported.extend(&book.needs.runs);
     reported.sort_unstable();
@@ -201,18 +219,26 @@ fn prefetch(
         asked.push(Asked::new(gone, vec![param(ms(now)), param(request.node.0)]));
         asked.push(topic_load::ask_due_handlers(ms(now), limit, book.shared.horizon.low()));
     }
+    let may_begin = request.places.free > 0 && (request.places.look || !request.reports.is_empty());
+    let pending_at = may_begin.then_some(asked.len());
+    if may_begin {
+        asked.push(load::ask_limited_with_pending(request.places.served, PENDING));
+    }
     // After the locks, so that the runs of a schedule have keys in the order of their numbers.
     asked.push(ask_block());
     let found = book.link.ask(asked)?;
     settling.keep(book.link, &mut book.loaded, &found)?;
     let block = found.last().map(|rows| first(rows)).transpose()?.flatten();
     book.take_block(block.unwrap_or_default());
+    if let Some(at) = pending_at {
+        about.pending = found[at].iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+    }
     if request.limit == 0 {
-        prefetch_around(book, &About::default())?;
+        prefetch_around(book, &about)?;
         return Ok(Vec::new());
     }
     let mut due = claimed(book, &found[first_due], &found[first_due + 1])?;
-    let about = About::due(&found[first_due + 3])?;
+    about.keep_due(&found[first_due + 3])?;
     prefetch_around(book, &about)?;
     due.extend(about.still_due(book, ms(now)));
     // At one instant a run before a schedule before a handler: that is the order of their kinds.
@@ -228,6 +254,7 @@ fn prefetch(
 /// node was given for an occurrence are known, and nothing waits for them.
 fn around(book: &mut PgBook<'_>, runs: Vec<i64>) -> Result<(Vec<i64>, Vec<i64>), Failure> {
     let (mut schedules, unknown) = book.shared.schedules_of(&runs);
+    schedules.extend(&book.needs.schedules);
     let mut all = runs;
     if !unknown.is_empty() {
         let (others, of) = load::around(book.link, unknown)?;
@@ -282,7 +309,7 @@ fn check_book(book: &mut PgBook<'_>, writes: &Writes) -> Result<(), Failure> {
         return Ok(());
     }
     book.needs.own.extend(borrowed);
-    Err(book.link.again("a workflow is changed"))
+    Err(book.begin_anew("a workflow is changed"))
 }
 
 fn carry_out(
@@ -308,12 +335,13 @@ fn carry_out(
             look: false,
         });
     }
-    let mut book = PgBook::new(link, shared, needs, 0);
+    let mut book = PgBook::new(link, shared, needs, 0).passing_over_nothing();
     expect(&mut book, &request.command)?;
     // What a command creates begins with the driver's next turn: it knows the places.
     let places = Places { look: false, ..Places::new(0) };
     let turn = Turn::new(&mut book, &rules, moment, request.node, places);
-    let mut turn = turn.traced(request.traced);
+    let setup = shared.setup.get();
+    let mut turn = turn.traced(request.traced).telling(&setup);
     let answer = turn.command(request.command.clone())?.map_err(Failure::Refused)?;
     let turned = turn.finish();
     check_book(&mut book, &turned.writes)?;
@@ -325,7 +353,7 @@ fn carry_out(
     if let Some(idempotency) = &request.idempotency {
         besides.push(ask_remember(idempotency, &answer, moment)?);
     }
-    besides.extend(ask_audit(request.audit.as_ref(), moment.now));
+    besides.extend(ask_audit(request.audit.as_ref(), Some(ms(moment.now))));
     let (writes, node, now) = (&turned.writes, request.node, moment.now);
     let ending = Ending {
         shared,
@@ -335,6 +363,7 @@ fn carry_out(
         stamp: 0,
         before: &book.loaded.before,
         unlocked: &book.loaded.unlocked,
+        must_not_wait: book.loaded.holds_alone(),
     };
     let next_wakeup = ending.end(book.link, &calls, besides)?.next_wakeup;
     Ok(Commanded {
@@ -350,20 +379,14 @@ fn carry_out(
 
 /// What a command will ask for, as far as it is many.
 fn expect(book: &mut PgBook<'_>, command: &Command) -> Result<(), Failure> {
-    let runs = book.needs.runs.iter().copied().collect();
-    load::runs(book.link, &mut book.loaded, runs)?;
     let mut about = About::default();
     match command {
         Command::CreateSchedules(new) => {
             book.expect_schedules(new.len())?;
-            let workflows: BTreeSet<i64> = new.iter().map(|new| new.workflow.0).collect();
-            load::workflows(book.link, &mut book.loaded, workflows.into_iter().collect())?;
+            book.needs.workflows.extend(new.iter().map(|new| new.workflow.0));
         }
         Command::DeleteSchedules(ids) | Command::Recompute(ids) => {
-            let mut ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
-            ids.sort_unstable();
-            ids.dedup();
-            load::schedules(book.link, &mut book.loaded, ids)?;
+            book.needs.schedules.extend(ids.iter().map(|id| id.0));
         }
         Command::PublishEvents { topic, events } => {
             book.needs.topics.insert(topic.0);
@@ -372,6 +395,10 @@ fn expect(book: &mut PgBook<'_>, command: &Command) -> Result<(), Failure> {
         }
         _ => {}
     }
+    about.hearing = hear(book)?;
+    let schedules = book.needs.schedules.iter().copied().collect();
+    let runs = book.needs.runs.iter().copied().collect();
+    load::schedules_and_runs(book.link, &mut book.loaded, schedules, runs)?;
     prefetch_around(book, &about)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use engine::run::Active;
-use engine::turn::{ById, Effect, HandlerWrite, RunWrite, ScheduleWrite, Writes};
+use engine::turn::{ById, Effect, HandlerWrite, Recovered, RunWrite, ScheduleWrite, Writes};
 use engine::{NodeId, RunKey, ScheduleId};
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -138,9 +138,23 @@ pub(super) struct Ending<'a> {
     pub(super) before: &'a ById<ScheduleId, Was>,
     /// Runs whose rows have these stamps, or nothing is written.
     pub(super) unlocked: &'a ById<RunKey, i64>,
+    /// Whether a workflow or a topic is held alone: nobody is waited for with that in hand.
+    pub(super) must_not_wait: bool,
 }
 
 impl Ending<'_> {
+    /// What was found after downtime is kept with the life that found it. Others of this node's turns may write there
+    /// at the same time, so that it comes last as well.
+    fn ask_recovered(&self) -> Option<Asked> {
+        let Recovered { missed, made_up, coalesced, taken_over } = self.writes.recovered;
+        let sql = "UPDATE nodes SET missed = missed + $2, made_up = made_up + $3,
+                     coalesced = coalesced + $4, taken_over = taken_over + $5 WHERE id = $1";
+        let counts =
+            [missed, made_up, coalesced, taken_over].map(|count| param(count.cast_signed()));
+        let params = [param(self.node.0)].into_iter().chain(counts).collect();
+        (!self.writes.recovered.is_nothing()).then(|| Asked::new(sql, params))
+    }
+
     /// Writes everything and commits.
     pub(super) fn end(
         &self,
@@ -149,7 +163,12 @@ impl Ending<'_> {
         besides: Vec<Asked>,
     ) -> Result<Left, Failure> {
         let may_be_there = link.has_met_others();
-        let before = Before { schedules: self.before, unlocked: self.unlocked, may_be_there };
+        let before = Before {
+            schedules: self.before,
+            unlocked: self.unlocked,
+            may_be_there,
+            must_not_wait: self.must_not_wait,
+        };
         let mut asked = apply::statements(self.writes, self.node, self.stamp, before)?;
         asked.extend(besides);
         for call in calls {
@@ -157,6 +176,7 @@ impl Ending<'_> {
         }
         // The last that is written: nobody who has to wait for it holds up anybody else.
         asked.extend(tallies::ask_write(self.writes));
+        asked.extend(self.ask_recovered());
         let (now, horizon) = (ms(self.now), &self.shared.horizon);
         // What is due has just been claimed, or is being decided by others: what comes after it is asked for.
         let is_busy = self.writes.runs.len() >= BUSY;

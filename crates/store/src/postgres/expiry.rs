@@ -7,12 +7,15 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
 use super::access::ask_expired;
+use super::clock::{database_now, refuse_far_off};
 use super::core::Core;
 use super::link::{Asked, Link, param};
 use super::reader::many;
-use super::rows::get;
+use super::rows::{self, get};
 use super::tallies;
 use super::topic_expiry::not_needed;
+use super::{PostgresClock, Shared};
+use crate::check_shared::{EXPIRED_AT, KEPT_FOR};
 use crate::failure::Failure;
 use crate::request::Expired;
 use crate::stored::{milliseconds, ms};
@@ -20,16 +23,27 @@ use crate::stored::{milliseconds, ms};
 /// Answers to idempotency keys are remembered so long.
 const KEYS_KEPT_MS: i64 = 24 * 3_600_000;
 /// Whoever removes history holds this advisory lock: one node is enough.
-pub(super) const LOCK_EXPIRY: i32 = 0x7075_6e65;
+const LOCK_EXPIRY: i32 = 0x7075_6e65;
 /// So many runs are looked at in one go.
 const LOOKED_AT: usize = 2_000;
 /// Schedules that say themselves how long their runs are kept: so many are looked at in one go.
 const SCHEDULES_LOOKED_AT: usize = 500;
 
-pub(super) const HOLD: &str = "SELECT pg_try_advisory_xact_lock($1, hashtext(current_schema()))";
+/// With the database's time: what has expired is decided by it, and by no node's idea of it.
+const HOLD: &str =
+    concat!("SELECT pg_try_advisory_xact_lock($1, hashtext(current_schema())), ", database_now!());
+const SHORTEST: &str = "SELECT least(
+       (SELECT min(retention) FROM schedules WHERE retention IS NOT NULL),
+       (SELECT min(retention) FROM workflows))";
 const PLACES: &str = "SELECT key, value FROM meta WHERE key LIKE 'expired\\_%'";
 pub(super) const KEEP_PLACE: &str = "INSERT INTO meta (key, value) VALUES ($1, $2)
      ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE meta.value <> excluded.value";
+const KEEP_GREATEST: &str = "INSERT INTO meta (key, value) VALUES ($1, $2)
+     ON CONFLICT (key) DO UPDATE SET value = excluded.value
+     WHERE meta.value::bigint < excluded.value::bigint";
+const KEEP_LEAST: &str = "INSERT INTO meta (key, value) VALUES ($1, $2)
+     ON CONFLICT (key) DO UPDATE SET value = excluded.value
+     WHERE meta.value::bigint > excluded.value::bigint";
 const KEYS: &str = "DELETE FROM idempotency WHERE key IN
        (SELECT key FROM idempotency WHERE created_at < $1 ORDER BY created_at LIMIT $2
         FOR UPDATE SKIP LOCKED) RETURNING 1";
@@ -95,6 +109,30 @@ const OF_RUNS: [&str; 8] = [
     "DELETE FROM ended_runs WHERE key = ANY($1)",
 ];
 
+/// Asks for the lock of those who remove history, and for the database's time.
+pub(super) fn ask_hold() -> Asked {
+    Asked::new(HOLD, vec![param(LOCK_EXPIRY)])
+}
+
+/// The time by which history is removed, in milliseconds; nothing if another node is removing it. `now` is what the
+/// caller takes it to be: if that is far off, nothing is removed.
+pub(super) fn hold(found: &[Row], shared: &Shared, now: Timestamp) -> Result<Option<i64>, Failure> {
+    let Some(row) = found.first() else {
+        return Err(Failure::Damaged("the database does not know its own time".to_owned()));
+    };
+    if !get::<bool>(row, 0)? {
+        return Ok(None);
+    }
+    match shared.clock {
+        PostgresClock::Caller => Ok(Some(ms(now))),
+        PostgresClock::Database => {
+            let theirs = rows::instant(row, 1)?;
+            refuse_far_off(now, theirs)?;
+            Ok(Some(ms(theirs)))
+        }
+    }
+}
+
 /// How far a walk has come.
 struct Walked {
     expired: Vec<i64>,
@@ -117,40 +155,66 @@ impl Core {
         keep: SignedDuration,
         limit: usize,
     ) -> Result<Expired, Failure> {
-        let (now, before) = (ms(now), ms(now).saturating_sub(milliseconds(keep)));
-        let (events, more) = self.expire_events(now, before, limit)?;
-        let others = self.expire_others(now, before, limit)?;
-        Ok(Expired { removed: others.removed + events as u64, more: others.more || more })
+        let (events, more) = self.expire_events(now, keep, limit)?;
+        let (removed, more_others) = self.expire_others(now, keep, limit)?;
+        let more = more || more_others;
+        let shortest = if more { None } else { self.shortest_retention()? };
+        // A node of a shared store is never idle, and looks again after a while.
+        Ok(Expired { removed: removed + events as u64, more, next: Some(now), shortest })
     }
 
-    fn expire_others(&mut self, now: i64, before: i64, limit: usize) -> Result<Expired, Failure> {
-        self.link.transact(|link| {
-            let found = link.begin(vec![
-                Asked::new(HOLD, vec![param(LOCK_EXPIRY)]),
-                Asked::new(PLACES, vec![]),
-            ])?;
-            let is_ours = found[0].first().map(|row| get(row, 0)).transpose()?.unwrap_or(false);
-            if !is_ours {
+    /// The shortest time that something keeps its history, of those that say so themselves.
+    fn shortest_retention(&mut self) -> Result<Option<SignedDuration>, Failure> {
+        let found = self.link.transact(|link| {
+            let found = link.begin(vec![Asked::new(SHORTEST, vec![])])?;
+            link.commit(vec![])?;
+            Ok(found)
+        })?;
+        let row = found.first().and_then(|rows| rows.first());
+        let shortest: Option<i64> = row.map(|row| get(row, 0)).transpose()?.flatten();
+        Ok(shortest.map(SignedDuration::from_millis))
+    }
+
+    /// How much went, and whether there may be more.
+    fn expire_others(
+        &mut self,
+        now: Timestamp,
+        keep: SignedDuration,
+        limit: usize,
+    ) -> Result<(u64, bool), Failure> {
+        let Core { link, shared } = self;
+        link.transact(|link| {
+            let found = link.begin(vec![ask_hold(), Asked::new(PLACES, vec![])])?;
+            let Some(now) = hold(&found[0], shared, now)? else {
                 link.commit(vec![])?;
-                return Ok(Expired { removed: 0, more: false });
-            }
+                return Ok((0, false));
+            };
+            let before = now.saturating_sub(milliseconds(keep));
             let mut go = Go { link, now, before, limit, asked: Vec::new(), more: false };
             let mut removed = go.expire_runs(&found[1])?;
             removed += go.expire_ledger(place(&found[1], "expired_schedule")?)?;
             let Go { mut asked, mut more, .. } = go;
+            if removed > 0 {
+                let kept = |sql, key: &'static str, value: i64| {
+                    Asked::new(sql, vec![param(key), param(value.to_string())])
+                };
+                asked.push(kept(KEEP_GREATEST, EXPIRED_AT, now));
+                asked.push(kept(KEEP_LEAST, KEPT_FOR, milliseconds(keep)));
+            }
             let old = now.saturating_sub(KEYS_KEPT_MS);
+            asked.push(super::incidents::ask_expire(before, limit));
             asked.push(Asked::new(KEYS, vec![param(old), param(many(limit))]));
             asked.extend(ask_expired(now, limit));
             asked.push(tallies::ask_expire(now, limit));
             asked.push(tallies::ask_add_up(now, limit));
             let gone = link.commit(asked)?;
-            // The last five say what they have removed: keys, sign-ins, audit log; then tallies, which are figures
+            // The last six say what they have removed: incidents, keys, sign-ins, audit log; then tallies, which are figures
             // and no history.
-            for (place, rows) in gone.iter().rev().take(5).enumerate() {
+            for (place, rows) in gone.iter().rev().take(6).enumerate() {
                 removed += if place < 2 { 0 } else { rows.len() };
                 more |= rows.len() >= limit;
             }
-            Ok(Expired { removed: removed as u64, more })
+            Ok((removed as u64, more))
         })
     }
 }

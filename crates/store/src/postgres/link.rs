@@ -8,17 +8,20 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use futures_executor::block_on;
 use futures_util::SinkExt as _;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
-use super::connect::{Target, described, is_passing, unavailable};
+use super::connect::{Session, Target, described, failure, is_passing, silent, unavailable};
+use super::waiting::wait_for;
 use crate::failure::Failure;
+use crate::set_aside::guarded;
 
 /// A transaction that collided with another is tried so many times.
 const TRIES: usize = 5;
+/// One that finds out what else it needs begins anew so many times: each time it has more of it from its beginning.
+const ROUNDS: usize = 20;
 
 /// Everything here is found by a key, however little the database knows about its tables yet: without this it
 /// reads a young table from end to end. The same plan serves every turn.
@@ -61,10 +64,12 @@ pub(super) fn param(value: impl ToSql + Sync + Send + 'static) -> Param {
 pub(super) struct Link {
     target: Arc<Target>,
     runtime: tokio::runtime::Handle,
-    client: Option<Client>,
+    client: Option<Session>,
     statements: HashMap<&'static str, Statement>,
     /// The last failure may pass.
     is_passing: bool,
+    /// The transaction begins anew with what it turned out to need.
+    needs_more: bool,
     /// The transaction was tried before, and something that it wrote as new was there.
     has_met_others: bool,
     /// The commit was sent, and no answer came.
@@ -79,6 +84,7 @@ impl Link {
             client: None,
             statements: HashMap::new(),
             is_passing: false,
+            needs_more: false,
             has_met_others: false,
             in_doubt: false,
         }
@@ -91,24 +97,33 @@ impl Link {
         mut work: impl FnMut(&mut Link) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         self.has_met_others = false;
-        for _ in 1..TRIES {
-            match self.attempt(&mut work) {
-                Err(failure) if self.is_passing => {
-                    tracing::debug!(%failure, "collided with another transaction, trying again");
-                }
-                ended => return ended,
+        let (mut collisions, mut rounds) = (1, 1);
+        loop {
+            let ended = self.attempt(&mut work);
+            let Err(failure) = &ended else { return ended };
+            let is_left = match (self.is_passing, self.needs_more) {
+                (true, false) => collisions < TRIES,
+                (true, true) => rounds < ROUNDS,
+                (false, _) => false,
+            };
+            if !is_left {
+                return ended;
+            }
+            tracing::debug!(%failure, "collided with another transaction, trying again");
+            match self.needs_more {
+                true => rounds += 1,
+                false => collisions += 1,
             }
         }
-        self.attempt(&mut work)
     }
 
     fn attempt<T>(
         &mut self,
         work: &mut impl FnMut(&mut Link) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        (self.is_passing, self.in_doubt) = (false, false);
+        (self.is_passing, self.needs_more, self.in_doubt) = (false, false, false);
         self.connected()?;
-        let ended = work(self);
+        let ended = guarded(|| work(self));
         match ended {
             Ok(done) => Ok(done),
             Err(Failure::Unavailable(why)) if self.in_doubt => {
@@ -124,13 +139,26 @@ impl Link {
 
     fn undo(&mut self) {
         let Some(client) = &self.client else { return };
-        if client.is_closed() || block_on(client.batch_execute("ROLLBACK")).is_err() {
+        if client.is_closed() {
             self.client = None;
+            return;
+        }
+        match wait_for(client.batch_execute("ROLLBACK"), self.target.silence()) {
+            Some(Ok(())) => {}
+            Some(Err(_)) => self.client = None,
+            None => self.give_up(),
+        }
+    }
+
+    /// The connection does not answer: it is not waited for any more, and the next transaction has another one.
+    fn give_up(&mut self) {
+        if let Some(session) = self.client.take() {
+            session.give_up();
         }
     }
 
     fn connected(&mut self) -> Result<(), Failure> {
-        if self.client.as_ref().is_some_and(|client| !client.is_closed()) {
+        if self.client.as_ref().is_some_and(Session::is_trusted) {
             return Ok(());
         }
         self.statements.clear();
@@ -138,7 +166,13 @@ impl Link {
         self.client = None;
         let client = self.runtime.block_on(async move {
             let client = target.connect().await?;
-            client.batch_execute(PLANS).await.map_err(unavailable)?;
+            match tokio::time::timeout(target.patience(), client.batch_execute(PLANS)).await {
+                Ok(said) => said.map_err(unavailable)?,
+                Err(_) => {
+                    client.give_up();
+                    return Err(silent(target.patience()));
+                }
+            }
             Ok::<_, Failure>(client)
         })?;
         self.client = Some(client);
@@ -186,7 +220,13 @@ impl Link {
             sent.push(Box::pin(answer(client, statement, &asked.with)));
         }
         sent.extend(after.map(|sql| plain(client, sql)));
-        let mut answers = block_on(in_order(sent));
+        let answers = wait_for(in_order(sent), self.target.silence());
+        let Some(mut answers) = answers else {
+            // If the commit was among them, nobody knows.
+            self.in_doubt = after.is_some();
+            self.give_up();
+            return Err(silent(self.target.silence()));
+        };
         let ended = if after.is_some() { answers.pop() } else { None };
         let mut rows = Vec::with_capacity(answers.len());
         let mut failed = None;
@@ -218,7 +258,7 @@ impl Link {
 
     /// A failure that lets the transaction be tried again.
     pub(super) fn again(&mut self, why: &str) -> Failure {
-        self.is_passing = true;
+        (self.is_passing, self.needs_more) = (true, true);
         Failure::Unavailable(why.to_owned())
     }
 
@@ -230,7 +270,12 @@ impl Link {
     fn failed(&mut self, error: &tokio_postgres::Error) -> Failure {
         self.has_met_others |= error.code() == Some(&SqlState::UNIQUE_VIOLATION);
         self.is_passing = is_passing(error);
-        Failure::Unavailable(described(error))
+        // A row that must not be there twice, or not like this: it will not be otherwise the next time.
+        let breaks_a_rule = error.code().is_some_and(|code| code.code().starts_with("23"));
+        match breaks_a_rule {
+            true => Failure::Undecidable { what: None, why: described(error) },
+            false => failure(error),
+        }
     }
 
     fn prepare(&mut self, sql: &'static str) -> Result<(), Failure> {
@@ -238,10 +283,15 @@ impl Link {
             return Ok(());
         }
         let Some(client) = &self.client else { return Err(closed()) };
-        let prepared = block_on(client.prepare(sql));
+        let silence = self.target.silence();
+        let prepared = wait_for(client.prepare(sql), silence);
         let statement = match prepared {
-            Ok(statement) => statement,
-            Err(error) => return Err(self.failed(&error)),
+            Some(Ok(statement)) => statement,
+            Some(Err(error)) => return Err(self.failed(&error)),
+            None => {
+                self.give_up();
+                return Err(silent(silence));
+            }
         };
         self.statements.insert(sql, statement);
         Ok(())

@@ -7,9 +7,9 @@ use std::time::Duration;
 use engine::NodeId;
 use futures_util::stream::{StreamExt as _, poll_fn};
 use tokio::task::JoinHandle;
-use tokio_postgres::AsyncMessage;
+use tokio_postgres::{AsyncMessage, Client};
 
-use super::connect::Target;
+use super::connect::{Target, silent, unavailable};
 use super::shared::Shared;
 use crate::failure::Failure;
 use crate::request::Call;
@@ -56,6 +56,21 @@ impl Drop for Listener {
     }
 }
 
+/// Begins to listen, and then asks again and again whether the database is still there: one that is gone without a
+/// word sounds like one with nothing to say. Ends when it does not answer.
+async fn ask_again_and_again(client: &Client, target: &Target) -> Failure {
+    let mut question = format!("{}; LISTEN punctual", target.setup());
+    loop {
+        match tokio::time::timeout(target.patience(), client.batch_execute(&question)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return unavailable(error),
+            Err(_) => return silent(target.patience()),
+        }
+        tokio::time::sleep(target.patience() * 2).await;
+        "SELECT 1".clone_into(&mut question);
+    }
+}
+
 async fn listen(
     target: &Target,
     shared: &Shared,
@@ -64,18 +79,14 @@ async fn listen(
 ) -> Result<(), Failure> {
     let (client, mut connection) = target.open().await?;
     let mut messages = poll_fn(move |context| connection.poll_message(context));
-    let asked = client.batch_execute("LISTEN punctual");
-    tokio::pin!(asked);
-    let mut is_heard = false;
+    let asking = ask_again_and_again(&client, target);
+    tokio::pin!(asking);
     loop {
         tokio::select! {
-            answer = &mut asked, if !is_heard => {
-                answer.map_err(super::connect::unavailable)?;
-                is_heard = true;
-            }
+            failure = &mut asking => return Err(failure),
             message = messages.next() => match message {
                 None => return Ok(()),
-                Some(Err(error)) => return Err(super::connect::unavailable(error)),
+                Some(Err(error)) => return Err(unavailable(error)),
                 Some(Ok(AsyncMessage::Notification(heard))) => {
                     let node = NodeId(node.load(Ordering::Relaxed));
                     if let Some(heard) = shared.heard(heard.payload(), node) {

@@ -1,6 +1,7 @@
 //! What a transaction loads and locks, in bulk.
 
 use engine::schedule::Override;
+use engine::turn::Wakeup;
 use engine::{RunKey, ScheduleId, WorkflowId};
 use tokio_postgres::Row;
 
@@ -83,7 +84,7 @@ macro_rules! unlimited {
             workflow_columns!(),
             "WHERE w.id = ANY($1) AND w.concurrency IS NULL
                AND NOT EXISTS (SELECT 1 FROM handlers h WHERE h.workflow = w.id)
-             ORDER BY w.id FOR SHARE OF w",
+             ORDER BY w.id FOR ",
             $how
         )
     };
@@ -102,9 +103,10 @@ macro_rules! limited {
     };
 }
 
-const UNLIMITED: &str = unlimited!("");
+const UNLIMITED: &str = unlimited!("SHARE OF w");
+const OWN_UNLIMITED: &str = unlimited!("UPDATE OF w");
 const LIMITED: &str = limited!("");
-const FREE_UNLIMITED: &str = unlimited!(" SKIP LOCKED");
+const FREE_UNLIMITED: &str = unlimited!("SHARE OF w SKIP LOCKED");
 const FREE_LIMITED: &str = limited!(" SKIP LOCKED");
 const OWN_WORKFLOWS: &str =
     concat!(workflow_columns!(), "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE");
@@ -112,15 +114,35 @@ const FREE_OWN_WORKFLOWS: &str =
     concat!(workflow_columns!(), "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE SKIP LOCKED");
 const OVERRIDES: &str = "SELECT schedule, nominal, action, by FROM overrides
      WHERE schedule = ANY($1) ORDER BY schedule, nominal";
-/// Workflows with pending runs, from one to the next by the index: many runs cost no more.
-pub(super) const WITH_PENDING: &str = "WITH RECURSIVE w AS (
-       (SELECT workflow FROM open_runs WHERE status = 0 AND workflow > $1
-        ORDER BY workflow LIMIT 1)
-       UNION ALL
-       SELECT (SELECT o.workflow FROM open_runs o WHERE o.status = 0 AND o.workflow > w.workflow
-               ORDER BY o.workflow LIMIT 1)
-       FROM w WHERE w.workflow IS NOT NULL)
-     SELECT workflow FROM w WHERE workflow IS NOT NULL LIMIT $2";
+/// Workflows with pending runs, from one to the next by the index: many runs cost no more. Without those that have as
+/// many active runs as they may: whoever ends one of these begins the next. They are waited for by nobody, so that
+/// they are free for those who end their runs.
+macro_rules! with_pending {
+    ($which:literal) => {
+        concat!(
+            "WITH RECURSIVE w AS (
+               (SELECT workflow FROM open_runs WHERE status = 0 AND workflow > $1
+                ORDER BY workflow LIMIT 1)
+               UNION ALL
+               SELECT (SELECT o.workflow FROM open_runs o
+                       WHERE o.status = 0 AND o.workflow > w.workflow ORDER BY o.workflow LIMIT 1)
+               FROM w WHERE w.workflow IS NOT NULL)
+             SELECT w.workflow FROM w JOIN LATERAL (SELECT id, concurrency, active,
+                 EXISTS (SELECT 1 FROM handlers h WHERE h.workflow = x.id) AS handles
+               FROM workflows x WHERE x.id = w.workflow OFFSET 0) x ON true
+             WHERE ",
+            $which,
+            " LIMIT $2"
+        )
+    };
+}
+
+/// All of them, and those of `$3` in any case.
+pub(super) const WITH_PENDING: &str = with_pending!(
+    "x.concurrency IS NULL OR x.active < x.concurrency OR x.handles OR x.id = ANY($3)"
+);
+/// Those that one node has to hold alone.
+const LIMITED_WITH_PENDING: &str = with_pending!("x.active < x.concurrency OR x.handles");
 const PENDING: &str = "SELECT c.workflow, c.key FROM unnest($1::bigint[]) AS w (id)
      CROSS JOIN LATERAL (SELECT o.workflow, o.key FROM open_runs o
        WHERE o.status = 0 AND o.workflow = w.id AND o.key + 0 > $2 ORDER BY o.key + 0 LIMIT $3) c
@@ -132,6 +154,13 @@ pub(super) fn ask_due(now: i64, limit: i64, low: i64) -> [Asked; 2] {
         Asked::new(DUE_SCHEDULES, vec![param(now), param(limit), param(low)]),
         Asked::new(DUE_RUNS, vec![param(now), param(limit), param(low)]),
     ]
+}
+
+/// Workflows with pending runs are asked for that have to be locked alone before one of these can begin.
+pub(super) fn ask_limited_with_pending(after: Option<WorkflowId>, limit: usize) -> Asked {
+    let after = after.map_or(i64::MIN, |workflow| workflow.0);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    Asked::new(LIMITED_WITH_PENDING, vec![param(after), param(limit)])
 }
 
 pub(super) fn ask_schedules(ids: Vec<i64>) -> Asked {
@@ -170,30 +199,39 @@ pub(super) fn keep_schedules(
         ids.push(id);
         loaded.locked.insert(id);
         match get(row, rows::SCHEDULE_COLUMNS)? {
-            true => drop(loaded.schedules.insert(id, Box::new(rows::schedule(row)?))),
+            true => {
+                let Some(schedule) = loaded.readable(Wakeup::Schedule(id), rows::schedule(row))?
+                else {
+                    ids.pop();
+                    continue;
+                };
+                loaded.schedules.insert(id, Box::new(schedule));
+            }
             false => again.push(id.0),
         }
     }
     if !again.is_empty() {
         for row in &link.one(SCHEDULES_AGAIN, vec![param(again)])? {
-            let schedule = Box::new(rows::schedule(row)?);
-            loaded.schedules.insert(schedule.id, schedule);
+            let what = Wakeup::Schedule(ScheduleId(get(row, 0)?));
+            if let Some(schedule) = loaded.readable(what, rows::schedule(row))? {
+                loaded.schedules.insert(schedule.id, Box::new(schedule));
+            }
         }
     }
     Ok(ids)
 }
 
 pub(super) fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<Vec<RunKey>, Failure> {
-    found
-        .iter()
-        .map(|row| {
-            let run = Box::new(rows::run(row)?);
-            let key = run.key;
+    let mut keys = Vec::with_capacity(found.len());
+    for row in found {
+        let key = RunKey(get(row, 0)?);
+        if let Some(run) = loaded.readable(Wakeup::Run(key), rows::run(row))? {
             loaded.locked_runs.insert(key);
-            loaded.runs.insert(key, run);
-            Ok(key)
-        })
-        .collect()
+            loaded.runs.insert(key, Box::new(run));
+            keys.push(key);
+        }
+    }
+    Ok(keys)
 }
 
 /// Schedules with their locks, waited for.
@@ -209,13 +247,44 @@ pub(super) fn schedules(
     keep_schedules(link, loaded, &found).map(drop)
 }
 
+/// Of these schedules, those that are free, with their locks. The ids of those that somebody else holds.
+pub(super) fn free_schedules(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    ids: Vec<i64>,
+) -> Result<Vec<i64>, Failure> {
+    let found = link.one(FREE_SCHEDULES, vec![param(ids.clone())])?;
+    keep_schedules(link, loaded, &found)?;
+    let taken: Vec<i64> =
+        ids.into_iter().filter(|id| !loaded.locked.contains(&ScheduleId(*id))).collect();
+    if taken.is_empty() {
+        return Ok(taken);
+    }
+    // A schedule that is gone has no lock that somebody else could hold.
+    let sql = "SELECT id FROM progress WHERE id = ANY($1)";
+    link.one(sql, vec![param(taken)])?.iter().map(|row| get(row, 0)).collect()
+}
+
 /// Runs with their locks, and before them their schedules', waited for; and with them the runs that wait for
 /// their end. Those that have ended need none.
 pub(super) fn runs(link: &mut Link, loaded: &mut Loaded, keys: Vec<i64>) -> Result<(), Failure> {
+    schedules_and_runs(link, loaded, Vec::new(), keys)
+}
+
+/// The same, and other schedules with them.
+pub(super) fn schedules_and_runs(
+    link: &mut Link,
+    loaded: &mut Loaded,
+    besides: Vec<i64>,
+    keys: Vec<i64>,
+) -> Result<(), Failure> {
     if keys.is_empty() {
-        return Ok(());
+        return schedules(link, loaded, besides);
     }
-    let (all, of) = around(link, keys.clone())?;
+    let (all, mut of) = around(link, keys.clone())?;
+    of.extend(besides);
+    of.sort_unstable();
+    of.dedup();
     let unlocked: Vec<i64> =
         of.into_iter().filter(|id| !loaded.locked.contains(&ScheduleId(*id))).collect();
     schedules(link, loaded, unlocked)?;
@@ -235,8 +304,10 @@ pub(super) fn ended_runs(
     keys: Vec<i64>,
 ) -> Result<(), Failure> {
     for row in &link.one(ENDED_RUNS, vec![param(keys)])? {
-        let run = Box::new(rows::run(row)?);
-        loaded.runs.insert(run.key, run);
+        let what = Wakeup::Run(RunKey(get(row, 0)?));
+        if let Some(run) = loaded.readable(what, rows::run(row))? {
+            loaded.runs.insert(run.key, Box::new(run));
+        }
     }
     Ok(())
 }
@@ -319,19 +390,9 @@ fn with_free_schedules(
     if wanted.is_empty() {
         return Ok(keys);
     }
-    let found = link.one(FREE_SCHEDULES, vec![param(wanted.clone())])?;
-    keep_schedules(link, loaded, &found)?;
-    let taken: Vec<i64> =
-        wanted.into_iter().filter(|id| !loaded.locked.contains(&ScheduleId(*id))).collect();
-    if taken.is_empty() {
-        return Ok(keys);
-    }
-    // A schedule that is gone has no lock that somebody else could hold.
-    let sql = "SELECT id FROM progress WHERE id = ANY($1)";
-    let there = link.one(sql, vec![param(taken)])?;
-    let there: Vec<i64> = there.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
-    loaded.passed_over |= !there.is_empty();
-    let is_free = |key: &RunKey| schedule_of(loaded, key).is_none_or(|id| !there.contains(&id.0));
+    let taken = free_schedules(link, loaded, wanted)?;
+    loaded.passed_over |= !taken.is_empty();
+    let is_free = |key: &RunKey| schedule_of(loaded, key).is_none_or(|id| !taken.contains(&id.0));
     Ok(keys.into_iter().filter(is_free).collect())
 }
 
@@ -366,8 +427,11 @@ pub(super) fn pending(
     Ok(())
 }
 
-pub(super) fn ask_workflows(ids: Vec<i64>) -> [Asked; 2] {
-    [Asked::new(UNLIMITED, vec![param(ids.clone())]), Asked::new(LIMITED, vec![param(ids)])]
+/// Those without a limit are locked alone as well if one of them is going to be changed: all of them in one
+/// statement, so that they come by id.
+pub(super) fn ask_workflows(ids: Vec<i64>, is_alone: bool) -> [Asked; 2] {
+    let unlimited = if is_alone { OWN_UNLIMITED } else { UNLIMITED };
+    [Asked::new(unlimited, vec![param(ids.clone())]), Asked::new(LIMITED, vec![param(ids)])]
 }
 
 pub(super) fn keep_workflows(
@@ -393,7 +457,7 @@ pub(super) fn workflows(
     ids: Vec<i64>,
 ) -> Result<(), Failure> {
     let wanted = ids.len();
-    let mut found = link.ask(ask_workflows(ids.clone()).into())?;
+    let mut found = link.ask(ask_workflows(ids.clone(), false).into())?;
     let (limited, unlimited) = (found.pop().unwrap_or_default(), found.pop().unwrap_or_default());
     keep_workflows(loaded, &unlimited, &limited)?;
     if unlimited.len() + limited.len() < wanted {

@@ -4,23 +4,37 @@
 //! programs must not run any more.
 
 use super::LOCK_SCHEMA;
-use super::connect::{Target, unavailable};
+use super::connect::{Target, silent, unavailable};
 use super::rows::get;
+use super::session::{begin, refuse_pooler, warn_of_losses};
 use crate::failure::Failure;
 
 /// One step of the schema.
-struct Migration {
-    sql: &'static str,
+pub(super) struct Migration {
+    pub(super) sql: &'static str,
     /// Programs that know at least so many steps go on working after it.
     since: i32,
 }
 
 /// Each is run once, in order, in one transaction with the note that it was.
-const MIGRATIONS: [Migration; 1] = [Migration { sql: include_str!("schema/0001.sql"), since: 1 }];
+pub(super) const MIGRATIONS: [Migration; 1] =
+    [Migration { sql: include_str!("schema/0001.sql"), since: 1 }];
 
-/// Brings the schema up to date.
+/// Brings the schema up to date, once it is known that there is a PostgreSQL with sessions of its own. Whoever waits
+/// for another node that does so is told when that takes too long.
 pub(super) async fn migrate(target: &Target) -> Result<(), Failure> {
-    let mut client = target.connect().await?;
+    let limit = target.silence() * 2;
+    match tokio::time::timeout(limit, bring_up_to_date(target)).await {
+        Ok(done) => done,
+        Err(_) => Err(silent(limit)),
+    }
+}
+
+async fn bring_up_to_date(target: &Target) -> Result<(), Failure> {
+    let mut client = target.open_quietly().await?;
+    refuse_pooler(target, &client).await?;
+    begin(&client, target.setup()).await.map_err(unavailable)?;
+    warn_of_losses(&client).await?;
     let transaction = client.transaction().await.map_err(unavailable)?;
     let schema = &target.schema;
     let hold = format!(
@@ -42,10 +56,13 @@ pub(super) async fn migrate(target: &Target) -> Result<(), Failure> {
     let (version, since): (i32, i32) = (get(&row, 0)?, get(&row, 1)?);
     let ours = MIGRATIONS.len() as i32;
     if since > ours {
-        return Err(Failure::Unavailable(format!(
-            "the store has schema version {version}, which needs a program that knows {since}, and \
-             this one knows {ours}: use the newer program"
-        )));
+        return Err(Failure::Unusable {
+            what: format!(
+                "the store was written by a newer version of punctual: it has schema version {version}, for which a \
+                 program has to know version {since}, and this one knows up to {ours}"
+            ),
+            remedy: "the version of punctual that the other nodes have, or a newer one".to_owned(),
+        });
     }
     for (place, migration) in MIGRATIONS.iter().enumerate().skip(version.max(0) as usize) {
         transaction.batch_execute(migration.sql).await.map_err(unavailable)?;

@@ -10,20 +10,26 @@ mod around;
 mod book;
 mod certificates;
 mod check;
+mod check_rows;
 mod check_runs;
+mod check_schedules;
+mod check_schema;
 mod check_topics;
 mod check_wakeups;
 mod claims;
+mod clock;
 mod columns;
 mod connect;
 mod core;
 mod ending;
 mod expiry;
 mod horizon;
+mod incidents;
 mod last_steps;
 mod link;
 mod listen;
 mod load;
+mod lock_order;
 mod memory;
 mod migrate;
 mod moving;
@@ -35,6 +41,8 @@ mod rows;
 mod run_views;
 mod schedule_views;
 mod search;
+mod session;
+mod set_aside;
 mod settling;
 mod shared;
 mod tallies;
@@ -46,18 +54,20 @@ mod topic_rows;
 mod topic_views;
 mod unusual;
 mod upkeep;
+mod waiting;
 mod waiting_views;
 mod worker;
 mod workflow_views;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use calendar::Zones;
 use deadpool_postgres::{Client, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod};
 use engine::schedule::Override;
+use engine::turn::Wakeup;
 use engine::{Moment, NodeId, Rules, RunId, ScheduleId, TopicId, WorkflowId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
@@ -74,17 +84,19 @@ use crate::access::{
     AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenView,
 };
 use crate::failure::Failure;
+use crate::machine_clock::MachineClock;
 use crate::request::{
     Call, CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
 };
+use crate::set_aside::SetAside;
 use crate::tally::Tally;
 use crate::topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 use crate::view::{
-    AlertView, ApprovalQuery, ApprovalView, CalendarView, Connections, Finding, LedgerQuery,
-    LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery,
-    ScheduleView, Stats, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
+    AlertView, ApprovalQuery, ApprovalView, CalendarView, Connections, Finding, IncidentQuery,
+    IncidentView, LedgerQuery, LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView,
+    ScheduleQuery, ScheduleView, Stats, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 use crate::{Answered, Store};
 
@@ -96,6 +108,11 @@ const LOCK_SCHEMA: i32 = 0x7075_6e64;
 /// Turns of a node side by side, each on a connection of its own: while the node decides for the one, the database
 /// writes for another.
 const TURNS: usize = 3;
+/// A statement of a turn takes milliseconds. One that takes longer than a lease, and than this, is given up, so that a
+/// database that does not go on is noticed soon.
+const TURN_STATEMENT: Duration = Duration::from_secs(10);
+/// The same for renewals, of which there are three while a lease lasts.
+const RENEWAL_STATEMENT: Duration = Duration::from_secs(3);
 
 /// Who says what time it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,11 +167,14 @@ impl PostgresOptions {
 /// A store in a PostgreSQL.
 pub struct Postgres {
     shared: Arc<Shared>,
+    target: Arc<Target>,
     turns: Workers,
     commands: Workers,
     /// Leases are renewed beside everything else: a node that works hard is not dead.
     renewals: Workers,
     readers: Pool,
+    /// How many connections had fallen silent when a question was asked last.
+    given_up: AtomicU64,
     node: Arc<AtomicI64>,
     listener: Listener,
 }
@@ -171,23 +191,26 @@ impl Postgres {
             Shared::new(options.clock, options.lease, zones.into(), options.schema.clone());
         let shared = Arc::new(shared);
         let runtime = tokio::runtime::Handle::current();
-        let core =
-            || Core { link: Link::new(target.clone(), runtime.clone()), shared: shared.clone() };
-        let several = |count: usize| (0..count).map(|_| core()).collect();
+        let several = |count: usize, target: &Arc<Target>| {
+            let link = || Link::new(target.clone(), runtime.clone());
+            (0..count).map(|_| Core { link: link(), shared: shared.clone() }).collect()
+        };
+        let lease = Duration::try_from(options.lease).unwrap_or_default();
+        let turning = Arc::new(target.hurried(lease.max(TURN_STATEMENT)));
+        let renewing = Arc::new(target.hurried((lease / 5).max(RENEWAL_STATEMENT)));
         let readers = pool(&target, options.readers)?;
-        let client =
-            readers.get().await.map_err(|error| Failure::Unavailable(error.to_string()))?;
-        let version = client.query_one("SELECT value FROM meta WHERE key = 'rules'", &[]);
-        let version: String = rows::get(&version.await.map_err(connect::unavailable)?, 0)?;
-        let calendars = client.query("SELECT id, spec FROM calendars ORDER BY id", &[]);
-        shared.reload(version, &calendars.await.map_err(connect::unavailable)?)?;
-        drop(client);
+        match tokio::time::timeout(target.silence(), load_rules(&readers, &shared)).await {
+            Ok(loaded) => loaded?,
+            Err(_) => return Err(connect::silent(target.silence())),
+        }
         let node = Arc::new(AtomicI64::new(0));
         Ok(Postgres {
-            turns: Workers::start("store-turns", several(TURNS))?,
-            renewals: Workers::start("store-renewals", vec![core()])?,
-            commands: Workers::start("store-commands", several(options.commands.max(1)))?,
-            listener: Listener::new(target, shared.clone(), node.clone()),
+            turns: Workers::start("store-turns", several(TURNS, &turning))?,
+            renewals: Workers::start("store-renewals", several(1, &renewing))?,
+            commands: Workers::start("store-commands", several(options.commands.max(1), &target))?,
+            given_up: AtomicU64::new(target.given_up()),
+            listener: Listener::new(target.clone(), shared.clone(), node.clone()),
+            target,
             shared,
             readers,
             node,
@@ -200,20 +223,46 @@ impl Postgres {
         question: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Failure>> + Send + 'static,
     ) -> Answered<'_, T> {
         Box::pin(async move {
+            let given_up = self.target.given_up();
+            if self.given_up.swap(given_up, Ordering::Relaxed) != given_up {
+                self.readers.retain(|_, _| false);
+            }
             let client = self.readers.get().await;
             let client = client.map_err(|error| Failure::Unavailable(error.to_string()))?;
-            question(&client).await
+            let silence = self.target.silence();
+            if let Ok(answer) = tokio::time::timeout(silence, question(&client)).await {
+                return answer;
+            }
+            // Whoever asks next has another connection.
+            drop(Client::take(client));
+            self.target.gave_up();
+            Err(connect::silent(silence))
         })
     }
+}
+
+/// The calendars as they are.
+async fn load_rules(readers: &Pool, shared: &Shared) -> Result<(), Failure> {
+    let client = readers.get().await.map_err(|error| Failure::Unavailable(error.to_string()))?;
+    let version = client.query_one("SELECT value FROM meta WHERE key = 'rules'", &[]);
+    let version: String = rows::get(&version.await.map_err(connect::unavailable)?, 0)?;
+    let calendars = client.query("SELECT id, spec FROM calendars ORDER BY id", &[]);
+    shared.reload(version, &calendars.await.map_err(connect::unavailable)?)?;
+    Ok(())
 }
 
 fn pool(target: &Target, size: usize) -> Result<Pool, Failure> {
     let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_config(target.config().clone(), target.tls(), config);
-    let setup = target.setup().to_owned();
+    let (setup, patience) = (target.setup().to_owned(), target.patience());
     let setup = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
         let setup = setup.clone();
-        Box::pin(async move { client.batch_execute(&setup).await.map_err(HookError::Backend) })
+        Box::pin(async move {
+            match tokio::time::timeout(patience, session::begin(client, &setup)).await {
+                Ok(said) => said.map_err(HookError::Backend),
+                Err(_) => Err(HookError::message("the database does not answer")),
+            }
+        })
     });
     Pool::builder(manager)
         .max_size(size.max(1))
@@ -228,11 +277,28 @@ fn pool(target: &Target, size: usize) -> Result<Pool, Failure> {
 impl Store for Postgres {
     fn join(&self, name: &str, moment: Moment) -> Answered<'_, Joined> {
         let name = name.to_owned();
-        let joined = self.renewals.ask(move |core| core.join(&name, moment));
+        let joined = self.renewals.ask(move |core| {
+            core.learn_set_aside()?;
+            core.join(&name, moment)
+        });
         Box::pin(async move {
             let joined = joined.await?;
             self.node.store(joined.node.0, Ordering::Relaxed);
             Ok(joined)
+        })
+    }
+
+    fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()> {
+        let why = why.to_owned();
+        self.renewals.ask(move |core| core.set_aside(what, &why, now))
+    }
+
+    fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {
+        self.read(|client| {
+            Box::pin(async move {
+                let found = reader::ask(client, set_aside::LIST, &[]).await?;
+                found.iter().map(set_aside::listed).collect()
+            })
         })
     }
 
@@ -241,11 +307,20 @@ impl Store for Postgres {
     }
 
     fn renew(&self, request: RenewRequest) -> Answered<'_, Renewed> {
-        self.renewals.ask(move |core| core.renew(&request))
+        self.renewals.ask(move |core| {
+            let renewed = core.renew(&request)?;
+            // What `punctual doctor` has brought back is looked at again.
+            core.learn_set_aside()?;
+            Ok(renewed)
+        })
+    }
+
+    fn set_machine_clock(&self, clock: MachineClock) {
+        self.shared.offset.set_machine(clock);
     }
 
     fn skew(&self) -> SignedDuration {
-        self.shared.skew()
+        self.shared.offset.estimate()
     }
 
     fn connections(&self) -> Option<Connections> {
@@ -358,6 +433,14 @@ impl Store for Postgres {
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
         self.read(move |client| Box::pin(run_views::run(client, id)))
+    }
+
+    fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>> {
+        self.read(move |client| Box::pin(incidents::list(client, query)))
+    }
+
+    fn set_notify_setup(&self, setup: Arc<engine::incidents::Setup>) {
+        self.shared.setup.set(setup);
     }
 
     fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>> {
@@ -473,7 +556,11 @@ impl Store for Postgres {
     }
 
     fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
-        self.commands.ask(move |core| core.check(now, repair))
+        Box::pin(async move {
+            let mut findings = check_schema::check(&self.target, repair).await;
+            findings.extend(self.commands.ask(move |core| core.check(now, repair)).await?);
+            Ok(findings)
+        })
     }
 
     fn backup(&self, to: PathBuf) -> Answered<'_, u64> {

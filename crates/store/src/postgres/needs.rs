@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 /// Ids and keys.
 #[derive(Default)]
 pub(super) struct Needs {
+    /// Schedules that are going to be changed.
+    pub(super) schedules: BTreeSet<i64>,
     /// Runs that are going to be changed.
     pub(super) runs: BTreeSet<i64>,
     /// Workflows that are going to be changed, and that nobody else may read meanwhile.
@@ -14,4 +16,6 @@ pub(super) struct Needs {
     pub(super) workflows: BTreeSet<i64>,
     /// Topics that are going to be changed, or their events.
     pub(super) topics: BTreeSet<i64>,
+    /// How many times the transaction has begun anew for something that it turned out to need.
+    pub(super) rounds: usize,
 }

@@ -8,6 +8,7 @@ use engine::{Moment, NodeId, RunKey};
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
+use super::clock::database_now;
 use super::core::Core;
 use super::ending::{Ahead, ask_everything};
 use super::link::{Asked, Link, param};
@@ -19,12 +20,13 @@ use crate::stored::{milliseconds, ms};
 
 /// Of the database, unless tests give their own.
 fn now(link: &mut Link, shared: &Shared, moment: Moment) -> Result<Timestamp, Failure> {
-    let sql = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    let sql = concat!("SELECT ", database_now!());
+    let sent = shared.offset.read();
     let found = link.begin(vec![Asked::new(sql, vec![])])?;
     match (shared.clock, found.first().and_then(|rows| rows.first())) {
         (PostgresClock::Database, Some(row)) => {
             let now = rows::instant(row, 0)?;
-            shared.seen_clock(moment.now, now);
+            shared.told_time(sent, now);
             Ok(now)
         }
         _ => Ok(moment.now),

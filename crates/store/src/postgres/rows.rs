@@ -1,13 +1,14 @@
 //! Between rows and what the engine knows.
 
 use engine::definition::DeadlineEnd;
+use engine::incidents::{How, Incident, IncidentEnd};
 use engine::ledger::{Entry, Outcome};
 use engine::run::{
     AttemptRecord, Ending, Parent, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy,
 };
 use engine::schedule::{Due, Progress, Schedule, Status};
 use engine::turn::{Workflow, WorkflowStatus};
-use engine::{RunId, RunKey, ScheduleId, WorkflowId};
+use engine::{IncidentKey, RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -20,7 +21,7 @@ use crate::stored::{Live, code, end_named};
 type Read<T> = Result<T, Failure>;
 
 pub(super) fn damaged(column: usize, what: impl std::fmt::Display) -> Failure {
-    Failure::Damaged(format!("column {column}: {what}"))
+    Failure::Undecidable { what: None, why: format!("column {column}: {what}") }
 }
 
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Read<T> {
@@ -75,7 +76,7 @@ pub(super) fn raw(row: &Row, column: usize) -> Read<Option<Box<RawValue>>> {
 }
 
 /// How many columns a schedule has.
-pub(super) const SCHEDULE_COLUMNS: usize = 23;
+pub(super) const SCHEDULE_COLUMNS: usize = 24;
 
 pub(super) fn schedule(row: &Row) -> Read<Schedule> {
     Ok(Schedule {
@@ -99,7 +100,6 @@ fn progress(row: &Row) -> Read<Progress> {
         mark: instant(row, 8)?,
         next: next.map(|(nominal, effective)| Due { nominal, effective }),
         n: natural(row, 11)?,
-        repeats: natural(row, 12)?,
         current_repeat: natural(row, 13)?,
         current_retry: small(row, 14)?,
         run_count: natural(row, 15)?,
@@ -111,11 +111,13 @@ fn progress(row: &Row) -> Read<Progress> {
         queued,
         has_overrides: get(row, 21)?,
         recomputed_at: maybe_instant(row, 22)?,
+        incident: get::<Option<i64>>(row, 23)?.map(IncidentKey),
+        renewed_at: maybe_instant(row, 12)?,
     })
 }
 
 /// How many columns a run has.
-pub(super) const RUN_COLUMNS: usize = 28;
+pub(super) const RUN_COLUMNS: usize = 30;
 
 pub(super) fn run(row: &Row) -> Read<Run> {
     let schedule = get::<Option<i64>>(row, 4)?.map(ScheduleId);
@@ -155,7 +157,10 @@ fn parent(row: &Row) -> Read<Option<Parent>> {
     let token: Option<i32> = get(row, 20)?;
     let depth: i16 = get(row, 21)?;
     let depth = u8::try_from(depth).map_err(|error| damaged(21, error))?;
-    Ok(Some(Parent { run, token: token.map(i32::cast_unsigned), depth }))
+    let (token, root) = (token.map(i32::cast_unsigned), RunKey(get(row, 28)?));
+    let hops: i16 = get(row, 29)?;
+    let hops = u8::try_from(hops).map_err(|error| damaged(29, error))?;
+    Ok(Some(Parent { run, token, depth, root, hops }))
 }
 
 /// The id of a run: of the columns `uuid`, `n` and `retry`, which are these.
@@ -211,17 +216,43 @@ pub(super) fn workflow(row: &Row) -> Read<Workflow> {
         name: get(row, 1)?,
         status: coded(row, 2, &WorkflowStatus::ALL)?,
         paused: get(row, 3)?,
-        paused_reason: get(row, 12)?,
-        paused_by: get::<Option<i64>>(row, 13)?.map(RunKey),
-        handling: get::<Option<i64>>(row, 14)?.map(RunKey),
+        paused_reason: get(row, 11)?,
+        paused_by: get::<Option<i64>>(row, 12)?.map(RunKey),
+        handling: get::<Option<i64>>(row, 13)?.map(RunKey),
         newest: small(row, 4)?,
         live: number(5)?,
         concurrency: number(6)?,
         active: small(row, 7)?,
-        by_hand: get::<Option<i64>>(row, 8)?.map(RunKey),
-        retention: get::<Option<i64>>(row, 9)?.map(SignedDuration::from_millis),
-        created_at: instant(row, 10)?,
-        updated_at: instant(row, 11)?,
+        retention: get::<Option<i64>>(row, 8)?.map(SignedDuration::from_millis),
+        incident: get::<Option<i64>>(row, 14)?.map(IncidentKey),
+        created_at: instant(row, 9)?,
+        updated_at: instant(row, 10)?,
+    })
+}
+
+/// How many columns an incident has.
+pub(super) const INCIDENT_COLUMNS: usize = 12;
+
+pub(super) fn incident(row: &Row) -> Read<Incident> {
+    let end = match maybe_instant(row, 9)? {
+        None => None,
+        Some(at) => Some(IncidentEnd {
+            how: coded(row, 8, &How::ALL)?,
+            at,
+            run: get(row, 10)?,
+            told: maybe_json(row, 11)?.unwrap_or_default(),
+        }),
+    };
+    Ok(Incident {
+        key: IncidentKey(get(row, 0)?),
+        workflow: WorkflowId(get(row, 1)?),
+        schedule: get::<Option<i64>>(row, 2)?.map(ScheduleId),
+        run: get(row, 3)?,
+        nominal: maybe_instant(row, 4)?,
+        error: get(row, 5)?,
+        began_at: instant(row, 6)?,
+        told: json(row, 7)?,
+        end,
     })
 }
 

@@ -4,8 +4,8 @@
 //! the page: how many runs there are beyond it does not matter.
 
 use deadpool_postgres::Client;
-use engine::run::{RunStatus, TriggeredBy};
-use engine::{RunId, ScheduleId, WorkflowId};
+use engine::run::{Run, RunStatus, TriggeredBy};
+use engine::{RunId, RunKey, ScheduleId, WorkflowId};
 use std::fmt::Write as _;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -15,8 +15,11 @@ use super::last_steps::{self, LAST_STEPS};
 use super::reader::ask;
 use super::rows::{self, RUN_COLUMNS, get, narrow};
 use crate::failure::Failure;
+use crate::set_aside::if_readable;
 use crate::stored::{APART_MS, ms};
-use crate::view::{self, ATTEMPTS_SHOWN, Cursor, Page, RunDetail, RunQuery, RunView};
+use crate::view::{
+    self, ATTEMPTS_SHOWN, Ahead, Cursor, MOST_AHEAD, Page, RunDetail, RunQuery, RunView,
+};
 
 /// What is read beside a run: its workflow's name, and what its parent is called.
 macro_rules! beside {
@@ -224,6 +227,10 @@ async fn between(client: &Client, query: &RunQuery) -> Result<(i64, i64), Failur
     Ok((after, before))
 }
 
+/// What Punctual starts itself, to tell people something, is of one workflow.
+const NOT_OF_THE_SYSTEM: &str =
+    " AND workflow NOT IN (SELECT id FROM workflows WHERE name = 'punctual-notice')";
+
 /// What holds for all of a query, with its parameters.
 fn conditions(
     query: &RunQuery,
@@ -258,6 +265,9 @@ fn conditions(
     if query.overdue {
         sql.push_str(" AND overdue");
     }
+    if query.hides_system {
+        sql.push_str(NOT_OF_THE_SYSTEM);
+    }
     (sql, params)
 }
 
@@ -284,9 +294,9 @@ pub(super) async fn runs(client: &Client, query: RunQuery) -> Result<Page<RunVie
     let params: Vec<&(dyn ToSql + Sync)> =
         params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
     let found = ask(client, &sql, &params).await?;
-    let items = found.iter().map(read_view).collect::<Result<Vec<_>, _>>()?;
+    let found = found.iter().map(read_view).collect();
     let cursor = |view: &RunView| Cursor::from(view.run.key);
-    Ok(view::page(items, query.limit, query.after.is_none(), cursor))
+    view::readable_page(found, query.limit, query.after.is_none(), cursor)
 }
 
 /// Those that have not ended are found by workflow and status together.
@@ -324,8 +334,11 @@ pub(super) async fn last_runs(
 ) -> Result<Vec<(WorkflowId, RunView)>, Failure> {
     let ids: Vec<i64> = workflows.into_iter().map(|id| id.0).collect();
     let found = ask(client, LAST_RUNS, &[&ids]).await?;
-    let with_id = |row| read_view(row).map(|view| (view.run.workflow, view));
-    found.iter().map(with_id).collect()
+    let mut last = Vec::with_capacity(found.len());
+    for row in &found {
+        last.extend(if_readable(read_view(row))?.map(|view| (view.run.workflow, view)));
+    }
+    Ok(last)
 }
 
 macro_rules! one {
@@ -370,5 +383,28 @@ pub(super) async fn run(client: &Client, id: RunId) -> Result<Option<RunDetail>,
     let shown = i64::try_from(ATTEMPTS_SHOWN).unwrap_or(i64::MAX);
     let earlier = ask(client, EARLIER, &[&view.run.key.0, &shown]).await?;
     let earlier = earlier.iter().map(rows::attempt).collect::<Result<_, _>>()?;
-    Ok(Some(RunDetail { view, definition, steps, earlier }))
+    let position = position(client, &view.run).await?;
+    Ok(Some(RunDetail { view, definition, steps, earlier, position }))
+}
+
+const AHEAD: &str = "SELECT w.concurrency, w.active, w.handling,
+       (SELECT count(*) FROM (SELECT 1 FROM open_runs r
+          WHERE r.status = 0 AND r.workflow = w.id AND r.key + 0 < $2
+            AND (r.handler IS NULL) = $3 LIMIT $4) older)
+     FROM workflows w WHERE w.id = $1";
+
+async fn position(client: &Client, run: &Run) -> Result<Option<u64>, Failure> {
+    if run.status != RunStatus::Pending {
+        return Ok(None);
+    }
+    let (is_process, most) = (run.handler.is_none(), i64::from(MOST_AHEAD));
+    let found = ask(client, AHEAD, &[&run.workflow.0, &run.key.0, &is_process, &most]).await?;
+    let Some(row) = found.first() else { return Ok(None) };
+    let ahead = Ahead {
+        concurrency: get::<Option<i32>>(row, 0)?.map(i32::cast_unsigned),
+        active: get::<i32>(row, 1)?.cast_unsigned(),
+        handling: get::<Option<i64>>(row, 2)?.map(RunKey),
+        older: get::<i64>(row, 3)?.cast_unsigned(),
+    };
+    Ok(ahead.position(run))
 }

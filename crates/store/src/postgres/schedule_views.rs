@@ -12,6 +12,7 @@ use super::reader::{ask, many};
 use super::rows::{self, LEDGER_COLUMNS, get, narrow};
 use super::search;
 use crate::failure::Failure;
+use crate::set_aside::if_readable;
 use crate::stored::{BLOCK, ms};
 use crate::view::{self, Cursor, LedgerQuery, LedgerRow, Page, ScheduleQuery, ScheduleView, Total};
 use crate::words::words;
@@ -19,21 +20,23 @@ use crate::words::words;
 const BY_ID: &str = concat!(
     "SELECT ",
     of_schedule!(),
-    ", w.name FROM unnest($1::bigint[]) WITH ORDINALITY AS u (id, place)
+    ", w.name, w.paused FROM unnest($1::bigint[]) WITH ORDINALITY AS u (id, place)
      JOIN progress p ON p.id = u.id JOIN schedules s ON s.id = u.id
      JOIN workflows w ON w.id = s.workflow ORDER BY u.place"
 );
 
 fn read_view(row: &Row) -> Result<ScheduleView, Failure> {
     let workflow_name = get(row, rows::SCHEDULE_COLUMNS)?;
-    Ok(ScheduleView { schedule: rows::schedule(row)?, workflow_name })
+    let workflow_is_paused = get(row, rows::SCHEDULE_COLUMNS + 1)?;
+    Ok(ScheduleView { schedule: rows::schedule(row)?, workflow_name, workflow_is_paused })
 }
 
 pub(super) async fn schedule(
     client: &Client,
     id: ScheduleId,
 ) -> Result<Option<ScheduleView>, Failure> {
-    Ok(by_id(client, vec![id]).await?.pop())
+    let found = ask(client, BY_ID, &[&vec![id.0]]).await?;
+    found.first().map(read_view).transpose()
 }
 
 pub(super) async fn by_id(
@@ -41,7 +44,11 @@ pub(super) async fn by_id(
     ids: Vec<ScheduleId>,
 ) -> Result<Vec<ScheduleView>, Failure> {
     let ids: Vec<i64> = ids.into_iter().map(|id| id.0).collect();
-    ask(client, BY_ID, &[&ids]).await?.iter().map(read_view).collect()
+    let mut all = Vec::with_capacity(ids.len());
+    for row in &ask(client, BY_ID, &[&ids]).await? {
+        all.extend(if_readable(read_view(row))?);
+    }
+    Ok(all)
 }
 
 pub(super) async fn triggered(
@@ -54,7 +61,9 @@ pub(super) async fn triggered(
 }
 
 pub(super) async fn coming(client: &Client, limit: usize) -> Result<Vec<ScheduleView>, Failure> {
-    let sql = "SELECT id FROM progress WHERE wake_at IS NOT NULL ORDER BY wake_at, id LIMIT $1";
+    let sql = "SELECT p.id FROM progress p JOIN schedules s ON s.id = p.id
+               JOIN workflows w ON w.id = s.workflow AND NOT w.paused
+               WHERE p.wake_at IS NOT NULL ORDER BY p.wake_at, p.id LIMIT $1";
     let found = ask(client, sql, &[&many(limit)]).await?;
     by_id(client, read_ids(&found)?).await
 }

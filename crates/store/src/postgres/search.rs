@@ -54,18 +54,20 @@ pub(super) async fn search(
             None => return Ok(Page { items: Vec::new(), total: Total::Exact(0), next: None }),
         },
     };
-    let (ids, next) = found_from(client, query, wanted, place).await?;
-    let total = count_found(client, query, wanted).await?;
+    let (ids, passed, next) = found_from(client, query, wanted, place).await?;
+    let is_whole = query.after.is_none() && next.is_none();
+    let counted = count_found(client, query, wanted).await?;
+    let total = view::found_in_all(counted, passed, ids.len(), is_whole);
     Ok(Page { items: by_id(client, ids).await?, total, next })
 }
 
-/// The wanted ones after a place, and where to go on.
+/// The wanted ones after a place, how many were passed before them, and where to go on.
 async fn found_from(
     client: &Client,
     query: &ScheduleQuery,
     wanted: &[String],
     mut place: Place,
-) -> Result<(Vec<ScheduleId>, Option<Cursor>), Failure> {
+) -> Result<(Vec<ScheduleId>, u64, Option<Cursor>), Failure> {
     let status = query.status.map(|status| narrow(&Status::ALL, status));
     let workflow = query.workflow.map(|workflow| workflow.0);
     let end = after_all(&place.lead);
@@ -78,7 +80,7 @@ async fn found_from(
         let entries = ask(client, ENTRIES, &params).await?;
         for entry in &entries {
             if ids.len() == query.limit {
-                return Ok((ids, Some(place.write())));
+                return Ok((ids, query.offset - to_skip, Some(place.write())));
             }
             looked += 1;
             place = Place { word: get(entry, 0)?, id: get(entry, 1)?, ..place };
@@ -90,10 +92,10 @@ async fn found_from(
             }
         }
         if entries.len() < at_once {
-            return Ok((ids, None));
+            return Ok((ids, query.offset - to_skip, None));
         }
         if looked >= LOOKED_AT {
-            return Ok((ids, Some(place.write())));
+            return Ok((ids, query.offset - to_skip, Some(place.write())));
         }
         at_once = (at_once * 4).min(LOOKED_AT - looked);
     }

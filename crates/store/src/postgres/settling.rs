@@ -1,5 +1,6 @@
 //! What reports are about: locked in order, and read only where this node does not know what it says.
 
+use engine::turn::Wakeup;
 use engine::{RunKey, ScheduleId};
 use tokio_postgres::Row;
 
@@ -39,7 +40,7 @@ impl Settling {
     /// Locks all of them, schedules first, and reads what is not known: in statements of their own, which see
     /// what was committed while a lock was waited for.
     pub(super) fn ask(&mut self, schedules: Vec<i64>, runs: Vec<i64>) -> Vec<Asked> {
-        if runs.is_empty() {
+        if runs.is_empty() && schedules.is_empty() {
             return Vec::new();
         }
         self.is_asked = true;
@@ -155,7 +156,9 @@ impl Settling {
 
 fn keep_schedules(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
     for row in found {
-        let schedule = Box::new(rows::schedule(row)?);
+        let what = Wakeup::Schedule(ScheduleId(get(row, 0)?));
+        let Some(schedule) = loaded.readable(what, rows::schedule(row))? else { continue };
+        let schedule = Box::new(schedule);
         if loaded.locked.contains(&schedule.id) {
             loaded.schedules.insert(schedule.id, schedule);
         }
@@ -165,7 +168,9 @@ fn keep_schedules(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
 
 fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<(), Failure> {
     for row in found {
-        let run = Box::new(rows::run(row)?);
+        let what = Wakeup::Run(RunKey(get(row, 0)?));
+        let Some(run) = loaded.readable(what, rows::run(row))? else { continue };
+        let run = Box::new(run);
         if loaded.locked_runs.contains(&run.key) {
             loaded.runs.insert(run.key, run);
         }

@@ -1,30 +1,32 @@
 //! What the connections of one node share. Nothing of it is needed: all of it can be read again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use calendar::Zones;
 use engine::definition::Definition;
-use engine::turn::Effect;
+use engine::turn::{Effect, Wakeup};
 use engine::{NodeId, Rules, RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
 use super::PostgresClock;
+use super::clock::Offset;
 use super::horizon::Horizon;
 use super::link::{Asked, param};
 use super::memory::Memory;
 use super::rows::get;
 use crate::failure::Failure;
+use crate::machine_clock::Reading;
+use crate::notify_setup::SharedSetup;
 use crate::request::{Call, Report};
 use crate::rules;
+use crate::stored::ms;
 use crate::view::CalendarView;
 
 /// Definitions that are kept in memory. They never change, so any number would be right.
 const DEFINITIONS: usize = 1_000;
-/// A clock that is further off than this was set; what is less may be the time of the answer's journey.
-const CLOCK_SET: i64 = 1_000;
 /// Other nodes are called at most so often, in milliseconds.
 const CALLED: i64 = 250;
 /// The channel that nodes call each other on.
@@ -40,11 +42,15 @@ pub(super) struct Shared {
     definitions: Mutex<HashMap<(WorkflowId, u32), Arc<Definition>>>,
     /// The schedules of attempts that this node was given.
     attempts: Mutex<HashMap<RunKey, Option<ScheduleId>>>,
-    /// How far the database's clock is ahead, in milliseconds.
-    skew: AtomicI64,
+    /// How far the database's clock is ahead of this machine's.
+    pub(super) offset: Offset,
     last_call: AtomicI64,
     pub(super) horizon: Horizon,
     pub(super) memory: Memory,
+    /// What drivers pass over.
+    passed_over: RwLock<Arc<HashSet<Wakeup>>>,
+    /// Whom the node can tell, and whom it tells of failures.
+    pub(super) setup: SharedSetup,
     schema: String,
 }
 
@@ -67,12 +73,28 @@ impl Shared {
             rules: RwLock::new((String::new(), rules)),
             definitions: Mutex::default(),
             attempts: Mutex::default(),
-            skew: AtomicI64::new(0),
+            offset: Offset::new(),
             last_call: AtomicI64::new(i64::MIN),
             horizon: Horizon::new(),
             memory: Memory::default(),
+            passed_over: RwLock::default(),
+            setup: SharedSetup::default(),
             schema,
         }
+    }
+
+    /// What is set aside, as far as this node knows.
+    pub(super) fn passed_over(&self) -> Arc<HashSet<Wakeup>> {
+        self.passed_over.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_passed_over(&self, known: Arc<HashSet<Wakeup>>) {
+        *self.passed_over.write().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+
+    pub(super) fn pass_over(&self, what: Wakeup) {
+        let mut known = self.passed_over.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut known).insert(what);
     }
 
     /// As they were last seen.
@@ -89,7 +111,7 @@ impl Shared {
     /// Takes over calendars of another version.
     pub(super) fn reload(&self, version: String, found: &[Row]) -> Result<Arc<Rules>, Failure> {
         let calendars = calendars(found)?;
-        let rules = Arc::new(rules::load(&calendars, self.zones.clone())?);
+        let rules = Arc::new(rules::load(&calendars, self.zones.clone()));
         self.set_rules(version, rules.clone());
         Ok(rules)
     }
@@ -147,20 +169,21 @@ impl Shared {
         (schedules, unknown)
     }
 
-    /// The database says what time it is, when the caller thinks it is `ours`. The journey of the answer
-    /// makes it look later than it is, so the least difference is believed, and more of it only slowly.
-    pub(super) fn seen_clock(&self, ours: Timestamp, theirs: Timestamp) {
-        let known = self.skew.load(Ordering::Relaxed);
-        // `ours` has the known difference in it.
-        let more = theirs.as_millisecond() - ours.as_millisecond();
-        let step = if more > 0 && more < CLOCK_SET { more / 16 } else { more };
-        if step != 0 {
-            self.skew.store(known + step, Ordering::Relaxed);
+    /// The database's clock showed `theirs` between the reading `sent` and now. Where callers say what time it is, no
+    /// other clock counts.
+    pub(super) fn told_time(&self, sent: Option<Reading>, theirs: Timestamp) {
+        if self.clock == PostgresClock::Database {
+            self.offset.answered(sent, theirs);
         }
     }
 
-    pub(super) fn skew(&self) -> SignedDuration {
-        SignedDuration::from_millis(self.skew.load(Ordering::Relaxed))
+    /// The time to write for a caller: its own where callers say what time it is, else nothing, and the database's
+    /// clock counts.
+    pub(super) fn given(&self, now: Timestamp) -> Option<i64> {
+        match self.clock {
+            PostgresClock::Caller => Some(ms(now)),
+            PostgresClock::Database => None,
+        }
     }
 
     /// What may have been written is not known.
@@ -185,6 +208,7 @@ impl Shared {
         let word = match call {
             Call::Look => "look",
             Call::Renew => "renew",
+            Call::Access => "access",
         };
         let message = format!("{word} {} {}", node.0, self.schema);
         Asked::new("SELECT pg_notify($1, $2)", vec![param(CHANNEL.to_owned()), param(message)])
@@ -200,6 +224,7 @@ impl Shared {
         match word {
             "look" => Some(Call::Look),
             "renew" => Some(Call::Renew),
+            "access" => Some(Call::Access),
             _ => None,
         }
     }

@@ -6,7 +6,6 @@
 use engine::handlers::Handler;
 use engine::run::{Part, Run};
 use engine::topics::{Event, Fate, Subscriber, Topic};
-use engine::turn::Workflow;
 use engine::{EventKey, HandlerId, RunKey, TopicId, WorkflowId};
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -17,7 +16,7 @@ use super::link::param;
 use super::reader::{is_storable, many};
 use super::rows::{self, get, small};
 use super::topic_load::{self, WAITING};
-use super::{load, topic_rows};
+use super::topic_rows;
 use crate::failure::Failure;
 
 const OF_WORKFLOW: &str = "SELECT id FROM topics WHERE workflow = $1 AND name = $2";
@@ -41,10 +40,6 @@ const WAITS: &str = "SELECT run, step, item FROM waits
      ORDER BY run + 0, step + 0, item + 0 LIMIT $5";
 
 impl PgBook<'_> {
-    fn holds_topics(&self) -> bool {
-        !self.loaded.topics.topics.is_empty()
-    }
-
     /// Takes the lock of a topic, after those of the workflows that hear of it. Whether it is there.
     fn take_topic(&mut self, id: TopicId) -> Result<bool, Failure> {
         if self.loaded.topics.topics.contains_key(&id) {
@@ -65,53 +60,7 @@ impl PgBook<'_> {
             return Ok(true);
         }
         self.needs.topics.insert(id.0);
-        Err(self.link.again("a topic is in use"))
-    }
-
-    /// Takes the lock of a workflow that is going to be changed, or its handlers.
-    fn own_workflow(&mut self, id: WorkflowId) -> Result<(), Failure> {
-        if self.loaded.owned_workflows.contains(&id) || self.needs.own.contains(&id.0) {
-            return Ok(());
-        }
-        if self.loaded.workflows.contains_key(&id) {
-            // It had no handlers when it was loaded.
-            self.needs.own.insert(id.0);
-            return Err(self.link.again("a workflow has handlers now"));
-        }
-        if !self.needs.workflows.contains(&id.0) {
-            load::free_own_workflows(self.link, &mut self.loaded, vec![id.0])?;
-        }
-        let is_gone = self.needs.workflows.contains(&id.0);
-        if is_gone || self.loaded.owned_workflows.contains(&id) {
-            return Ok(());
-        }
-        self.needs.workflows.insert(id.0);
-        Err(self.link.again("a workflow with handlers is in use"))
-    }
-
-    fn free_workflow(&mut self, id: WorkflowId) -> Result<(), Failure> {
-        let is_known = self.loaded.workflows.contains_key(&id)
-            || self.needs.own.contains(&id.0)
-            || self.needs.workflows.contains(&id.0);
-        if is_known {
-            return Ok(());
-        }
-        load::free_workflows(self.link, &mut self.loaded, vec![id.0])?;
-        if self.loaded.workflows.contains_key(&id) {
-            return Ok(());
-        }
-        self.needs.workflows.insert(id.0);
-        Err(self.link.again("a workflow is in use"))
-    }
-
-    /// A workflow with its lock.
-    pub(super) fn locked_workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Failure> {
-        if self.holds_topics() {
-            self.free_workflow(id)?;
-        } else if !self.loaded.workflows.contains_key(&id) {
-            load::workflows(self.link, &mut self.loaded, vec![id.0])?;
-        }
-        Ok(self.loaded.workflows.get(&id).cloned())
+        Err(self.begin_anew("a topic is in use"))
     }
 
     /// A run with its lock, and its schedule's.
@@ -119,27 +68,8 @@ impl PgBook<'_> {
         if self.loaded.runs.contains_key(&key) {
             return Ok(self.loaded.runs.remove(&key));
         }
-        match self.holds_topics() {
-            true => self.free_runs(vec![key.0])?,
-            false => load::runs(self.link, &mut self.loaded, vec![key.0])?,
-        }
+        self.take_runs(vec![key.0])?;
         Ok(self.loaded.runs.remove(&key))
-    }
-
-    fn free_runs(&mut self, keys: Vec<i64>) -> Result<(), Failure> {
-        let sql = "SELECT key FROM open_runs WHERE key = ANY($1)";
-        let open = self.link.one(sql, vec![param(keys.clone())])?;
-        let open: Vec<i64> = open.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
-        let ended: Vec<i64> = keys.into_iter().filter(|key| !open.contains(key)).collect();
-        if !ended.is_empty() {
-            load::ended_runs(self.link, &mut self.loaded, ended)?;
-        }
-        let free = load::free_runs(self.link, &mut self.loaded, open.clone())?;
-        if free.len() == open.len() {
-            return Ok(());
-        }
-        self.needs.runs.extend(open);
-        Err(self.link.again("a run that waits for an event is in use"))
     }
 
     pub(super) fn locked_topic(&mut self, id: TopicId) -> Result<Option<Topic>, Failure> {
@@ -261,7 +191,7 @@ impl PgBook<'_> {
             keys.sort_unstable();
             keys.dedup();
             if !keys.is_empty() {
-                self.free_runs(keys)?;
+                self.take_runs(keys)?;
             }
         }
         Ok(found)

@@ -1,13 +1,15 @@
 //! Events that are done with go after a while, and what others still need of runs stays.
 
+use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
 use super::core::Core;
-use super::expiry::{HOLD, KEEP_PLACE, LOCK_EXPIRY};
+use super::expiry::{KEEP_PLACE, ask_hold, hold};
 use super::link::{Asked, Link, param};
 use super::reader::many;
 use super::rows::get;
 use crate::failure::Failure;
+use crate::stored::milliseconds;
 
 /// Of these runs, those that something refers to which goes on: an event that is reserved, a handler that will go on
 /// with it, a workflow that waits for it.
@@ -49,22 +51,23 @@ pub(super) fn not_needed(link: &mut Link, mut runs: Vec<i64>) -> Result<Vec<i64>
 }
 
 impl Core {
-    /// Events that were done with before: `before`, or as long ago as their workflow says. Some topics in each go,
+    /// Events that were done with longer ago than `keep`, or than as their workflow says. Some topics in each go,
     /// going on where it stopped, in a transaction of its own: whoever publishes to one of them waits for no more
     /// than that. How many went, and whether there may be more.
     pub(super) fn expire_events(
         &mut self,
-        now: i64,
-        before: i64,
+        now: Timestamp,
+        keep: SignedDuration,
         limit: usize,
     ) -> Result<(usize, bool), Failure> {
-        self.link.transact(|link| {
-            let hold = Asked::new(HOLD, vec![param(LOCK_EXPIRY)]);
-            let found = link.begin(vec![hold, Asked::new(PLACE, vec![])])?;
-            if !found[0].first().map(|row| get(row, 0)).transpose()?.unwrap_or(false) {
+        let Core { link, shared } = self;
+        link.transact(|link| {
+            let found = link.begin(vec![ask_hold(), Asked::new(PLACE, vec![])])?;
+            let Some(now) = hold(&found[0], shared, now)? else {
                 link.commit(vec![])?;
                 return Ok((0, false));
-            }
+            };
+            let before = now.saturating_sub(milliseconds(keep));
             let place = found[1].first().map(|row| get::<&str>(row, 0)).transpose()?;
             let place: i64 = place.and_then(|place| place.parse().ok()).unwrap_or(0);
             let params = vec![param(place), param(now), param(before), param(many(limit))];

@@ -1,12 +1,13 @@
 //! What a transaction loads of topics and handlers, in bulk. The lock of a workflow is that of its handlers; the lock
 //! of a topic is that of its events, and of what waits for them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use engine::handlers::Handler;
 use engine::run::Part;
 use engine::topics::{Fate, Subscriber, Topic};
-use engine::turn::ById;
+use engine::turn::{ById, Wakeup};
 use engine::{HandlerId, RunKey, TopicId, WorkflowId};
 use tokio_postgres::Row;
 
@@ -76,6 +77,8 @@ const WAITING_RUNS: &str = "SELECT c.run FROM unnest($1::bigint[]) AS t (id)
 /// What has been loaded.
 #[derive(Default)]
 pub(super) struct LoadedTopics {
+    /// What is passed over if it cannot be read.
+    pub(super) set_aside: Arc<HashSet<Wakeup>>,
     /// Topics whose lock is ours.
     pub(super) topics: ById<TopicId, Topic>,
     /// The same, by workflow and name.
@@ -109,7 +112,12 @@ impl LoadedTopics {
             self.handlers_of.insert(WorkflowId(*workflow), Vec::new());
         }
         for row in found {
-            let handler = topic_rows::handler(row)?;
+            let what = Wakeup::Handler(HandlerId(get(row, 0)?));
+            let handler = match topic_rows::handler(row) {
+                Ok(handler) => handler,
+                Err(_) if self.set_aside.contains(&what) => continue,
+                Err(failure) => return Err(failure.about(Some(what))),
+            };
             self.handlers_of.entry(handler.workflow).or_default().push(handler.id);
             self.handlers.insert(handler.id, handler);
         }

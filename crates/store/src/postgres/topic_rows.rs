@@ -48,7 +48,7 @@ pub(super) fn topic(row: &Row) -> Read<Topic> {
 }
 
 /// How many columns a fate has.
-pub(super) const FATE_COLUMNS: usize = 7;
+pub(super) const FATE_COLUMNS: usize = 8;
 
 pub(super) fn fate(row: &Row) -> Read<Fate> {
     Ok(Fate {
@@ -59,21 +59,27 @@ pub(super) fn fate(row: &Row) -> Read<Fate> {
         run: maybe_run(row, 4)?,
         reason: get(row, 5)?,
         updated_at: instant(row, 6)?,
+        hops: hops(row, 7)?,
     })
 }
 
+fn hops(row: &Row, column: usize) -> Read<u8> {
+    let hops: i16 = get(row, column)?;
+    u8::try_from(hops).map_err(|error| damaged(column, error))
+}
+
 /// How many columns an event has.
-pub(super) const EVENT_COLUMNS: usize = 12;
+pub(super) const EVENT_COLUMNS: usize = 13;
 
 pub(super) fn event(row: &Row) -> Read<Event> {
     Ok(Event {
         fate: fate(row)?,
-        created_at: instant(row, 7)?,
+        created_at: instant(row, 8)?,
         message: Message {
-            message_id: get(row, 8)?,
-            title: get(row, 9)?,
-            payload: needed(row, 10)?,
-            causes: maybe_json(row, 11)?.unwrap_or_default(),
+            message_id: get(row, 9)?,
+            title: get(row, 10)?,
+            payload: needed(row, 11)?,
+            causes: maybe_json(row, 12)?.unwrap_or_default(),
         },
     })
 }

@@ -98,7 +98,7 @@ impl Core {
                 Asked::new(outdated, vec![]),
                 Asked::new(using, vec![]),
             ];
-            asked.extend(ask_audit(audit, moment.now));
+            asked.extend(ask_audit(audit, shared.given(moment.now)));
             let found = close(link, shared, rules, asked)?;
             found[2].iter().map(|row| get(row, 0).map(ScheduleId)).collect()
         })
@@ -130,7 +130,7 @@ impl Core {
             let rules = rules::changed(&before, &calendars, &Change::Deleted(id))?;
             let delete = "DELETE FROM calendars WHERE id = $1";
             let mut asked = vec![Asked::new(delete, vec![param(id.to_owned())])];
-            asked.extend(ask_audit(audit, moment.now));
+            asked.extend(ask_audit(audit, shared.given(moment.now)));
             close(link, shared, rules, asked)?;
             Ok(true)
         })

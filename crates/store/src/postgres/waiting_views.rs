@@ -52,6 +52,7 @@ fn asked(row: &Row, definition: &Definition) -> Result<ApprovalView, Failure> {
     let schedule = get::<Option<i64>>(row, 2)?.map(ScheduleId);
     let step = small(row, 1)?;
     let position: Position = rows::json(row, 8)?;
+    let (deadline, overdue) = view::deadline(&position, step);
     Ok(ApprovalView {
         run: rows::run_id(row, schedule, [3, 4, 5])?,
         workflow_name: get(row, 9)?,
@@ -60,7 +61,8 @@ fn asked(row: &Row, definition: &Definition) -> Result<ApprovalView, Failure> {
         description: get(row, 11)?,
         assignees: rows::json(row, 12)?,
         asked_at: rows::instant(row, 13)?,
-        deadline: view::deadline(&position, step),
+        deadline,
+        overdue,
     })
 }
 

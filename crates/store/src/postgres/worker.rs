@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 
 use super::core::Core;
 use crate::failure::Failure;
+use crate::set_aside::guarded;
 
 type Job = Box<dyn FnOnce(&mut Core) + Send>;
 
@@ -38,7 +39,7 @@ impl Workers {
         let (answer, answered) = futures_channel::oneshot::channel();
         let job: Job = Box::new(move |core| {
             // Whoever asked may be gone: it is done all the same.
-            let _ = answer.send(work(core));
+            let _ = answer.send(guarded(|| work(core)));
         });
         let sent = self.jobs.send(job).is_ok();
         Box::pin(async move {

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use deadpool_postgres::Client;
+use engine::notices::NAME;
 use engine::run::{Active, Position, RunStatus};
 use engine::schedule::Status;
+use engine::turn::Recovered;
 use engine::{NodeId, WorkflowId};
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -28,7 +30,7 @@ macro_rules! views {
             of_workflow!(),
             ", v.revision, v.source, v.definition, v.created_at,
                (SELECT coalesce(sum(c.count), 0)::bigint FROM schedule_counts c
-                WHERE c.workflow = w.id)
+                WHERE c.workflow = w.id), v.folder
              FROM ",
             $from,
             " w JOIN revisions v ON v.workflow = w.id
@@ -40,6 +42,7 @@ macro_rules! views {
 const PAGE: &str = concat!(
     views!(
         "(SELECT * FROM workflows WHERE name > $2 AND strpos(name, $4) > 0
+            AND name <> $5
           ORDER BY name LIMIT $3)"
     ),
     "ORDER BY w.name"
@@ -56,6 +59,7 @@ fn read_view(row: &Row) -> Result<WorkflowView, Failure> {
         definition: Arc::new(rows::json(row, REVISION + 2)?),
         saved_at: rows::instant(row, REVISION + 3)?,
         schedules: rows::natural(row, REVISION + 4)?,
+        folder: get(row, REVISION + 5)?,
     })
 }
 
@@ -69,19 +73,21 @@ pub(super) async fn workflows(
     if !is_storable(&search) {
         return Ok(Page { items: Vec::new(), total: Total::Exact(0), next: None });
     }
-    let found = ask(client, PAGE, &[&None::<i32>, &after, &limit, &search]).await?;
+    // No workflow has no name.
+    let hidden = if query.hides_system { NAME } else { "" };
+    let found = ask(client, PAGE, &[&None::<i32>, &after, &limit, &search, &hidden]).await?;
     let has_more = found.len() > query.limit;
     let page = &found[..found.len().min(query.limit)];
     let items = page.iter().map(read_view).collect::<Result<Vec<_>, _>>()?;
     let last = items.last().filter(|_| has_more);
     let next = last.map(|view| Cursor::Name(view.workflow.name.clone()));
-    Ok(Page { items, total: Total::Exact(count(client, &search).await?), next })
+    Ok(Page { items, total: Total::Exact(count(client, &search, hidden).await?), next })
 }
 
-async fn count(client: &Client, search: &str) -> Result<u64, Failure> {
+async fn count(client: &Client, search: &str, hidden: &str) -> Result<u64, Failure> {
     // Every name begins with nothing.
-    let sql = "SELECT count(*) FROM workflows WHERE strpos(name, $1) > 0";
-    let found = ask(client, sql, &[&search]).await?;
+    let sql = "SELECT count(*) FROM workflows WHERE strpos(name, $1) > 0 AND name <> $2";
+    let found = ask(client, sql, &[&search, &hidden]).await?;
     found.first().map_or(Ok(0), |row| rows::natural(row, 0))
 }
 
@@ -110,7 +116,9 @@ pub(super) async fn nodes(client: &Client) -> Result<Vec<NodeView>, Failure> {
             *attempts.entry(owner).or_default() += 1;
         }
     }
-    let sql = "SELECT id, name, started_at, seen_at, lease_until, capacity FROM nodes ORDER BY id";
+    let sql =
+        "SELECT id, name, started_at, seen_at, lease_until, capacity, missed, made_up, coalesced,
+                 taken_over FROM nodes ORDER BY id";
     let read = |row: &Row| {
         let id = NodeId(get(row, 0)?);
         Ok(NodeView {
@@ -121,6 +129,12 @@ pub(super) async fn nodes(client: &Client) -> Result<Vec<NodeView>, Failure> {
             lease_until: Some(rows::instant(row, 4)?),
             capacity: Some(rows::small::<u32>(row, 5)?.into()),
             attempts: attempts.get(&id).copied().unwrap_or(0),
+            recovered: Recovered {
+                missed: rows::natural(row, 6)?,
+                made_up: rows::natural(row, 7)?,
+                coalesced: rows::natural(row, 8)?,
+                taken_over: rows::natural(row, 9)?,
+            },
         })
     };
     ask(client, sql, &[]).await?.iter().map(read).collect()
@@ -155,10 +169,12 @@ pub(super) async fn stats(client: &Client, now: Timestamp) -> Result<Stats, Fail
     let due = wakeups.first().map_or(Ok(0), |row| rows::natural(row, 0))?;
     let next = wakeups.first().map(|row| rows::maybe_instant(row, 1)).transpose()?;
     let bytes = ask(client, BYTES, &[]).await?;
+    let approvals = ask(client, "SELECT count(*) FROM approvals", &[]).await?;
     Ok(Stats {
         schedules: schedules.into(),
         runs,
-        workflows: count(client, "").await?,
+        approvals: approvals.first().map_or(Ok(0), |row| rows::natural(row, 0))?,
+        workflows: count(client, "", "").await?,
         due,
         next_wakeup: next.flatten(),
         bytes: bytes.first().map_or(Ok(0), |row| rows::natural(row, 0))?,

@@ -13,11 +13,14 @@ use crate::failure::Failure;
 use crate::stored::{json, milliseconds};
 use crate::view::{self, Cursor, Page};
 
-const TOKEN: &str = "SELECT id, name, roles, created_at, created_by, expires_at, revoked_at
+const TOKEN: &str = "SELECT id, name, roles, queues, created_at, created_by,
+     expires_at, revoked_at
      FROM tokens WHERE id = ?1";
-const TOKEN_BY_HASH: &str = "SELECT id, name, roles, created_at, created_by, expires_at, revoked_at
+const TOKEN_BY_HASH: &str = "SELECT id, name, roles, queues, created_at, created_by,
+     expires_at, revoked_at
      FROM tokens WHERE hash = ?1";
-const TOKENS: &str = "SELECT id, name, roles, created_at, created_by, expires_at, revoked_at
+const TOKENS: &str = "SELECT id, name, roles, queues, created_at, created_by,
+     expires_at, revoked_at
      FROM tokens ORDER BY id";
 
 fn read_token(row: &Row<'_>) -> rusqlite::Result<TokenView> {
@@ -25,10 +28,11 @@ fn read_token(row: &Row<'_>) -> rusqlite::Result<TokenView> {
         id: row.get(0)?,
         name: row.get(1)?,
         roles: rows::json(row, 2)?,
-        created_at: rows::instant(row, 3)?,
-        created_by: row.get(4)?,
-        expires_at: rows::maybe_instant(row, 5)?,
-        revoked_at: rows::maybe_instant(row, 6)?,
+        queues: rows::maybe_json(row, 3)?,
+        created_at: rows::instant(row, 4)?,
+        created_by: row.get(5)?,
+        expires_at: rows::maybe_instant(row, 6)?,
+        revoked_at: rows::maybe_instant(row, 7)?,
     })
 }
 
@@ -116,11 +120,14 @@ impl Core {
         if self.connection.prepare_cached(taken)?.exists([&new.name])? {
             return Err(name_taken(&new.name));
         }
-        let sql = "INSERT INTO tokens (name, hash, roles, created_at, created_by, expires_at)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let sql =
+            "INSERT INTO tokens (name, hash, roles, created_at, created_by, expires_at, queues)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         let expires_at = new.expires_at.map(ms);
         let roles = json(&new.roles)?;
-        let params = params![new.name, new.hash, roles, ms(now), new.created_by, expires_at];
+        let queues = new.queues.as_ref().map(json).transpose()?;
+        let params =
+            params![new.name, new.hash, roles, ms(now), new.created_by, expires_at, queues];
         self.connection.prepare_cached(sql)?.execute(params)?;
         let id = self.connection.last_insert_rowid();
         self.write_audit(audit, now)?;

@@ -48,6 +48,7 @@ pub(super) fn apply(
     for write in &writes.workflows {
         workflow(connection, write)?;
     }
+    super::incidents::write(connection, writes)?;
     revisions(connection, writes)?;
     overrides(connection, writes)?;
     for node in &writes.nodes_gone {
@@ -145,6 +146,13 @@ fn schedule(pen: &mut Pen<'_>, write: &ScheduleWrite, counts: &mut Counts) -> Re
     Ok(())
 }
 
+/// Writes how far it has come, and its status, over what is there.
+pub(super) fn rewrite_schedule(connection: &Connection, to: &Schedule) -> Result<(), Failure> {
+    update_status(connection, to)?;
+    let mut statement = connection.prepare_cached(UPDATE_PROGRESS)?;
+    write_progress(&mut statement, to)
+}
+
 /// Ids are not given again, even when all that had them is gone.
 pub(super) fn remember_greatest(
     connection: &Connection,
@@ -198,7 +206,12 @@ fn update_status(connection: &Connection, after: &Schedule) -> Result<(), Failur
     Ok(())
 }
 
-fn put_words(connection: &Connection, id: i64, name: &str, there: bool) -> Result<(), Failure> {
+pub(super) fn put_words(
+    connection: &Connection,
+    id: i64,
+    name: &str,
+    there: bool,
+) -> Result<(), Failure> {
     let sql = match there {
         true => "INSERT OR IGNORE INTO words (word, schedule) VALUES (?1, ?2)",
         false => "DELETE FROM words WHERE word = ?1 AND schedule = ?2",
@@ -211,15 +224,15 @@ fn put_words(connection: &Connection, id: i64, name: &str, there: bool) -> Resul
 }
 
 const INSERT_PROGRESS: &str = "INSERT INTO progress
-    (anchor, mark, next_nominal, next_effective, n, repeats, current_repeat, current_retry, run_count,
-     error_count, last_error, last_run_at, last_outcome, live, has_overrides, recomputed_at, id)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+    (anchor, mark, next_nominal, next_effective, n, renewed_at, current_repeat, current_retry, run_count,
+     error_count, last_error, last_run_at, last_outcome, live, has_overrides, recomputed_at, incident, id)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
 
 const UPDATE_PROGRESS: &str = "UPDATE progress SET anchor = ?1, mark = ?2, next_nominal = ?3,
-    next_effective = ?4, n = ?5, repeats = ?6, current_repeat = ?7, current_retry = ?8,
+    next_effective = ?4, n = ?5, renewed_at = ?6, current_repeat = ?7, current_retry = ?8,
     run_count = ?9, error_count = ?10, last_error = ?11, last_run_at = ?12, last_outcome = ?13,
-    live = ?14, has_overrides = ?15, recomputed_at = ?16
-    WHERE id = ?17";
+    live = ?14, has_overrides = ?15, recomputed_at = ?16, incident = ?17
+    WHERE id = ?18";
 
 fn write_progress(statement: &mut Statement<'_>, schedule: &Schedule) -> Result<(), Failure> {
     let progress = &schedule.progress;
@@ -231,7 +244,7 @@ fn write_progress(statement: &mut Statement<'_>, schedule: &Schedule) -> Result<
         progress.next.map(|due| ms(due.nominal)),
         progress.next.map(|due| ms(due.effective)),
         progress.n,
-        progress.repeats,
+        progress.renewed_at.map(ms),
         progress.current_repeat,
         progress.current_retry,
         progress.run_count,
@@ -242,6 +255,7 @@ fn write_progress(statement: &mut Statement<'_>, schedule: &Schedule) -> Result<
         live,
         progress.has_overrides,
         progress.recomputed_at.map(ms),
+        progress.incident.map(|key| key.0),
         schedule.id.0,
     ])?;
     Ok(())
@@ -276,16 +290,16 @@ fn ledger(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
 fn workflow(connection: &Connection, workflow: &Workflow) -> Result<(), Failure> {
     // In place of the row with the same id: one with the same name alone is another workflow.
     let sql = "INSERT INTO workflows
-               (id, name, status, paused, newest, live, concurrency, active, by_hand, retention,
-                created_at, updated_at, paused_reason, paused_by, handling)
+               (id, name, status, paused, newest, live, concurrency, active, retention,
+                created_at, updated_at, paused_reason, paused_by, handling, incident)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
                ON CONFLICT (id) DO UPDATE SET name = excluded.name, status = excluded.status,
                 paused = excluded.paused, newest = excluded.newest, live = excluded.live,
                 concurrency = excluded.concurrency, active = excluded.active,
-                by_hand = excluded.by_hand, retention = excluded.retention,
+                retention = excluded.retention,
                 created_at = excluded.created_at, updated_at = excluded.updated_at,
                 paused_reason = excluded.paused_reason, paused_by = excluded.paused_by,
-                handling = excluded.handling";
+                handling = excluded.handling, incident = excluded.incident";
     connection.prepare_cached(sql)?.execute(params![
         workflow.id.0,
         workflow.name,
@@ -295,26 +309,27 @@ fn workflow(connection: &Connection, workflow: &Workflow) -> Result<(), Failure>
         workflow.live,
         workflow.concurrency,
         workflow.active,
-        workflow.by_hand.map(|run| run.0),
         workflow.retention.map(milliseconds),
         ms(workflow.created_at),
         ms(workflow.updated_at),
         workflow.paused_reason,
         workflow.paused_by.map(|run| run.0),
         workflow.handling.map(|run| run.0),
+        workflow.incident.map(|key| key.0),
     ])?;
     Ok(())
 }
 
 fn revisions(connection: &Connection, writes: &Writes) -> Result<(), Failure> {
-    let sql = "INSERT INTO revisions (workflow, revision, source, definition, created_at)
-               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let sql = "INSERT INTO revisions (workflow, revision, source, definition, folder, created_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     for revision in &writes.revisions {
         connection.prepare_cached(sql)?.execute(params![
             revision.workflow.0,
             revision.revision,
             revision.source,
             json(&*revision.definition)?,
+            revision.folder,
             ms(revision.created_at),
         ])?;
     }

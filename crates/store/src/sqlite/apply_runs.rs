@@ -26,9 +26,9 @@ pub(super) fn run(pen: &mut Pen<'_>, write: &RunWrite) -> Result<(), Failure> {
 pub(super) const INSERT_RUN: &str = "INSERT INTO runs
     (key, uuid, workflow, version, schedule, n, retry, triggered_by, by, nominal, effective,
      created_at, timeout, input, retry_of, parent, parent_token, depth, status, started_at, ended_at,
-     state, owners, lacks_place, overdue, output, error, handler, trace)
+     state, owners, lacks_place, overdue, output, error, handler, trace, root, hops)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-     ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
+     ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
 
 fn insert_run(statement: &mut Statement<'_>, run: &Run) -> Result<(), Failure> {
     let (uuid, n, retry) = match &run.id {
@@ -65,6 +65,8 @@ fn insert_run(statement: &mut Statement<'_>, run: &Run) -> Result<(), Failure> {
         run.error.as_ref().map(json).transpose()?,
         run.handler,
         run.trace.map(|trace| trace.to_string()),
+        run.parent.map(|parent| parent.root.0),
+        run.parent.map(|parent| parent.hops),
     ])?;
     Ok(())
 }

@@ -94,8 +94,8 @@ impl<'c> Events<'c> {
         Ok(Events {
             insert: connection.prepare_cached(
                 "INSERT INTO events
-                 (key, topic, message_id, state, attempt, run, reason, created_at, updated_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                 (key, topic, message_id, state, attempt, run, reason, created_at, updated_at, hops)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             )?,
             insert_message: connection.prepare_cached(
                 "INSERT INTO messages (event, title, payload, causes) VALUES (?1, ?2, ?3, ?4)",
@@ -133,6 +133,7 @@ impl<'c> Events<'c> {
             fate.reason,
             ms(event.created_at),
             ms(fate.updated_at),
+            fate.hops,
         ])?;
         Ok(())
     }

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use engine::definition::Definition;
 use engine::handlers::Handler;
+use engine::incidents::Incident;
 use engine::run::{Part, Run, StepRecord};
 use engine::schedule::{Override, Schedule};
 use engine::topics::{Event, Fate, Subscriber, Topic};
 use engine::turn::{Book, Workflow};
-use engine::{EventKey, HandlerId, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+use engine::{
+    EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
+};
 use jiff::Timestamp;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row, params};
 
@@ -17,6 +20,7 @@ use super::apply_runs::owner;
 use super::recent::Recent;
 use super::{rows, topic_book};
 use crate::failure::Failure;
+use crate::stored::ms;
 
 /// Definitions that are kept in memory. They never change, so any number would be right.
 const DEFINITIONS: usize = 1_000;
@@ -30,6 +34,7 @@ pub(super) struct Ids {
     pub(super) topic: i64,
     pub(super) event: i64,
     pub(super) handler: i64,
+    pub(super) incident: i64,
 }
 
 /// What the writer remembers between transactions. Nothing of it is needed.
@@ -257,6 +262,22 @@ impl Book for SqlBook<'_> {
         Ok(self.keys(sql, params![owner(node), limit])?.into_iter().map(RunKey).collect())
     }
 
+    fn ran_of(&mut self, id: ScheduleId, nominal: &[Timestamp]) -> Result<Vec<Timestamp>, Failure> {
+        // Outcomes 0 to 2 are those that have a run, or will.
+        let sql = "SELECT DISTINCT nominal FROM ledger WHERE schedule = ?1 AND outcome < 3
+                   AND nominal IN (SELECT value FROM json_each(?2))";
+        let wanted: Vec<i64> = nominal.iter().copied().map(ms).collect();
+        let wanted = serde_json::Value::from(wanted).to_string();
+        let found = self.keys(sql, params![id.0, wanted])?;
+        Ok(nominal.iter().copied().filter(|at| found.contains(&ms(*at))).collect())
+    }
+
+    fn descendants(&mut self, root: RunKey, limit: usize) -> Result<usize, Failure> {
+        let sql = "SELECT key FROM runs INDEXED BY runs_by_root WHERE root = ?1 LIMIT ?2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        Ok(self.keys(sql, [root.0, limit])?.len())
+    }
+
     fn step_record(
         &mut self,
         run: RunKey,
@@ -346,6 +367,15 @@ impl Book for SqlBook<'_> {
     fn handlers_of(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Failure> {
         let ids = self.keys("SELECT id FROM handlers WHERE workflow = ?1 ORDER BY id", [id.0])?;
         Ok(ids.into_iter().map(HandlerId).collect())
+    }
+
+    fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, Failure> {
+        super::incidents::by_key(self.connection, key)
+    }
+
+    fn new_incident_key(&mut self) -> IncidentKey {
+        self.ids.incident += 1;
+        IncidentKey(self.ids.incident)
     }
 
     fn new_event_key(&mut self) -> EventKey {

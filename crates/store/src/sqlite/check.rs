@@ -3,9 +3,13 @@
 use jiff::Timestamp;
 use rusqlite::Connection;
 
+use super::check_file::{integrity, schema};
+use super::check_rows::unreadable;
 use super::check_topics::OF_TOPICS;
 use super::core::Core;
+use super::rows::ms;
 use crate::check_run::{TOLD, more};
+use crate::check_shared::shared_invariants;
 use crate::failure::Failure;
 use crate::view::Finding;
 
@@ -15,8 +19,8 @@ pub(super) struct Invariant {
     /// Rows with an id and a text for each breach.
     pub(super) breaches: &'static str,
     pub(super) message: &'static str,
-    /// Mends all breaches; nothing if a person has to look.
-    pub(super) mend: Option<&'static str>,
+    /// Statements that mend all breaches; none if a person has to look.
+    pub(super) mend: &'static [&'static str],
 }
 
 /// Attempts of nodes that nobody knows.
@@ -28,100 +32,118 @@ macro_rules! lost {
     };
 }
 
+/// How many schedules of each status each workflow has, and all of them together; as they are, and as it is stored.
+macro_rules! counted {
+    () => {
+        "SELECT * FROM (SELECT workflow, status, count(*) FROM schedules GROUP BY workflow, status
+         UNION ALL SELECT 0, status, count(*) FROM schedules GROUP BY status)"
+    };
+}
+
+macro_rules! counts {
+    () => {
+        "SELECT workflow, status, count FROM schedule_counts WHERE count <> 0"
+    };
+}
+
+/// A statement of both stores is a question of this one.
+macro_rules! as_it_is {
+    ($sql:expr) => {
+        $sql
+    };
+}
+
+/// What has to hold in both stores.
+const SHARED: &[Invariant] = &shared_invariants!(as_it_is, Invariant);
+
 const INVARIANTS: [Invariant; 11] = [
     Invariant {
         code: "schedule-without-progress",
         breaches: "SELECT id, '' FROM schedules WHERE id NOT IN (SELECT id FROM progress)",
-        message: "schedule {id} has no progress",
-        mend: None,
-    },
-    Invariant {
-        code: "schedule-without-wakeup",
-        breaches: "SELECT p.id, '' FROM progress p JOIN schedules s ON s.id = p.id
-                   LEFT JOIN (SELECT id, min(due) AS due FROM wakeups WHERE kind = 1 GROUP BY id) w
-                     ON w.id = p.id
-                   WHERE s.status = 0 AND p.next_effective IS NOT NULL
-                     AND (w.due IS NULL OR w.due > p.next_effective)",
-        message: "schedule {id} has a next time, but nothing wakes it",
-        mend: Some(
-            "INSERT OR IGNORE INTO wakeups (due, kind, id)
-             SELECT p.next_effective, 1, p.id FROM progress p JOIN schedules s ON s.id = p.id
-             LEFT JOIN (SELECT id, min(due) AS due FROM wakeups WHERE kind = 1 GROUP BY id) w
-               ON w.id = p.id
-             WHERE s.status = 0 AND p.next_effective IS NOT NULL
-               AND (w.due IS NULL OR w.due > p.next_effective)",
-        ),
-    },
-    Invariant {
-        code: "schedule-without-next-time",
-        breaches: "SELECT p.id, '' FROM progress p JOIN schedules s ON s.id = p.id
-                   WHERE s.status = 0 AND p.next_effective IS NULL AND p.live IS NULL",
-        message: "schedule {id} is active, but has no next time and nothing is going on",
-        mend: None,
+        message: "schedule {id} does not know how far it has come: restore a copy that does, or delete and \
+                  declare it again",
+        mend: &[],
     },
     Invariant {
         code: "wakeup-of-nothing",
         breaches: "SELECT id, kind FROM wakeups
                    WHERE (kind = 1 AND id NOT IN (SELECT id FROM progress))
                       OR (kind = 0 AND id NOT IN (SELECT key FROM runs WHERE status < 4))
+                      OR (kind = 2 AND id NOT IN (SELECT id FROM nodes))
                       OR (kind = 3 AND id NOT IN (SELECT id FROM handlers
                             WHERE coalesce(retry_at, wake_at) IS NOT NULL))",
         message: "a wakeup is for {id}, which has ended, is gone or does not wait",
-        mend: Some(
-            "DELETE FROM wakeups
+        mend: &["DELETE FROM wakeups
              WHERE (kind = 1 AND id NOT IN (SELECT id FROM progress))
                 OR (kind = 0 AND id NOT IN (SELECT key FROM runs WHERE status < 4))
+                OR (kind = 2 AND id NOT IN (SELECT id FROM nodes))
                 OR (kind = 3 AND id NOT IN (SELECT id FROM handlers
-                      WHERE coalesce(retry_at, wake_at) IS NOT NULL))",
-        ),
+                      WHERE coalesce(retry_at, wake_at) IS NOT NULL))"],
     },
     Invariant {
         code: "run-without-owner",
         breaches: concat!("SELECT r.key, '' FROM ", lost!()),
         message: "run {id} is running, but no node performs it",
         // The node is there again, and gone: what it performed is taken over with the next turn.
-        mend: Some(concat!(
+        mend: &[concat!(
             "INSERT OR IGNORE INTO nodes (id, name, started_at)
              SELECT DISTINCT active.value ->> '$.d.p.o', 'lost', 0 FROM ",
             lost!(),
             "; INSERT OR IGNORE INTO wakeups (due, kind, id)
                SELECT 0, 2, id FROM nodes WHERE name = 'lost'"
-        )),
+        )],
     },
     Invariant {
         code: "queue-of-nothing",
         breaches: "SELECT run, queue FROM queue
                    WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)",
         message: "run {id} is in queue {text}, but has ended or is gone",
-        mend: Some("DELETE FROM queue WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)"),
+        mend: &["DELETE FROM queue WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)"],
     },
     Invariant {
         code: "approval-of-nothing",
         breaches: "SELECT run, '' FROM approvals
                    WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)",
         message: "people are asked by run {id}, which has ended or is gone",
-        mend: Some(
-            "DELETE FROM approvals WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)",
-        ),
+        mend: &["DELETE FROM approvals WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)"],
     },
     Invariant {
         code: "occurrence-without-run",
         breaches: "SELECT l.schedule, l.n FROM ledger l
                    WHERE l.outcome IN (0, 1) AND l.run IS NULL",
-        message: "an occurrence of schedule {id} has started, but has no run: number {text}",
-        mend: None,
+        message: "occurrence {text} of schedule {id} has started, but names no run: the schedule goes on; \
+                  restore a copy if you need the record",
+        mend: &[],
+    },
+    Invariant {
+        code: "progress-of-nothing",
+        breaches: "SELECT id, '' FROM progress WHERE id NOT IN (SELECT id FROM schedules)",
+        message: "the declaration of schedule {id} is gone: restore a copy that has it",
+        mend: &[],
+    },
+    Invariant {
+        code: "run-without-end",
+        breaches: "SELECT key, '' FROM runs WHERE status >= 4 AND ended_at IS NULL",
+        message: "run {id} has ended, but not at any time",
+        mend: &["UPDATE runs SET ended_at = coalesce(started_at, created_at)
+                 WHERE status >= 4 AND ended_at IS NULL"],
     },
     Invariant {
         code: "counts",
-        breaches: "SELECT 0, '' WHERE (SELECT count(*) FROM schedules) <>
-                   (SELECT coalesce(sum(count), 0) FROM schedule_counts WHERE workflow = 0)",
-        message: "the counts of schedules are wrong",
-        mend: Some(
-            "DELETE FROM schedule_counts;
-             INSERT INTO schedule_counts SELECT workflow, status, count(*) FROM schedules
-              GROUP BY workflow, status;
-             INSERT INTO schedule_counts SELECT 0, status, count(*) FROM schedules GROUP BY status",
+        breaches: concat!(
+            "SELECT 0, '' WHERE EXISTS (",
+            counted!(),
+            " EXCEPT ",
+            counts!(),
+            ")
+               OR EXISTS (",
+            counts!(),
+            " EXCEPT ",
+            counted!(),
+            ")"
         ),
+        message: "the counts of schedules are wrong",
+        mend: &["DELETE FROM schedule_counts", concat!("INSERT INTO schedule_counts ", counted!())],
     },
     Invariant {
         code: "block-counts",
@@ -132,11 +154,9 @@ const INVARIANTS: [Invariant; 11] = [
                    OR (SELECT count(*) FROM schedules) <>
                       (SELECT coalesce(sum(count), 0) FROM schedule_blocks)",
         message: "the counts of schedules by blocks are wrong",
-        mend: Some(
-            "DELETE FROM schedule_blocks;
+        mend: &["DELETE FROM schedule_blocks;
              INSERT INTO schedule_blocks SELECT status, id / 1024 AS block, count(*) FROM schedules
-              GROUP BY status, block",
-        ),
+              GROUP BY status, block"],
     },
     Invariant {
         code: "active-count",
@@ -146,46 +166,78 @@ const INVARIANTS: [Invariant; 11] = [
                     WHERE r.status IN (1, 2, 3) AND r.status < 4 AND r.workflow = w.id
                       AND r.handler IS NULL)",
         message: "workflow {text} counts its active runs wrongly",
-        mend: Some(
-            "UPDATE workflows SET active = (SELECT count(*) FROM runs r INDEXED BY runs_open
+        mend: &["UPDATE workflows SET active = (SELECT count(*) FROM runs r INDEXED BY runs_open
               WHERE r.status IN (1, 2, 3) AND r.status < 4 AND r.workflow = workflows.id
                 AND r.handler IS NULL)
-             WHERE concurrency IS NOT NULL",
-        ),
+             WHERE concurrency IS NOT NULL"],
     },
 ];
 
 impl Core {
-    pub(super) fn check(&mut self, _: Timestamp, repair: bool) -> Result<Vec<Finding>, Failure> {
-        let mut findings = integrity(&self.connection)?;
-        for invariant in INVARIANTS.iter().chain(&OF_TOPICS) {
-            let breaches = breaches(&self.connection, invariant)?;
-            let mended = match invariant.mend.filter(|_| repair && !breaches.is_empty()) {
-                Some(mend) => {
-                    self.memory.forget();
-                    self.connection.execute_batch(mend)?;
-                    true
-                }
-                None => false,
-            };
-            let finding = |message| Finding { code: invariant.code, message, repaired: mended };
-            findings.extend(breaches.into_iter().map(finding));
+    /// Looks at everything, and goes on where something cannot be looked at.
+    pub(super) fn check(&mut self, now: Timestamp, repair: bool) -> Result<Vec<Finding>, Failure> {
+        // What is read from here on is read from the file, and what is mended is not remembered otherwise.
+        self.memory.forget();
+        let mut findings = schema(&self.connection, repair);
+        findings.extend(integrity(&self.connection, repair));
+        findings.extend(unreadable(&self.connection));
+        // Before what wakes: what is there again has no wakeup yet.
+        findings.extend(attempted("what is set aside", self.check_set_aside(repair)));
+        // Before what counts schedules: one that is over is counted among others.
+        findings.extend(attempted("schedules", self.check_schedules(now, repair)));
+        for invariant in INVARIANTS.iter().chain(SHARED).chain(&OF_TOPICS) {
+            findings.extend(self.check_invariant(invariant, now, repair));
         }
-        findings.extend(self.check_runs(repair)?);
+        findings.extend(attempted("runs", self.check_runs(repair)));
         Ok(findings)
+    }
+
+    fn check_invariant(&self, invariant: &Invariant, now: Timestamp, repair: bool) -> Vec<Finding> {
+        let found = match breaches(&self.connection, invariant, now) {
+            Ok(found) => found,
+            Err(failure) => return vec![unchecked(invariant.code, &failure)],
+        };
+        let is_to_mend = repair && !found.is_empty() && !invariant.mend.is_empty();
+        let mended = match is_to_mend.then(|| mend(&self.connection, invariant.mend)).transpose() {
+            Ok(mended) => mended.is_some(),
+            Err(failure) => {
+                let message = format!("{} cannot be mended: {failure}", invariant.code);
+                let finding = |message| Finding { code: invariant.code, message, repaired: false };
+                return found.into_iter().chain([message]).map(finding).collect();
+            }
+        };
+        let finding = |message| Finding { code: invariant.code, message, repaired: mended };
+        found.into_iter().map(finding).collect()
     }
 }
 
-/// What SQLite itself finds.
-fn integrity(connection: &Connection) -> Result<Vec<Finding>, Failure> {
-    let mut statement = connection.prepare("PRAGMA quick_check(20)")?;
-    let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let lines = lines.collect::<Result<Vec<_>, _>>()?;
-    let wrong = lines.into_iter().filter(|line| line != "ok");
-    Ok(wrong.map(|message| Finding { code: "file", message, repaired: false }).collect())
+/// What was found, or that it could not be looked for.
+fn attempted(what: &str, found: Result<Vec<Finding>, Failure>) -> Vec<Finding> {
+    found.unwrap_or_else(|failure| vec![unchecked(what, &failure)])
 }
 
-fn breaches(connection: &Connection, invariant: &Invariant) -> Result<Vec<String>, Failure> {
+/// Something could not be looked at, for damage of the file or a table that is missing.
+pub(super) fn unchecked(what: &str, failure: &Failure) -> Finding {
+    let message = format!("{what} could not be checked: {failure}");
+    Finding { code: "unchecked", message, repaired: false }
+}
+
+/// All of these or none.
+pub(super) fn mend(connection: &Connection, statements: &[&str]) -> Result<(), Failure> {
+    connection.execute_batch("SAVEPOINT mend")?;
+    let mended = statements.iter().try_for_each(|sql| connection.execute_batch(sql));
+    if mended.is_err() {
+        connection.execute_batch("ROLLBACK TO mend")?;
+    }
+    connection.execute_batch("RELEASE mend")?;
+    Ok(mended?)
+}
+
+fn breaches(
+    connection: &Connection,
+    invariant: &Invariant,
+    now: Timestamp,
+) -> Result<Vec<String>, Failure> {
     let mut statement = connection.prepare(invariant.breaches)?;
     let read = |row: &rusqlite::Row<'_>| {
         let id: i64 = row.get(0)?;
@@ -196,7 +248,10 @@ fn breaches(connection: &Connection, invariant: &Invariant) -> Result<Vec<String
         };
         Ok(invariant.message.replace("{id}", &id.to_string()).replace("{text}", &text))
     };
-    let mut found = statement.query_map([], read)?.collect::<Result<Vec<_>, _>>()?;
+    let now = [ms(now)];
+    let params = &now[..statement.parameter_count()];
+    let found = statement.query_map(rusqlite::params_from_iter(params), read)?;
+    let mut found = found.collect::<Result<Vec<_>, _>>()?;
     let more = more(found.len(), invariant.code);
     found.truncate(TOLD);
     found.extend(more);

@@ -45,7 +45,8 @@ fn all(connection: &Connection) -> Result<Vec<Broken>, Failure> {
     let mut rows = statement.query([])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let run = rows::run(row)?;
+        // One that cannot be read is told of elsewhere.
+        let Ok(run) = rows::run(row) else { continue };
         let owned_by: Option<String> = row.get(rows::RUN_COLUMNS)?;
         let (key, wake_at, owners) = (run.key.0, run.wake_at().map(ms), owners(&run.position));
         // Waking early does no harm.
@@ -56,6 +57,7 @@ fn all(connection: &Connection) -> Result<Vec<Broken>, Failure> {
             queue: queued(connection, run.key)?,
             approvals: asked(connection, run.key)?,
             waits: waits(connection, run.key)?,
+            children: children(connection, run.key)?,
         };
         let broken = |breach| Broken { key, breach, wake_at, owners: owners.clone() };
         found.extend(breaches(&run, &beside).into_iter().map(broken));
@@ -91,6 +93,14 @@ fn waits(connection: &Connection, run: RunKey) -> Result<Vec<Part>, Failure> {
     Ok(statement.query_map([run.0], read)?.collect::<Result<_, _>>()?)
 }
 
+fn children(connection: &Connection, run: RunKey) -> Result<Vec<RunKey>, Failure> {
+    let sql = "SELECT key FROM runs INDEXED BY runs_by_parent
+               WHERE parent IS NOT NULL AND parent = ?1 AND status < 4";
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_map([run.0], |row| row.get(0).map(RunKey))?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
 fn mend(connection: &Connection, broken: &Broken) -> Result<(), Failure> {
     let Broken { key, breach, wake_at, owners } = broken;
     match breach {
@@ -123,7 +133,10 @@ fn mend(connection: &Connection, broken: &Broken) -> Result<(), Failure> {
             let sql = "DELETE FROM waits WHERE run = ?1 AND step = ?2 AND item = ?3";
             connection.prepare_cached(sql)?.execute(params![key, part.step, part.item])?;
         }
-        Breach::AtRest | Breach::ApprovalMissing(_) | Breach::WaitMissing(_) => {}
+        Breach::AtRest
+        | Breach::ApprovalMissing(_)
+        | Breach::WaitMissing(_)
+        | Breach::ChildGone(..) => {}
     }
     Ok(())
 }

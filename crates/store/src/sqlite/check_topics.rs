@@ -39,27 +39,27 @@ pub(super) const OF_TOPICS: [Invariant; 13] = [
         code: "event-without-topic",
         breaches: "SELECT key, message_id FROM events WHERE topic NOT IN (SELECT id FROM topics)",
         message: "event {text} is in no topic that is known",
-        mend: None,
+        mend: &[],
     },
     Invariant {
         code: "event-without-message",
         breaches: "SELECT key, message_id FROM events
                    WHERE key NOT IN (SELECT event FROM messages)",
         message: "event {text} says nothing",
-        mend: None,
+        mend: &[],
     },
     Invariant {
         code: "message-of-nothing",
         breaches: "SELECT event, '' FROM messages WHERE event NOT IN (SELECT key FROM events)",
         message: "a message is of event {id}, which is gone",
-        mend: Some("DELETE FROM messages WHERE event NOT IN (SELECT key FROM events)"),
+        mend: &["DELETE FROM messages WHERE event NOT IN (SELECT key FROM events)"],
     },
     Invariant {
         code: "reserved-by-nobody",
         breaches: concat!("SELECT e.key, e.message_id ", held_by_nobody!()),
         message: "event {text} is reserved, but no run works on it",
         // It is pending again, and whoever works on such events looks.
-        mend: Some(concat!(
+        mend: &[concat!(
             "UPDATE handlers SET wake_at = 0 WHERE kind = 1 AND id IN
               (SELECT s.handler FROM subscriptions s WHERE s.topic IN (SELECT e.topic ",
             held_by_nobody!(),
@@ -69,7 +69,7 @@ pub(super) const OF_TOPICS: [Invariant; 13] = [
              UPDATE events SET state = 0, run = NULL WHERE key IN (SELECT e.key ",
             held_by_nobody!(),
             ")"
-        )),
+        )],
     },
     Invariant {
         code: "topic-counts",
@@ -80,33 +80,31 @@ pub(super) const OF_TOPICS: [Invariant; 13] = [
                  IS NOT (are_pending, are_reserved, are_consumed, are_skipped)"
         ),
         message: "topic {text} counts its events wrongly",
-        mend: Some(concat!(
+        mend: &[concat!(
             "UPDATE topics SET pending = are_pending, reserved = are_reserved,
                consumed = are_consumed, skipped = are_skipped
              FROM (",
             counted!(),
             ") counted WHERE counted.id = topics.id"
-        )),
+        )],
     },
     Invariant {
         code: "handler-without-wakeup",
         breaches: concat!("SELECT h.id, h.name ", handlers_asleep!()),
         message: "handler {text} is to be looked at again, but nothing wakes it",
-        mend: Some(concat!(
+        mend: &[concat!(
             "INSERT OR IGNORE INTO wakeups (due, kind, id)
              SELECT coalesce(h.retry_at, h.wake_at), 3, h.id ",
             handlers_asleep!()
-        )),
+        )],
     },
     Invariant {
         code: "handler-of-nothing",
         breaches: "SELECT id, name FROM handlers WHERE run IS NOT NULL
                    AND run NOT IN (SELECT key FROM runs WHERE status < 4)",
         message: "handler {text} is said to run, but its run has ended or is gone",
-        mend: Some(
-            "UPDATE handlers SET run = NULL WHERE run IS NOT NULL
-             AND run NOT IN (SELECT key FROM runs WHERE status < 4)",
-        ),
+        mend: &["UPDATE handlers SET run = NULL WHERE run IS NOT NULL
+             AND run NOT IN (SELECT key FROM runs WHERE status < 4)"],
     },
     Invariant {
         code: "resumed-run-gone",
@@ -114,17 +112,15 @@ pub(super) const OF_TOPICS: [Invariant; 13] = [
                    AND resumes NOT IN (SELECT key FROM runs)",
         message: "handler {text} is to go on with a run that is gone",
         // Its mutation is done: to begin anew might do it twice.
-        mend: None,
+        mend: &[],
     },
     Invariant {
         code: "handling-of-nothing",
         breaches: "SELECT id, name FROM workflows WHERE handling IS NOT NULL
                    AND handling NOT IN (SELECT key FROM runs WHERE status < 4)",
         message: "workflow {text} waits for a handler's run that has ended or is gone",
-        mend: Some(
-            "UPDATE workflows SET handling = NULL WHERE handling IS NOT NULL
-             AND handling NOT IN (SELECT key FROM runs WHERE status < 4)",
-        ),
+        mend: &["UPDATE workflows SET handling = NULL WHERE handling IS NOT NULL
+             AND handling NOT IN (SELECT key FROM runs WHERE status < 4)"],
     },
     Invariant {
         code: "paused-by-nothing",
@@ -132,10 +128,8 @@ pub(super) const OF_TOPICS: [Invariant; 13] = [
                    AND paused_by NOT IN (SELECT key FROM runs WHERE status < 4)",
         message: "workflow {text} is paused for a run that has ended or is gone",
         // It stays paused: a person says when it goes on.
-        mend: Some(
-            "UPDATE workflows SET paused_by = NULL WHERE paused_by IS NOT NULL
-             AND paused_by NOT IN (SELECT key FROM runs WHERE status < 4)",
-        ),
+        mend: &["UPDATE workflows SET paused_by = NULL WHERE paused_by IS NOT NULL
+             AND paused_by NOT IN (SELECT key FROM runs WHERE status < 4)"],
     },
     Invariant {
         code: "subscription-of-nothing",
@@ -144,24 +138,22 @@ pub(super) const OF_TOPICS: [Invariant; 13] = [
                       OR workflow NOT IN (SELECT id FROM workflows)
                       OR (handler <> 0 AND handler NOT IN (SELECT id FROM handlers))",
         message: "workflow {id} hears of topic {text}, but one of the two is gone",
-        mend: Some(
-            "DELETE FROM subscriptions
+        mend: &["DELETE FROM subscriptions
              WHERE topic NOT IN (SELECT id FROM topics)
                 OR workflow NOT IN (SELECT id FROM workflows)
-                OR (handler <> 0 AND handler NOT IN (SELECT id FROM handlers))",
-        ),
+                OR (handler <> 0 AND handler NOT IN (SELECT id FROM handlers))"],
     },
     Invariant {
         code: "wait-of-nothing",
         breaches: "SELECT run, '' FROM waits
                    WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)",
         message: "run {id} is told of events, but has ended or is gone",
-        mend: Some("DELETE FROM waits WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)"),
+        mend: &["DELETE FROM waits WHERE run NOT IN (SELECT key FROM runs WHERE status < 4)"],
     },
     Invariant {
         code: "wait-without-topic",
         breaches: "SELECT run, topic FROM waits WHERE topic NOT IN (SELECT id FROM topics)",
         message: "run {id} waits for an event of topic {text}, which is not known",
-        mend: None,
+        mend: &[],
     },
 ];

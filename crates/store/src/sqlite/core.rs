@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use engine::turn::{Answer, Book as _, Command, Places, Turn, Wakeup};
+use engine::turn::{Answer, Book as _, Command, Places, Recovered, Turn, Wakeup};
 use engine::{HandlerId, Moment, NodeId, Rules, RunKey, ScheduleId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -11,29 +11,53 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::apply::{WAKE_HANDLER, WAKE_NODE, WAKE_RUN, WAKE_SCHEDULE, apply};
 use super::apply_runs::owner;
 use super::book::{Ids, Memory, SqlBook};
+use super::file::Guard;
 use super::rows::{self, ms};
 use crate::failure::Failure;
+use crate::notify_setup::SharedSetup;
 use crate::request::{CommandRequest, Commanded, Idempotency, Joined, TurnRequest, Turned};
+use crate::set_aside::{guarded, the_only_one};
 
 /// The writer's connection and what it remembers.
 pub(super) struct Core {
     pub(super) connection: Connection,
     pub(super) ids: Ids,
     pub(super) memory: Memory,
+    /// What the driver passes over.
+    pub(super) set_aside: HashSet<Wakeup>,
+    /// Whom the node can tell, and whom it tells of failures.
+    setup: SharedSetup,
     /// As they are committed.
     rules: Arc<RwLock<Arc<Rules>>>,
     /// As this transaction makes them.
     pub(super) new_rules: Option<Arc<Rules>>,
+    /// Watches over the file. Nothing in tests that have none.
+    pub(super) guard: Option<Guard>,
+    /// Bytes of the log after the last commit.
+    pub(super) log_size: u64,
 }
 
 impl Core {
     pub(super) fn new(
         connection: Connection,
         rules: Arc<RwLock<Arc<Rules>>>,
+        setup: SharedSetup,
     ) -> Result<Core, Failure> {
         connection.set_prepared_statement_cache_capacity(256);
         let ids = ids(&connection)?;
-        Ok(Core { connection, ids, memory: Memory::default(), rules, new_rules: None })
+        let set_aside = super::set_aside::known(&connection)?;
+        let memory = Memory::default();
+        let (guard, log_size) = (None, 0);
+        let new_rules = None;
+        Ok(Core { connection, ids, memory, set_aside, setup, rules, new_rules, guard, log_size })
+    }
+
+    /// [`Failure::Gone`] if the file is not where it was: nothing is acknowledged any more.
+    pub(super) fn look_at_file(&mut self) -> Result<(), Failure> {
+        if let Some(guard) = &self.guard {
+            self.log_size = guard.check()?;
+        }
+        Ok(())
     }
 
     pub(super) fn rules(&self) -> Arc<Rules> {
@@ -50,6 +74,15 @@ impl Core {
 
     pub(super) fn turn(&mut self, request: TurnRequest) -> Result<Turned, Failure> {
         let due = self.due(request.moment.now, request.limit)?;
+        let only = the_only_one(&due, &request.reports);
+        self.decide_and_write(request, due).map_err(|failure| failure.about(only))
+    }
+
+    fn decide_and_write(
+        &mut self,
+        request: TurnRequest,
+        due: Vec<(i64, Wakeup)>,
+    ) -> Result<Turned, Failure> {
         let woken = due.iter().filter_map(|(_, wakeup)| match wakeup {
             Wakeup::Schedule(id) => Some(*id),
             _ => None,
@@ -59,32 +92,37 @@ impl Core {
         let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         let (moment, node) = (request.moment, request.node);
         let turn = Turn::new(&mut book, &rules, moment, node, request.places);
-        let mut turn = turn.traced(request.traced);
+        let setup = self.setup.get();
+        let mut turn = turn.traced(request.traced).without(&self.set_aside).telling(&setup);
         turn.expect(due.len() + request.reports.len());
         let mut refused = 0;
-        // Before everything else: what was lost has its place.
-        if let Some(performed) = &request.performed {
-            turn.perform_lost(performed)?;
-        }
-        // Before what is due: a run that ends at an instant is settled before an occurrence of it.
-        for report in request.reports {
-            refused += usize::from(turn.report(report.run, report.token, report.end)?.is_err());
-        }
-        // A calendar has changed, and whoever changed it has not come to these yet: nothing is decided
-        // by a calendar that is no more.
-        if !outdated.is_empty() {
-            turn.recompute(&outdated)?;
-        }
-        for (_, wakeup) in &due {
-            turn.wake(*wakeup)?;
-        }
-        turn.fill_places()?;
+        let decided = guarded(|| {
+            // Before everything else: what was lost has its place.
+            if let Some(performed) = &request.performed {
+                turn.perform_lost(performed)?;
+            }
+            // Before what is due: a run that ends at an instant is settled before an occurrence of it.
+            for report in request.reports {
+                refused += usize::from(turn.report(report.run, report.token, report.end)?.is_err());
+            }
+            // A calendar has changed, and whoever changed it has not come to these yet: nothing is
+            // decided by a calendar that is no more.
+            if !outdated.is_empty() {
+                turn.recompute(&outdated)?;
+            }
+            for (_, wakeup) in &due {
+                turn.wake(*wakeup)?;
+            }
+            turn.fill_places()
+        });
+        decided.map_err(|failure| failure.about(turn.deciding()))?;
         let turned = turn.finish();
         drop(book);
         apply(&self.connection, &turned.writes, moment.now)?;
         self.up_to_date(&outdated)?;
         self.settle_leftovers(&due, moment.now)?;
-        let taken_over = turned.writes.taken_over;
+        let recovered = turned.writes.recovered;
+        self.remember_recovered(node, recovered)?;
         self.memory.recent.keep(turned.writes);
         Ok(Turned {
             effects: turned.effects,
@@ -92,10 +130,23 @@ impl Core {
             spans: turned.spans,
             claimed: due.len(),
             refused,
-            taken_over,
+            recovered,
             next_wakeup: self.next_wakeup()?,
             places: turned.places,
         })
+    }
+
+    /// What was found after downtime is kept with the life that found it.
+    fn remember_recovered(&self, node: NodeId, recovered: Recovered) -> Result<(), Failure> {
+        if recovered.is_nothing() {
+            return Ok(());
+        }
+        let Recovered { missed, made_up, coalesced, taken_over } = recovered;
+        let sql = "UPDATE nodes SET missed = missed + ?2, made_up = made_up + ?3,
+                     coalesced = coalesced + ?4, taken_over = taken_over + ?5 WHERE id = ?1";
+        let params = params![node.0, missed, made_up, coalesced, taken_over];
+        self.connection.prepare_cached(sql)?.execute(params)?;
+        Ok(())
     }
 
     /// Claims what is due, in order of its time.
@@ -207,7 +258,9 @@ impl Core {
         let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         // What a command creates begins with the driver's next turn: it knows the places.
         let places = Places { look: false, ..Places::new(0) };
-        let mut turn = Turn::new(&mut book, &rules, moment, node, places).traced(traced);
+        let setup = self.setup.get();
+        let turn = Turn::new(&mut book, &rules, moment, node, places);
+        let mut turn = turn.traced(traced).telling(&setup);
         let answer = turn.command(command)?.map_err(Failure::Refused)?;
         let turned = turn.finish();
         drop(book);
@@ -304,5 +357,6 @@ fn ids(connection: &Connection) -> Result<Ids, Failure> {
         topic: greatest("SELECT max(id) FROM topics")?,
         event: greatest("SELECT max(key) FROM events")?.max(given("greatest_event")?),
         handler: greatest("SELECT max(id) FROM handlers")?.max(given("greatest_handler")?),
+        incident: greatest("SELECT max(key) FROM incidents")?.max(given("greatest_incident")?),
     })
 }

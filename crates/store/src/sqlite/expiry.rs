@@ -7,11 +7,20 @@ use super::apply::remember_greatest;
 use super::core::Core;
 use super::rows::ms;
 use super::tallies;
+use crate::access::AUDIT_KEPT;
+use crate::check_shared::{EXPIRED_AT, KEPT_FOR};
 use crate::failure::Failure;
 use crate::request::Expired;
+use crate::stored::milliseconds;
+use crate::tally::KEPT_MINUTES;
 
 /// Answers to idempotency keys are remembered so long.
 const KEYS_KEPT_MS: i64 = 24 * 3_600_000;
+/// The shortest time that something keeps its history, of those that say so themselves.
+const SHORTEST: &str = "SELECT min(retention) FROM (
+    SELECT min(retention) AS retention FROM schedules INDEXED BY schedules_by_retention
+      WHERE retention IS NOT NULL
+    UNION ALL SELECT min(retention) FROM workflows)";
 
 /// Schedules that say themselves how long their history is kept, one after the other.
 const NEXT_SCHEDULE: &str = "SELECT id, retention FROM schedules INDEXED BY schedules_by_retention
@@ -37,16 +46,47 @@ const OTHERS: &str = "SELECT r.key, r.created_at, r.ended_at, 1,
     LEFT JOIN schedules s ON s.id = r.schedule
     LEFT JOIN workflows w ON w.id = r.workflow
     WHERE r.key > ?1 AND r.key <= ?2 ORDER BY r.key";
+const KEEP_SHORTEST: &str = "INSERT INTO meta (key, value) VALUES (?1, CAST(?2 AS TEXT))
+    ON CONFLICT DO UPDATE SET value = excluded.value
+    WHERE CAST(meta.value AS INTEGER) > CAST(excluded.value AS INTEGER)";
 /// So many runs are looked at in one walk of one go: some have not ended, or are kept longer.
 const LOOKED_AT: usize = 10_000;
+
+/// Pages that may be free in the file: the next runs are written there. 4 MiB.
+const SPARE_PAGES: i64 = 1_024;
+/// More than this part of the file is given back.
+const SPARE_PART: i64 = 8;
+/// Pages given back in one transaction at most, each of which may have another one moved to its place: a due occurrence
+/// waits for one of these, never for all.
+const GIVEN_BACK: i64 = 256;
+
+/// When something may go, at the earliest.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NextExpiry(Option<i64>);
+
+impl NextExpiry {
+    /// Something from `since` is kept for so long.
+    pub(super) fn note(&mut self, since: Option<i64>, keep: i64) {
+        let at = since.map(|since| since.saturating_add(keep).saturating_add(1));
+        self.0 = self.0.into_iter().chain(at).min();
+    }
+}
 
 /// How far a walk along runs has come.
 struct Walked {
     expired: Vec<i64>,
+    /// The earliest instant from which on something that was looked at, or follows, is kept.
+    since: Option<i64>,
     /// The last run that was looked at and is old.
     place: i64,
     /// It has come to the end, or to what is too young.
     is_done: bool,
+}
+
+impl Walked {
+    fn note(&mut self, since: Option<i64>) {
+        self.since = self.since.into_iter().chain(since).min();
+    }
 }
 
 impl Core {
@@ -56,29 +96,87 @@ impl Core {
         keep: SignedDuration,
         limit: usize,
     ) -> Result<Expired, Failure> {
-        let before = ms(now).saturating_sub(i64::try_from(keep.as_millis()).unwrap_or(i64::MAX));
-        let (runs, more_runs) = self.expire_runs(ms(now), before, limit)?;
+        let keep = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX);
+        let mut next = NextExpiry::default();
+        let (runs, more_runs) = self.expire_runs(ms(now), keep, limit, &mut next)?;
         let sql = "DELETE FROM idempotency WHERE key IN
                    (SELECT key FROM idempotency WHERE created_at < ?1 LIMIT ?2)";
         let keys = self
             .connection
             .prepare_cached(sql)?
             .execute(params![ms(now).saturating_sub(KEYS_KEPT_MS), limit])?;
-        let (rows, more_rows) = self.expire_ledger(ms(now), before, limit)?;
-        let (events, more_events) = self.expire_events(ms(now), before, limit)?;
+        let (rows, more_rows) = self.expire_ledger(ms(now), keep, limit, &mut next)?;
+        let (events, more_events) = self.expire_events(ms(now), keep, limit, &mut next)?;
         let (access, more_access) = self.expire_access(ms(now), limit)?;
+        let old = ms(now).saturating_sub(keep);
+        let incidents = super::incidents::expire(&self.connection, old, limit)?;
         let tallies = tallies::expire(&self.connection, now, limit)?;
         let more = more_runs || more_rows || more_events || more_access;
-        let more = more || keys == limit || tallies == limit;
-        Ok(Expired { removed: (runs + keys + rows + events + access) as u64, more })
+        let more = more
+            || keys == limit
+            || incidents == limit
+            || tallies == limit
+            || self.give_back_space()?;
+        let removed = (runs + keys + rows + events + access + incidents) as u64;
+        if runs + rows > 0 {
+            remember_greatest(&self.connection, EXPIRED_AT, ms(now))?;
+            self.connection.prepare_cached(KEEP_SHORTEST)?.execute(params![KEPT_FOR, keep])?;
+        }
+        let instant = |next: NextExpiry| {
+            // What was looked at and could not be removed is looked at again, but not at once.
+            let at = next.0.map(|at| Timestamp::from_millisecond(at).unwrap_or(Timestamp::MAX));
+            at.map(|at| at.max(now))
+        };
+        if more {
+            return Ok(Expired { removed, more, next: instant(next), shortest: None });
+        }
+        let first = |sql: &str| -> Result<Option<i64>, Failure> {
+            Ok(self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+        };
+        next.note(first("SELECT min(created_at) FROM idempotency")?, KEYS_KEPT_MS);
+        next.note(first("SELECT min(ended_at) FROM incidents WHERE ended_at IS NOT NULL")?, keep);
+        next.note(first("SELECT min(expires_at) FROM sign_ins")?, 0);
+        next.note(first("SELECT min(at) FROM audit")?, milliseconds(AUDIT_KEPT));
+        let minute = first("SELECT min(minute) FROM tallies")?;
+        next.note(minute.map(|minute| minute * 60_000), (KEPT_MINUTES + 1) * 60_000);
+        let shortest = first(SHORTEST)?.map(SignedDuration::from_millis);
+        Ok(Expired { removed, more, next: instant(next), shortest })
+    }
+
+    /// Cuts free pages off the file, some of them; whether there are more. They stay in stores that were made
+    /// before pages could be given back.
+    fn give_back_space(&self) -> Result<bool, Failure> {
+        let ask = |sql: &str| -> Result<i64, Failure> {
+            Ok(self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+        };
+        let is_much = || -> Result<bool, Failure> {
+            let free = ask("PRAGMA freelist_count")?;
+            Ok(free > SPARE_PAGES && free > ask("PRAGMA page_count")? / SPARE_PART)
+        };
+        const INCREMENTAL: i64 = 2;
+        if ask("PRAGMA auto_vacuum")? != INCREMENTAL || !is_much()? {
+            return Ok(false);
+        }
+        let sql = format!("PRAGMA incremental_vacuum({GIVEN_BACK})");
+        let mut statement = self.connection.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        while rows.next()?.is_some() {}
+        drop(rows);
+        is_much()
     }
 
     /// How many went, and whether there may be more.
-    fn expire_runs(&self, now: i64, before: i64, limit: usize) -> Result<(usize, bool), Failure> {
+    fn expire_runs(
+        &self,
+        now: i64,
+        keep: i64,
+        limit: usize,
+        next: &mut NextExpiry,
+    ) -> Result<(usize, bool), Failure> {
         let mut expired = Vec::new();
-        let mut more = self.of_schedules(now, limit, &mut expired)?;
-        more |= self.of_workflows(now, limit, &mut expired)?;
-        more |= self.others(before, limit, &mut expired)?;
+        let mut more = self.of_schedules(now, limit, &mut expired, next)?;
+        more |= self.of_workflows(now, limit, &mut expired, next)?;
+        more |= self.others(now, keep, limit, &mut expired, next)?;
         let expired = self.not_needed(expired)?;
         for key in &expired {
             for sql in [
@@ -106,6 +204,7 @@ impl Core {
         now: i64,
         limit: usize,
         expired: &mut Vec<i64>,
+        next: &mut NextExpiry,
     ) -> Result<bool, Failure> {
         let mut done = self.place("expired_own")?;
         let mut more = true;
@@ -119,6 +218,7 @@ impl Core {
             for sql in [OF_SCHEDULE, BESIDES] {
                 let left = limit - expired.len();
                 let walked = self.walk(sql, params![schedule], 0, before, left)?;
+                next.note(walked.since, keep);
                 // A retry is found twice.
                 removed.extend(walked.expired);
                 removed.sort_unstable();
@@ -142,6 +242,7 @@ impl Core {
         now: i64,
         limit: usize,
         expired: &mut Vec<i64>,
+        next: &mut NextExpiry,
     ) -> Result<bool, Failure> {
         let mut workflow = self.place("expired_workflow")?;
         let mut after = self.place("expired_workflow_run")?;
@@ -155,6 +256,7 @@ impl Core {
             let left = limit - expired.len();
             let before = now.saturating_sub(keep);
             let walked = self.walk(OF_WORKFLOW, params![id, from], from, before, left)?;
+            next.note(walked.since, keep);
             expired.extend(walked.expired);
             if !walked.is_done {
                 (workflow, after) = (id, walked.place);
@@ -169,15 +271,25 @@ impl Core {
 
     /// First what has become old since the last time. Then some of what was passed by: it may have ended since,
     /// or is not kept longer any more. However much is kept, this costs no more than what is removed and one walk.
-    fn others(&self, before: i64, limit: usize, expired: &mut Vec<i64>) -> Result<bool, Failure> {
+    fn others(
+        &self,
+        now: i64,
+        keep: i64,
+        limit: usize,
+        expired: &mut Vec<i64>,
+        next: &mut NextExpiry,
+    ) -> Result<bool, Failure> {
+        let before = now.saturating_sub(keep);
         let old = self.place("expired_run")?;
         let left = limit - expired.len();
         let walked = self.walk(OTHERS, params![old, i64::MAX], old, before, left)?;
+        next.note(walked.since, keep);
         expired.extend(walked.expired);
         self.keep_place("expired_run", walked.place)?;
         let again = self.place("expired_again")?;
         let left = limit - expired.len();
         let passed = self.walk(OTHERS, params![again, old], again, before, left)?;
+        next.note(passed.since, keep);
         let place = if passed.is_done { 0 } else { passed.place };
         self.keep_place("expired_again", place)?;
         let more =
@@ -195,7 +307,7 @@ impl Core {
         before: i64,
         limit: usize,
     ) -> Result<Walked, Failure> {
-        let mut walked = Walked { expired: Vec::new(), place: from, is_done: false };
+        let mut walked = Walked { expired: Vec::new(), since: None, place: from, is_done: false };
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(params)?;
         for _ in 0..LOOKED_AT {
@@ -203,18 +315,26 @@ impl Core {
                 return Ok(walked);
             }
             let Some(row) = rows.next()? else { break };
-            let is_young = row.get::<_, i64>(1)? >= before;
-            if is_young && row.get(3)? {
+            let created: i64 = row.get(1)?;
+            if created >= before && row.get(3)? {
                 walked.is_done = true;
+                walked.note(Some(created));
                 return Ok(walked);
             }
             walked.place = row.get(0)?;
-            let has_expired = row.get::<_, Option<i64>>(2)?.is_some_and(|ended| ended < before);
-            if has_expired && row.get(4)? {
-                walked.expired.push(walked.place);
+            // What goes on is looked at again when something has happened.
+            let ended: Option<i64> = row.get(2)?;
+            if !row.get(4)? {
+                continue;
+            }
+            match ended.is_some_and(|ended| ended < before) {
+                true => walked.expired.push(walked.place),
+                false => walked.note(ended),
             }
         }
         walked.is_done = rows.next()?.is_none();
+        // Of what was not looked at anything may be old.
+        walked.note((!walked.is_done).then_some(before));
         Ok(walked)
     }
 
@@ -240,7 +360,13 @@ impl Core {
 
     /// The ledger is clustered by schedule: a few schedules in each go, going on where it stopped,
     /// until all of them have had their turn.
-    fn expire_ledger(&self, now: i64, before: i64, limit: usize) -> Result<(usize, bool), Failure> {
+    fn expire_ledger(
+        &self,
+        now: i64,
+        keep: i64,
+        limit: usize,
+        expiry: &mut NextExpiry,
+    ) -> Result<(usize, bool), Failure> {
         let connection = &self.connection;
         let mut done = self.place("expired_schedule")?;
         let next = "SELECT l.schedule, coalesce(s.retention, w.retention) FROM ledger l
@@ -253,6 +379,10 @@ impl Core {
                        AND n NOT IN (SELECT live.atom FROM progress p, json_tree(p.live) live
                                      WHERE p.id = ?1 AND live.key = 'n')
                        ORDER BY n LIMIT ?3)";
+        let first = "SELECT decided_at FROM ledger WHERE schedule = ?1
+                     AND n NOT IN (SELECT live.atom FROM progress p, json_tree(p.live) live
+                                   WHERE p.id = ?1 AND live.key = 'n')
+                     ORDER BY n LIMIT 1";
         let mut removed = 0;
         let mut more = true;
         for _ in 0..limit {
@@ -262,12 +392,14 @@ impl Core {
                 (done, more) = (0, false);
                 break;
             };
-            let before = own.map_or(before, |keep| now.saturating_sub(keep));
-            let params = params![schedule, before, limit - removed];
+            let keep = own.unwrap_or(keep);
+            let params = params![schedule, now.saturating_sub(keep), limit - removed];
             removed += connection.prepare_cached(delete)?.execute(params)?;
             if removed == limit {
                 break;
             }
+            let mut statement = connection.prepare_cached(first)?;
+            expiry.note(statement.query_row([schedule], |row| row.get(0)).optional()?, keep);
             done = schedule;
         }
         self.keep_place("expired_schedule", done)?;
@@ -304,7 +436,10 @@ mod tests {
         connection.execute_batch(include_str!("schema/0001.sql")).unwrap();
         connection.execute_batch(KEPT).unwrap();
         let rules = engine::Rules::new(Zones::bundled());
-        Core::new(connection, Arc::new(RwLock::new(Arc::new(rules)))).unwrap()
+        {
+            let rules = Arc::new(RwLock::new(Arc::new(rules)));
+            Core::new(connection, rules, Default::default()).unwrap()
+        }
     }
 
     fn expire(core: &mut Core, now: i64, keep: i64) -> (u64, bool) {

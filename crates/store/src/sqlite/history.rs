@@ -23,8 +23,9 @@ fn with_history(past: u64) -> Connection {
     };
     let event = |key: &str, state: &str, run: &str| {
         format!(
-            "INSERT INTO events (key, topic, message_id, state, attempt, run, created_at, updated_at)
-             SELECT {key}, 1, 'm' || ({key}), {state}, 0, {run}, {key}, {key} FROM n"
+            "INSERT INTO events (key, topic, message_id, state, attempt, run, hops,
+                created_at, updated_at)
+             SELECT {key}, 1, 'm' || ({key}), {state}, 0, {run}, 0, {key}, {key} FROM n"
         )
     };
     let (many, few) = (numbers(past), numbers(10));

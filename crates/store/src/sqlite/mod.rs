@@ -6,7 +6,10 @@ mod apply_runs;
 mod apply_topics;
 mod book;
 mod check;
+mod check_file;
+mod check_rows;
 mod check_runs;
+mod check_schedules;
 mod check_topics;
 mod checkpoint;
 mod core;
@@ -15,14 +18,17 @@ mod counted;
 #[cfg(test)]
 mod crowded;
 mod expiry;
+mod file;
 #[cfg(test)]
 mod history;
+mod incidents;
 mod reader;
 mod recent;
 mod rows;
 mod run_views;
 mod schedule_views;
 mod search;
+mod set_aside;
 mod tallies;
 mod topic_book;
 mod topic_expiry;
@@ -34,39 +40,45 @@ mod waiting_views;
 mod workflow_views;
 mod writer;
 
-use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use calendar::Zones;
 use engine::schedule::Override;
+use engine::turn::Wakeup;
 use engine::{Moment, NodeId, Rules, RunId, ScheduleId, TopicId, WorkflowId};
+use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+pub use self::check_file::check_damaged_file;
 pub use self::upkeep::backup_file;
 
 use self::checkpoint::Checkpointer;
 use self::core::Core;
+pub(crate) use self::file::FileLock;
+use self::file::{Guard, StoreFile};
 use self::reader::Readers;
 use self::writer::{Writer, commit_group};
 use crate::access::{
     AuditEntry, AuditQuery, AuditView, NewSignIn, NewToken, SecretHash, SignInView, TokenView,
 };
 use crate::failure::Failure;
+use crate::notify_setup::SharedSetup;
 use crate::request::{
     CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
 };
+use crate::set_aside::SetAside;
 use crate::tally::Tally;
 use crate::topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
 };
 use crate::view::{
-    AlertView, ApprovalQuery, ApprovalView, CalendarView, Finding, LedgerQuery, LedgerRow,
-    NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery, ScheduleView, Stats,
-    UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
+    AlertView, ApprovalQuery, ApprovalView, CalendarView, Finding, IncidentQuery, IncidentView,
+    LedgerQuery, LedgerRow, NodeView, Page, QueueView, RunDetail, RunQuery, RunView, ScheduleQuery,
+    ScheduleView, Stats, UnusualQuery, UnusualRow, WorkflowQuery, WorkflowView,
 };
 use crate::{Answered, Store};
 
@@ -92,9 +104,12 @@ impl Default for SqliteOptions {
 /// A store in a file.
 pub struct Sqlite {
     rules: Arc<RwLock<Arc<Rules>>>,
+    setup: SharedSetup,
     access: Access,
-    /// Held for as long as the store is open: nobody else has it open.
-    _lock: Option<File>,
+    /// Why the store's file is gone, as soon as it is.
+    is_gone: tokio::sync::watch::Receiver<Option<String>>,
+    /// Held for as long as the store is open, and closed after all connections: nobody else has it open.
+    _file: Arc<StoreFile>,
 }
 
 enum Access {
@@ -111,12 +126,18 @@ impl Sqlite {
         zones: impl Into<Arc<Zones>>,
         options: SqliteOptions,
     ) -> Result<Sqlite, Failure> {
-        let lock = lock(path)?;
+        let file = Arc::new(StoreFile::lock(path)?);
         let mut connection = connect(path, options)?;
         crate::migrations::migrate(&mut connection)?;
-        let rules = crate::rules::load(&upkeep::calendars(&connection)?, zones.into())?;
+        if file.is_new() {
+            tracing::info!("created a new store at {}", path.display());
+        }
+        let rules = crate::rules::load(&upkeep::calendars(&connection)?, zones.into());
         let rules = Arc::new(RwLock::new(Arc::new(rules)));
-        let core = Core::new(connection, rules.clone())?;
+        let (gone, is_gone) = tokio::sync::watch::channel(None);
+        let setup = SharedSetup::default();
+        let mut core = Core::new(connection, rules.clone(), setup.clone())?;
+        core.guard = Some(Guard::new(file.clone(), gone));
         let access = if options.inline {
             Access::Inline(Box::new(Mutex::new(core)))
         } else {
@@ -125,11 +146,11 @@ impl Sqlite {
             let readers: Result<Vec<Connection>, Failure> = readers;
             Access::Threads {
                 readers: Readers::start(readers?)?,
-                writer: Writer::start(core, checkpointer.nudge())?,
+                writer: Writer::start(core, checkpointer.log_keeper())?,
                 _checkpointer: checkpointer,
             }
         };
-        Ok(Sqlite { rules, access, _lock: Some(lock) })
+        Ok(Sqlite { rules, setup, access, is_gone, _file: file })
     }
 
     /// The transaction of `work` is committed when the answer comes.
@@ -162,6 +183,17 @@ impl Sqlite {
     }
 }
 
+#[cfg(test)]
+impl Sqlite {
+    /// The core of a store on the caller's own thread.
+    fn core<T>(&self, use_it: impl FnOnce(&mut Core) -> T) -> T {
+        match &self.access {
+            Access::Inline(core) => use_it(&mut core.lock().unwrap()),
+            Access::Threads { .. } => unreachable!("it is not inline"),
+        }
+    }
+}
+
 fn write_inline<T: Send + 'static>(
     core: &mut Core,
     work: impl FnOnce(&mut Core) -> Result<T, Failure> + Send + 'static,
@@ -169,46 +201,17 @@ fn write_inline<T: Send + 'static>(
     let (answer, answered) = std::sync::mpsc::channel();
     let request = writer::request(work, move |result| answer.send(result).is_ok());
     commit_group(core, vec![request]);
-    answered.recv().map_err(|_| Failure::Unavailable("no transaction begins".to_owned()))?
+    answered.recv().map_err(|_| Failure::Unavailable("nobody has answered".to_owned()))?
 }
 
-/// The lock of a node that was killed while it started commands was seen to last some milliseconds longer
-/// than the node. It is waited for, much longer than that; a node that lives keeps it anyway.
-const LOCK_TRIES: u32 = 40;
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
-
-/// Holds the store's lock without opening it, if nobody else has it.
-pub(crate) fn hold(path: &Path) -> Result<Option<File>, Failure> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let name = PathBuf::from(name);
-    let failed =
-        |error: std::io::Error| Failure::Unavailable(format!("{}: {error}", name.display()));
-    let file = File::options().create(true).append(true).open(&name).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(failed(error)),
-    }
-}
-
-/// A file beside the store, locked by whoever has it open.
-fn lock(path: &Path) -> Result<File, Failure> {
-    for _ in 0..LOCK_TRIES {
-        match hold(path)? {
-            Some(file) => return Ok(file),
-            None => std::thread::sleep(LOCK_PAUSE),
-        }
-    }
-    Err(Failure::InUse(format!(
-        "{} is in use by another process: stop it, or use another file",
-        path.display()
-    )))
-}
+/// Whoever else uses the file for a moment, a copy say, is waited for so long.
+const BUSY: Duration = Duration::from_secs(10);
 
 fn connect(path: &Path, options: SqliteOptions) -> Result<Connection, Failure> {
     let connection = Connection::open(path)?;
-    connection.busy_timeout(Duration::from_secs(10))?;
+    connection.busy_timeout(BUSY)?;
+    // Of a new store alone: pages that become free can be given back later, some at a time.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     let sync = if options.sync { "FULL" } else { "OFF" };
     connection.pragma_update(None, "synchronous", sync)?;
@@ -218,6 +221,7 @@ fn connect(path: &Path, options: SqliteOptions) -> Result<Connection, Failure> {
     if !options.inline {
         // Moving the log into the file is the checkpointer's work: a commit does not wait for it.
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        connection.pragma_update(None, "journal_size_limit", checkpoint::KEPT as i64)?;
     }
     Ok(connection)
 }
@@ -225,7 +229,7 @@ fn connect(path: &Path, options: SqliteOptions) -> Result<Connection, Failure> {
 fn connect_reader(path: &Path) -> Result<Connection, Failure> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(Duration::from_secs(10))?;
+    connection.busy_timeout(BUSY)?;
     // Enough for the index that a deep page among a million schedules is reached by.
     connection.pragma_update(None, "cache_size", -16_384)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
@@ -257,6 +261,15 @@ impl Store for Sqlite {
 
     fn turn(&self, request: TurnRequest) -> Answered<'_, Turned> {
         self.write(move |core| core.turn(request))
+    }
+
+    fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()> {
+        let why = why.to_owned();
+        self.write(move |core| core.set_aside(what, &why, now))
+    }
+
+    fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {
+        self.read(|connection| set_aside::list(connection))
     }
 
     fn command(&self, request: CommandRequest) -> Answered<'_, Commanded> {
@@ -344,6 +357,14 @@ impl Store for Sqlite {
 
     fn run(&self, id: RunId) -> Answered<'_, Option<RunDetail>> {
         self.read(move |connection| run_views::run(connection, &id))
+    }
+
+    fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>> {
+        self.read(move |connection| incidents::list(connection, &query))
+    }
+
+    fn set_notify_setup(&self, setup: Arc<engine::incidents::Setup>) {
+        self.setup.set(setup);
     }
 
     fn alerts(&self, run: RunId) -> Answered<'_, Vec<AlertView>> {
@@ -459,7 +480,38 @@ impl Store for Sqlite {
     }
 
     fn check(&self, now: Timestamp, repair: bool) -> Answered<'_, Vec<Finding>> {
-        self.write(move |core| core.check(now, repair))
+        if repair {
+            return self.write(move |core| core.check(now, true));
+        }
+        // Nothing is changed, so the transaction is undone and not committed: a file that is damaged may refuse that.
+        let findings = Arc::new(Mutex::new(None));
+        let kept = findings.clone();
+        let looked = self.write(move |core| {
+            let found = core.check(now, false)?;
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+            Err::<(), Failure>(Failure::Unavailable("nothing is changed".to_owned()))
+        });
+        Box::pin(async move {
+            let ended = looked.await;
+            let found = findings.lock().unwrap_or_else(PoisonError::into_inner).take();
+            match (found, ended) {
+                (Some(found), _) => Ok(found),
+                (None, Err(failure)) => Err(failure),
+                (None, Ok(())) => Err(Failure::Damaged("a check gave no findings".to_owned())),
+            }
+        })
+    }
+
+    fn gone(&self) -> BoxFuture<'static, String> {
+        let mut is_gone = self.is_gone.clone();
+        Box::pin(async move {
+            let why = is_gone.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+            match why {
+                Some(why) => why,
+                // It was closed, not lost.
+                None => std::future::pending().await,
+            }
+        })
     }
 
     fn backup(&self, to: PathBuf) -> Answered<'_, u64> {

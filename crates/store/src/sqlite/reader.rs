@@ -1,5 +1,6 @@
 //! Readers beside the writer: each sees the last commit and holds nobody up.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -8,6 +9,11 @@ use futures_util::future::BoxFuture;
 use rusqlite::Connection;
 
 use crate::failure::Failure;
+
+/// SQLite tells after so many steps of its machine that a question goes on.
+const STEPS: std::ffi::c_int = 100_000;
+/// So often, and no more: about half a minute. What reads longer holds up the log, which then grows without end.
+const MOST: u32 = 20_000;
 
 type Question = Box<dyn FnOnce(&mut Connection) + Send>;
 
@@ -24,9 +30,13 @@ impl Readers {
         let mut threads = Vec::new();
         for mut connection in connections {
             let waiting = waiting.clone();
+            let told = Arc::new(AtomicU32::new(0));
+            let so_far = told.clone();
+            let is_too_long = move || so_far.fetch_add(1, Ordering::Relaxed) >= MOST;
+            connection.progress_handler(STEPS, Some(is_too_long))?;
             let thread = thread::Builder::new()
                 .name("store-reader".to_owned())
-                .spawn(move || serve(&mut connection, &waiting))
+                .spawn(move || serve(&mut connection, &waiting, &told))
                 .map_err(|error| Failure::Unavailable(error.to_string()))?;
             threads.push(thread);
         }
@@ -63,14 +73,17 @@ impl Drop for Readers {
     }
 }
 
-fn serve(connection: &mut Connection, waiting: &Mutex<Receiver<Question>>) {
+fn serve(connection: &mut Connection, waiting: &Mutex<Receiver<Question>>, told: &AtomicU32) {
     loop {
         let question = match waiting.lock() {
             Ok(waiting) => waiting.recv(),
             Err(_) => return,
         };
         match question {
-            Ok(question) => question(connection),
+            Ok(question) => {
+                told.store(0, Ordering::Relaxed);
+                question(connection);
+            }
             Err(_) => return,
         }
     }

@@ -1,13 +1,14 @@
 //! Between rows and what the engine knows.
 
 use engine::definition::DeadlineEnd;
+use engine::incidents::{How, Incident, IncidentEnd};
 use engine::ledger::{Entry, Outcome};
 use engine::run::{
     AttemptRecord, Ending, Parent, Run, RunError, RunStatus, StepRecord, StepStatus, TriggeredBy,
 };
 use engine::schedule::{Due, Progress, Schedule, Status};
 use engine::turn::{Workflow, WorkflowStatus};
-use engine::{RunId, RunKey, ScheduleId, WorkflowId};
+use engine::{IncidentKey, RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Row;
 use rusqlite::types::Type;
@@ -58,9 +59,11 @@ pub(super) fn raw(row: &Row<'_>, column: usize) -> Read<Option<Box<RawValue>>> {
 }
 
 pub(super) const SCHEDULE: &str = "s.id, s.workflow, s.trigger, s.status, s.declared, s.created_at, \
-     s.updated_at, p.anchor, p.mark, p.next_nominal, p.next_effective, p.n, p.repeats, \
+     s.updated_at, p.anchor, p.mark, p.next_nominal, p.next_effective, p.n, p.renewed_at, \
      p.current_repeat, p.current_retry, p.run_count, p.error_count, p.last_error, p.last_run_at, \
-     p.last_outcome, p.live, p.has_overrides, p.recomputed_at";
+     p.last_outcome, p.live, p.has_overrides, p.recomputed_at, p.incident";
+/// How many columns that is.
+pub(super) const SCHEDULE_COLUMNS: usize = 24;
 
 pub(super) fn schedule(row: &Row<'_>) -> Read<Schedule> {
     Ok(Schedule {
@@ -84,7 +87,6 @@ fn progress(row: &Row<'_>) -> Read<Progress> {
         mark: instant(row, 8)?,
         next: next.map(|(nominal, effective)| Due { nominal, effective }),
         n: row.get(11)?,
-        repeats: row.get(12)?,
         current_repeat: row.get(13)?,
         current_retry: row.get(14)?,
         run_count: row.get(15)?,
@@ -96,15 +98,17 @@ fn progress(row: &Row<'_>) -> Read<Progress> {
         queued,
         has_overrides: row.get(21)?,
         recomputed_at: maybe_instant(row, 22)?,
+        incident: row.get::<_, Option<i64>>(23)?.map(IncidentKey),
+        renewed_at: maybe_instant(row, 12)?,
     })
 }
 
 pub(super) const RUN: &str = "r.key, r.uuid, r.workflow, r.version, r.schedule, r.n, r.retry, \
      r.triggered_by, r.by, r.nominal, r.effective, r.status, r.created_at, r.started_at, r.ended_at, \
      r.timeout, r.state, r.lacks_place, r.overdue, r.parent, r.parent_token, r.depth, r.input, \
-     r.output, r.error, r.retry_of, r.handler, r.trace";
+     r.output, r.error, r.retry_of, r.handler, r.trace, r.root, r.hops";
 /// How many columns that is.
-pub(super) const RUN_COLUMNS: usize = 28;
+pub(super) const RUN_COLUMNS: usize = 30;
 
 pub(super) fn run(row: &Row<'_>) -> Read<Run> {
     let schedule = row.get::<_, Option<i64>>(4)?.map(ScheduleId);
@@ -141,7 +145,8 @@ pub(super) fn run(row: &Row<'_>) -> Read<Run> {
 
 fn parent(row: &Row<'_>) -> Read<Option<Parent>> {
     let Some(run) = row.get::<_, Option<i64>>(19)?.map(RunKey) else { return Ok(None) };
-    Ok(Some(Parent { run, token: row.get(20)?, depth: row.get(21)? }))
+    let (token, depth, hops) = (row.get(20)?, row.get(21)?, row.get(29)?);
+    Ok(Some(Parent { run, token, depth, root: RunKey(row.get(28)?), hops }))
 }
 
 /// The id of a run: of the columns `uuid`, `n` and `retry`, which are these.
@@ -185,8 +190,8 @@ pub(super) fn entry(row: &Row<'_>) -> Read<Entry> {
 }
 
 pub(super) const WORKFLOW: &str = "w.id, w.name, w.status, w.paused, w.newest, w.live, \
-     w.concurrency, w.active, w.by_hand, w.retention, w.created_at, w.updated_at, w.paused_reason, \
-     w.paused_by, w.handling";
+     w.concurrency, w.active, w.retention, w.created_at, w.updated_at, w.paused_reason, \
+     w.paused_by, w.handling, w.incident";
 
 pub(super) fn workflow(row: &Row<'_>) -> Read<Workflow> {
     Ok(Workflow {
@@ -194,17 +199,45 @@ pub(super) fn workflow(row: &Row<'_>) -> Read<Workflow> {
         name: row.get(1)?,
         status: coded(row, 2, &WorkflowStatus::ALL)?,
         paused: row.get(3)?,
-        paused_reason: row.get(12)?,
-        paused_by: row.get::<_, Option<i64>>(13)?.map(RunKey),
-        handling: row.get::<_, Option<i64>>(14)?.map(RunKey),
+        paused_reason: row.get(11)?,
+        paused_by: row.get::<_, Option<i64>>(12)?.map(RunKey),
+        handling: row.get::<_, Option<i64>>(13)?.map(RunKey),
         newest: row.get(4)?,
         live: row.get(5)?,
         concurrency: row.get(6)?,
         active: row.get(7)?,
-        by_hand: row.get::<_, Option<i64>>(8)?.map(RunKey),
-        retention: row.get::<_, Option<i64>>(9)?.map(SignedDuration::from_millis),
-        created_at: instant(row, 10)?,
-        updated_at: instant(row, 11)?,
+        retention: row.get::<_, Option<i64>>(8)?.map(SignedDuration::from_millis),
+        incident: row.get::<_, Option<i64>>(14)?.map(IncidentKey),
+        created_at: instant(row, 9)?,
+        updated_at: instant(row, 10)?,
+    })
+}
+
+pub(super) const INCIDENT: &str = "i.key, i.workflow, i.schedule, i.run, i.nominal, i.error, i.began_at, \
+     i.told, i.ending, i.ended_at, i.ended_by, i.ended_told";
+/// How many columns that is.
+pub(super) const INCIDENT_COLUMNS: usize = 12;
+
+pub(super) fn incident(row: &Row<'_>) -> Read<Incident> {
+    let end = match maybe_instant(row, 9)? {
+        None => None,
+        Some(at) => Some(IncidentEnd {
+            how: coded(row, 8, &How::ALL)?,
+            at,
+            run: row.get(10)?,
+            told: maybe_json(row, 11)?.unwrap_or_default(),
+        }),
+    };
+    Ok(Incident {
+        key: IncidentKey(row.get(0)?),
+        workflow: WorkflowId(row.get(1)?),
+        schedule: row.get::<_, Option<i64>>(2)?.map(ScheduleId),
+        run: row.get(3)?,
+        nominal: maybe_instant(row, 4)?,
+        error: row.get(5)?,
+        began_at: instant(row, 6)?,
+        told: json(row, 7)?,
+        end,
     })
 }
 

@@ -5,16 +5,19 @@
 
 use std::collections::BTreeSet;
 
-use engine::run::{AttemptRecord, RunStatus, TriggeredBy};
+use engine::run::{AttemptRecord, Run, RunStatus, TriggeredBy};
 use engine::{RunId, RunKey, ScheduleId, WorkflowId};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
 
 use super::book;
 use super::rows::{self, code, ms};
 use crate::failure::Failure;
+use crate::set_aside::if_readable;
 use crate::stored::APART_MS;
-use crate::view::{self, ATTEMPTS_SHOWN, Cursor, Page, RunDetail, RunQuery, RunView};
+use crate::view::{
+    self, ATTEMPTS_SHOWN, Ahead, Cursor, MOST_AHEAD, Page, RunDetail, RunQuery, RunView,
+};
 
 /// What is read beside a run: its workflow's name, and what its parent is called.
 const BESIDE: &str = "w.name, p.key, p.schedule, p.uuid, p.n, p.retry";
@@ -151,6 +154,10 @@ fn around(connection: &Connection, at: i64) -> Result<(Option<i64>, Option<i64>)
     Ok((older, younger))
 }
 
+/// What Punctual starts itself, to tell people something, is of one workflow.
+const NOT_OF_THE_SYSTEM: &str =
+    " AND r.workflow NOT IN (SELECT id FROM workflows WHERE name = 'punctual-notice')";
+
 /// What holds for all of a query, with its parameters: first the keys, then the workflow if there is one.
 fn conditions(query: &RunQuery, between: Between) -> (String, Vec<Value>) {
     let mut sql = String::from("WHERE r.key > ? AND r.key < ?");
@@ -181,6 +188,9 @@ fn conditions(query: &RunQuery, between: Between) -> (String, Vec<Value>) {
     if query.overdue {
         sql.push_str(" AND r.overdue = 1");
     }
+    if query.hides_system {
+        sql.push_str(NOT_OF_THE_SYSTEM);
+    }
     (sql, params)
 }
 
@@ -195,12 +205,9 @@ pub(super) fn runs(connection: &Connection, query: &RunQuery) -> Result<Page<Run
     }
     keys.sort_unstable_by(|a: &i64, b| b.cmp(a));
     keys.truncate(query.limit + 1);
-    let mut items = Vec::with_capacity(keys.len());
-    for key in keys {
-        items.extend(by_key(connection, RunKey(key))?);
-    }
+    let found = keys.into_iter().filter_map(|key| by_key(connection, RunKey(key)).transpose());
     let cursor = |view: &RunView| Cursor::from(view.run.key);
-    Ok(view::page(items, query.limit, query.after.is_none(), cursor))
+    view::readable_page(found.collect(), query.limit, query.after.is_none(), cursor)
 }
 
 /// One branch of a list.
@@ -278,7 +285,8 @@ pub(super) fn last_runs(
     for workflow in workflows {
         let key = statement.query_row([workflow.0], |row| row.get(0).map(RunKey)).optional()?;
         let Some(key) = key else { continue };
-        found.extend(by_key(connection, key)?.map(|view| (*workflow, view)));
+        let view = if_readable(by_key(connection, key))?.flatten();
+        found.extend(view.map(|view| (*workflow, view)));
     }
     Ok(found)
 }
@@ -293,7 +301,30 @@ pub(super) fn run(connection: &Connection, id: &RunId) -> Result<Option<RunDetai
     let steps = book::step_records(connection, key)?;
     let definition = view::process(definition, &view.run)?;
     let earlier = earlier_attempts(connection, key)?;
-    Ok(Some(RunDetail { view, definition, steps, earlier }))
+    let position = position(connection, &view.run)?;
+    Ok(Some(RunDetail { view, definition, steps, earlier, position }))
+}
+
+fn position(connection: &Connection, run: &Run) -> Result<Option<u64>, Failure> {
+    if run.status != RunStatus::Pending {
+        return Ok(None);
+    }
+    let sql = "SELECT w.concurrency, w.active, w.handling,
+                 (SELECT count(*) FROM (SELECT 1 FROM runs r INDEXED BY runs_open
+                    WHERE r.status < 4 AND r.status = 0 AND r.workflow = w.id AND r.key < ?2
+                      AND (r.handler IS NULL) = ?3 LIMIT ?4))
+               FROM workflows w WHERE w.id = ?1";
+    let read = |row: &Row<'_>| {
+        Ok(Ahead {
+            concurrency: row.get(0)?,
+            active: row.get(1)?,
+            handling: row.get::<_, Option<i64>>(2)?.map(RunKey),
+            older: row.get(3)?,
+        })
+    };
+    let params = params![run.workflow.0, run.key.0, run.handler.is_none(), MOST_AHEAD];
+    let ahead = connection.prepare_cached(sql)?.query_row(params, read).optional()?;
+    Ok(ahead.and_then(|ahead| ahead.position(run)))
 }
 
 fn earlier_attempts(connection: &Connection, run: RunKey) -> Result<Vec<AttemptRecord>, Failure> {

@@ -9,20 +9,23 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 use super::rows::{self, code, ms};
 use super::search;
 use crate::failure::Failure;
+use crate::set_aside::if_readable;
 use crate::stored::BLOCK;
 use crate::view::{self, Cursor, LedgerQuery, LedgerRow, Page, ScheduleQuery, ScheduleView, Total};
 use crate::words::words;
 
 fn select(rest: &str) -> String {
     format!(
-        "SELECT {}, w.name FROM schedules s JOIN progress p ON p.id = s.id
+        "SELECT {}, w.name, w.paused FROM schedules s JOIN progress p ON p.id = s.id
          JOIN workflows w ON w.id = s.workflow {rest}",
         rows::SCHEDULE
     )
 }
 
 fn read_view(row: &Row<'_>) -> rusqlite::Result<ScheduleView> {
-    Ok(ScheduleView { schedule: rows::schedule(row)?, workflow_name: row.get(23)? })
+    let (workflow_name, workflow_is_paused) =
+        (row.get(rows::SCHEDULE_COLUMNS)?, row.get(rows::SCHEDULE_COLUMNS + 1)?);
+    Ok(ScheduleView { schedule: rows::schedule(row)?, workflow_name, workflow_is_paused })
 }
 
 pub(super) fn schedule(
@@ -39,7 +42,7 @@ pub(super) fn by_id(
 ) -> Result<Vec<ScheduleView>, Failure> {
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
-        found.extend(schedule(connection, *id)?);
+        found.extend(if_readable(schedule(connection, *id))?.flatten());
     }
     Ok(found)
 }
@@ -56,7 +59,10 @@ pub(super) fn triggered(
 }
 
 pub(super) fn coming(connection: &Connection, limit: usize) -> Result<Vec<ScheduleView>, Failure> {
-    let sql = "SELECT id FROM wakeups WHERE kind = 1 ORDER BY due, kind, id LIMIT ?1";
+    // In the order of time: `CROSS JOIN` keeps the planner from beginning with the workflows.
+    let sql = "SELECT u.id FROM wakeups u CROSS JOIN schedules s ON s.id = u.id
+               CROSS JOIN workflows w ON w.id = s.workflow
+               WHERE u.kind = 1 AND NOT w.paused ORDER BY u.due, u.kind, u.id LIMIT ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let ids = statement.query_map([limit], |row| row.get(0).map(ScheduleId))?;
     by_id(connection, &ids.collect::<Result<Vec<_>, _>>()?)

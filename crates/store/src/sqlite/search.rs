@@ -64,7 +64,10 @@ pub(super) fn search(
             page.next = Some(place.write());
         }
     }
-    page.total = count_found(connection, query, wanted)?;
+    let is_whole = query.after.is_none() && page.next.is_none();
+    let passed = query.offset - to_skip;
+    let counted = count_found(connection, query, wanted)?;
+    page.total = view::found_in_all(counted, passed, page.items.len(), is_whole);
     Ok(page)
 }
 

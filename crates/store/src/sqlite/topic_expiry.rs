@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::apply::remember_greatest;
 use super::core::Core;
+use super::expiry::NextExpiry;
 use crate::failure::Failure;
 
 impl Core {
@@ -18,14 +19,15 @@ impl Core {
         Ok(found)
     }
 
-    /// Events that were done with before: `before`, or as long ago as their workflow says. A few topics in each
+    /// Events that were done with longer ago than they are kept: for `keep`, or as long as their workflow says. A few topics in each
     /// go, going on where it stopped, until all of them have had their turn. How many went, and whether there may
     /// be more.
     pub(super) fn expire_events(
         &self,
         now: i64,
-        before: i64,
+        keep: i64,
         limit: usize,
+        next: &mut NextExpiry,
     ) -> Result<(usize, bool), Failure> {
         let connection = &self.connection;
         let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'expired_topic'";
@@ -39,11 +41,15 @@ impl Core {
                 (done, more) = (0, false);
                 break;
             };
-            let before = own.map_or(before, |keep| now.saturating_sub(keep));
+            let keep = own.unwrap_or(keep);
+            let before = now.saturating_sub(keep);
             removed += expire_in(connection, topic, before, limit - removed)?;
             if removed == limit {
                 break;
             }
+            let sql = "SELECT min(updated_at) FROM events INDEXED BY events_by_end
+                       WHERE state > 1 AND topic = ?1";
+            next.note(connection.prepare_cached(sql)?.query_row([topic], |row| row.get(0))?, keep);
             done = topic;
         }
         if done != began_at {

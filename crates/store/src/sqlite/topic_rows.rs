@@ -43,7 +43,8 @@ pub(super) fn topic(row: &Row<'_>) -> Read<Topic> {
     })
 }
 
-pub(super) const FATE: &str = "e.key, e.topic, e.state, e.attempt, e.run, e.reason, e.updated_at";
+pub(super) const FATE: &str = "e.key, e.topic, e.state, e.attempt, e.run, e.reason, e.updated_at, \
+     e.hops";
 
 pub(super) fn fate(row: &Row<'_>) -> Read<Fate> {
     Ok(Fate {
@@ -54,25 +55,26 @@ pub(super) fn fate(row: &Row<'_>) -> Read<Fate> {
         run: maybe_run(row, 4)?,
         reason: row.get(5)?,
         updated_at: instant(row, 6)?,
+        hops: row.get(7)?,
     })
 }
 
 /// Begins with the columns of [`FATE`]; `m` is the row of `messages`.
 pub(super) const EVENT: &str = "e.key, e.topic, e.state, e.attempt, e.run, e.reason, \
-     e.updated_at, e.created_at, e.message_id, m.title, m.payload, m.causes";
+     e.updated_at, e.hops, e.created_at, e.message_id, m.title, m.payload, m.causes";
 /// How many columns that is.
-pub(super) const EVENT_COLUMNS: usize = 12;
+pub(super) const EVENT_COLUMNS: usize = 13;
 
 pub(super) fn event(row: &Row<'_>) -> Read<Event> {
     Ok(Event {
         message: Message {
-            message_id: row.get(8)?,
-            title: row.get(9)?,
-            payload: raw(row, 10)?.unwrap_or_else(|| RawValue::NULL.to_owned()),
-            causes: maybe_json(row, 11)?.unwrap_or_default(),
+            message_id: row.get(9)?,
+            title: row.get(10)?,
+            payload: raw(row, 11)?.unwrap_or_else(|| RawValue::NULL.to_owned()),
+            causes: maybe_json(row, 12)?.unwrap_or_default(),
         },
         fate: fate(row)?,
-        created_at: instant(row, 7)?,
+        created_at: instant(row, 8)?,
     })
 }
 

@@ -40,6 +40,7 @@ fn read_asked(row: &Row<'_>) -> rusqlite::Result<Asked> {
             assignees: rows::json(row, 12)?,
             asked_at: rows::instant(row, 13)?,
             deadline: None,
+            overdue: false,
         },
     })
 }
@@ -73,11 +74,9 @@ pub(super) fn approvals(
                 unknown.insert(definition(connection, asked.workflow, asked.version)?)
             }
         };
-        items.push(ApprovalView {
-            step: view::step_id(definition, asked.step)?,
-            deadline: view::deadline(&asked.position, asked.step),
-            ..asked.view
-        });
+        let (deadline, overdue) = view::deadline(&asked.position, asked.step);
+        let step = view::step_id(definition, asked.step)?;
+        items.push(ApprovalView { step, deadline, overdue, ..asked.view });
     }
     Ok(Page { items, total: page.total, next: page.next })
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use engine::notices::NAME;
 use engine::run::RunStatus;
 use engine::schedule::Status;
-use engine::turn::Workflow;
+use engine::turn::{Recovered, Workflow};
 use engine::{NodeId, WorkflowId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -24,13 +25,15 @@ pub(super) fn workflows(
 ) -> Result<Page<WorkflowView>, Failure> {
     let sql = format!(
         "SELECT {} FROM workflows w WHERE w.name > ?1 AND (?3 = '' OR instr(w.name, ?3))
+           AND NOT (?4 AND w.name = '{NAME}')
          ORDER BY w.name LIMIT ?2",
         rows::WORKFLOW
     );
     let after = view::name(query.after.as_ref()).unwrap_or("");
     let search = view::searched(query);
     let mut statement = connection.prepare_cached(&sql)?;
-    let found = statement.query_map((after, query.limit + 1, &search), rows::workflow)?;
+    let found = statement
+        .query_map((after, query.limit + 1, &search, query.hides_system), rows::workflow)?;
     let mut found = found.collect::<Result<Vec<_>, _>>()?;
     let has_more = found.len() > query.limit;
     found.truncate(query.limit);
@@ -40,8 +43,12 @@ pub(super) fn workflows(
     for workflow in found {
         items.extend(with_revision(connection, workflow, None)?);
     }
-    let sql = "SELECT count(*) FROM workflows WHERE ?1 = '' OR instr(name, ?1)";
-    let total = connection.prepare_cached(sql)?.query_row([search], |row| row.get(0))?;
+    let sql = format!(
+        "SELECT count(*) FROM workflows WHERE (?1 = '' OR instr(name, ?1))
+         AND NOT (?2 AND name = '{NAME}')"
+    );
+    let params = (search, query.hides_system);
+    let total = connection.prepare_cached(&sql)?.query_row(params, |row| row.get(0))?;
     Ok(Page { items, total: Total::Exact(total), next })
 }
 
@@ -78,16 +85,18 @@ fn with_revision(
     revision: Option<u32>,
 ) -> Result<Option<WorkflowView>, Failure> {
     let revision = revision.or(workflow.live).unwrap_or(workflow.newest);
-    let sql = "SELECT source, definition, created_at FROM revisions
+    let sql = "SELECT source, definition, created_at, folder FROM revisions
                WHERE workflow = ?1 AND revision = ?2";
     let mut statement = connection.prepare_cached(sql)?;
     let found = statement.query_row((workflow.id.0, revision), |row| {
-        Ok((row.get(0)?, rows::json(row, 1)?, rows::instant(row, 2)?))
+        Ok((row.get(0)?, rows::json(row, 1)?, rows::instant(row, 2)?, row.get(3)?))
     });
-    let Some((source, definition, saved_at)) = found.optional()? else { return Ok(None) };
+    let Some((source, definition, saved_at, folder)) = found.optional()? else {
+        return Ok(None);
+    };
     let schedules = count_of(connection, workflow.id)?;
     let definition = Arc::new(definition);
-    Ok(Some(WorkflowView { workflow, revision, source, definition, saved_at, schedules }))
+    Ok(Some(WorkflowView { workflow, revision, source, definition, folder, saved_at, schedules }))
 }
 
 pub(super) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats, Failure> {
@@ -113,6 +122,7 @@ pub(super) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats, Fa
     Ok(Stats {
         schedules,
         runs,
+        approvals: connection.query_row("SELECT count(*) FROM approvals", [], |row| row.get(0))?,
         workflows: connection.query_row("SELECT count(*) FROM workflows", [], |row| row.get(0))?,
         due: count(&due, ms(now))?,
         next_wakeup: next_wakeup(connection)?,
@@ -125,7 +135,8 @@ pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeView>, Failure> {
     let sql = "SELECT id, name, started_at,
                  (SELECT count(*) FROM runs INDEXED BY runs_open, json_each(state, '$.a') active
                   WHERE status < 4 AND status = 1 AND owners IS NOT NULL
-                    AND active.value ->> '$.d.p.o' = nodes.id)
+                    AND active.value ->> '$.d.p.o' = nodes.id),
+                 missed, made_up, coalesced, taken_over
                FROM nodes ORDER BY id DESC LIMIT 1";
     let read = |row: &rusqlite::Row<'_>| {
         Ok(NodeView {
@@ -136,6 +147,12 @@ pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeView>, Failure> {
             lease_until: None,
             capacity: None,
             attempts: row.get(3)?,
+            recovered: Recovered {
+                missed: row.get(4)?,
+                made_up: row.get(5)?,
+                coalesced: row.get(6)?,
+                taken_over: row.get(7)?,
+            },
         })
     };
     Ok(connection.prepare_cached(sql)?.query_map([], read)?.collect::<Result<_, _>>()?)

@@ -1,18 +1,21 @@
 //! The one writer: takes what is waiting, and commits it together.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use futures_util::future::BoxFuture;
 
+use super::checkpoint::LogKeeper;
 use super::core::Core;
-use crate::failure::Failure;
+use super::file::Guard;
+use crate::failure::{self, Failure};
+use crate::set_aside::guarded;
 
 /// So many requests share one commit at most. More would make the first ones wait too long.
 const GROUP: usize = 256;
 
-/// Something to do inside of a transaction. It answers later, when the commit is known.
-pub(super) type Request = Box<dyn FnOnce(&mut Core, Company) -> Carried + Send>;
+/// Something to do inside of a transaction, or what is in its way. It answers later, when the commit is known.
+pub(super) type Request = Box<dyn FnOnce(Result<(&mut Core, Company), Failure>) -> Carried + Send>;
 /// Tells the caller, given whether the commit succeeded.
 type Reply = Box<dyn FnOnce(Result<(), Failure>) -> bool + Send>;
 
@@ -27,7 +30,7 @@ pub(super) enum Company {
 
 /// A request that was carried out, before the commit.
 pub(super) struct Carried {
-    failed: bool,
+    failure: Option<Failure>,
     reply: Reply,
 }
 
@@ -38,15 +41,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// `committed` is told of each commit, if it has time to listen.
-    pub(super) fn start(
-        mut core: Core,
-        committed: Option<SyncSender<()>>,
-    ) -> Result<Writer, Failure> {
+    /// `log` is told of each group.
+    pub(super) fn start(mut core: Core, log: LogKeeper) -> Result<Writer, Failure> {
         let (requests, waiting) = channel();
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || serve(&mut core, &waiting, committed))
+            .spawn(move || serve(&mut core, &waiting, log))
             .map_err(|error| Failure::Unavailable(error.to_string()))?;
         Ok(Writer { requests: Some(requests), thread: Some(thread) })
     }
@@ -79,13 +79,11 @@ impl Drop for Writer {
     }
 }
 
-fn serve(core: &mut Core, waiting: &Receiver<Request>, committed: Option<SyncSender<()>>) {
+fn serve(core: &mut Core, waiting: &Receiver<Request>, mut log: LogKeeper) {
     while let Ok(first) = waiting.recv() {
         let group = std::iter::once(first).chain(waiting.try_iter()).take(GROUP);
         commit_group(core, group.collect());
-        if let Some(committed) = &committed {
-            let _ = committed.try_send(());
-        }
+        log.committed(&core.connection, core.log_size);
     }
 }
 
@@ -94,12 +92,13 @@ pub(super) fn request<T: Send + 'static>(
     work: impl FnOnce(&mut Core) -> Result<T, Failure> + Send + 'static,
     answer: impl FnOnce(Result<T, Failure>) -> bool + Send + 'static,
 ) -> Request {
-    Box::new(move |core, company| {
-        let result = match company {
-            Company::Alone => work(core),
-            Company::Others => in_savepoint(core, work),
+    Box::new(move |begun| {
+        let result = match begun {
+            Ok((core, Company::Alone)) => guarded(|| work(core)),
+            Ok((core, Company::Others)) => in_savepoint(core, |core| guarded(|| work(core))),
+            Err(failure) => Err(failure),
         };
-        let failed = result.is_err();
+        let failure = result.as_ref().err().cloned();
         let reply: Reply = Box::new(move |committed| {
             answer(match (committed, result) {
                 (Ok(()), result) => result,
@@ -107,43 +106,58 @@ pub(super) fn request<T: Send + 'static>(
                 (Err(failure), Ok(_)) => Err(failure),
             })
         });
-        Carried { failed, reply }
+        Carried { failure, reply }
     })
 }
 
 /// One transaction for all of them.
 pub(super) fn commit_group(core: &mut Core, group: Vec<Request>) {
-    if let Err(error) = core.connection.execute_batch("BEGIN IMMEDIATE") {
-        // Whoever waits for these is told by their going away unanswered.
-        drop(group);
-        tracing::error!(%error, "the store does not begin a transaction");
-        return;
-    }
+    let known = core.guard.as_ref().map_or(Ok(()), Guard::known);
+    let begun = known.and_then(|()| Ok(core.connection.execute_batch("BEGIN IMMEDIATE")?));
     // A savepoint has SQLite keep a copy of each page that is changed: not for one that is alone.
     let company = if group.len() == 1 { Company::Alone } else { Company::Others };
-    let carried: Vec<Carried> = group.into_iter().map(|request| request(core, company)).collect();
-    let ended = match company == Company::Alone && carried.iter().all(|carried| carried.failed) {
-        true => undo(core),
-        false => commit(core),
+    let mut in_the_way = begun.err();
+    if let Some(failure) = &in_the_way {
+        tracing::error!(%failure, "the store does not begin a transaction");
+    }
+    let mut carried = Vec::with_capacity(group.len());
+    for request in group {
+        let begun = in_the_way.clone().map_or(Ok((&mut *core, company)), Err);
+        let done = request(begun);
+        // For want of space, SQLite undoes all of a transaction at once: also what went before, and nothing
+        // that follows would be part of it.
+        if in_the_way.is_none() && core.connection.is_autocommit() {
+            core.memory.forget();
+            core.new_rules = None;
+            let undone = || Failure::Unavailable("SQLite has undone the transaction".to_owned());
+            in_the_way = Some(done.failure.clone().unwrap_or_else(undone));
+        }
+        carried.push(done);
+    }
+    let ended = match in_the_way {
+        Some(failure) => Err(failure),
+        None if company == Company::Alone
+            && carried.iter().all(|carried| carried.failure.is_some()) =>
+        {
+            undo(core)
+        }
+        None => commit(core),
     };
     for carried in carried {
-        let outcome = ended.as_ref().map_err(|message| Failure::Unknown(message.clone()));
-        (carried.reply)(outcome.copied());
+        (carried.reply)(ended.clone());
     }
 }
 
-fn undo(core: &mut Core) -> Result<(), String> {
+fn undo(core: &mut Core) -> Result<(), Failure> {
     core.memory.forget();
     core.new_rules = None;
-    // SQLite may have undone it already, for want of space say.
-    if core.connection.is_autocommit() {
-        return Ok(());
-    }
-    core.connection.execute_batch("ROLLBACK").map_err(|error| error.to_string())
+    Ok(core.connection.execute_batch("ROLLBACK")?)
 }
 
-fn commit(core: &mut Core) -> Result<(), String> {
+fn commit(core: &mut Core) -> Result<(), Failure> {
     let Err(error) = core.connection.execute_batch("COMMIT") else {
+        // What is in a file that nobody finds again is not stored.
+        core.look_at_file()?;
         core.publish_rules();
         return Ok(());
     };
@@ -154,7 +168,7 @@ fn commit(core: &mut Core) -> Result<(), String> {
     }
     core.memory.forget();
     tracing::error!(%error, "the store does not commit");
-    Err(error.to_string())
+    Err(failure::of_commit(error))
 }
 
 /// What fails half way is undone, and the others of the group go on.
@@ -165,14 +179,105 @@ fn in_savepoint<T>(
     core.connection.prepare_cached("SAVEPOINT request")?.execute([])?;
     let rules = core.new_rules.clone();
     let result = work(core);
-    let end = if result.is_ok() { "RELEASE request" } else { "ROLLBACK TO request" };
     if result.is_err() {
         core.memory.forget();
         core.new_rules = rules;
+        // SQLite may have undone everything already: there is no savepoint then.
+        if !core.connection.is_autocommit() {
+            core.connection.prepare_cached("ROLLBACK TO request")?.execute([])?;
+            core.connection.prepare_cached("RELEASE request")?.execute([])?;
+        }
+        return result;
     }
-    core.connection.prepare_cached(end)?.execute([])?;
-    if result.is_err() {
-        core.connection.prepare_cached("RELEASE request")?.execute([])?;
-    }
+    core.connection.prepare_cached("RELEASE request")?.execute([])?;
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use calendar::Zones;
+
+    use super::{commit_group, request};
+    use crate::failure::{Failure, WriteFault};
+    use crate::sqlite::core::Core;
+    use crate::sqlite::{Sqlite, SqliteOptions, write_inline};
+
+    fn is_full(failure: &Failure) -> bool {
+        matches!(failure, Failure::NotWritten { fault: WriteFault::DiskFull, .. })
+    }
+
+    /// Writes so many kilobytes.
+    fn write(core: &mut Core, key: &str, kilobytes: u32) -> Result<(), Failure> {
+        let sql = "INSERT INTO meta (key, value) VALUES (?1, hex(zeroblob(?2)))";
+        core.connection.execute(sql, (key, kilobytes * 512))?;
+        Ok(())
+    }
+
+    fn written(core: &Core) -> Vec<String> {
+        let sql = "SELECT key FROM meta WHERE key LIKE 'w %' ORDER BY key";
+        let mut statement = core.connection.prepare(sql).unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+
+    /// A store whose file may have only a few more pages.
+    fn nearly_full() -> (tempfile::TempDir, Sqlite) {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions { sync: false, inline: true, ..SqliteOptions::default() };
+        let store = Sqlite::open(&folder.path().join("x.db"), Zones::bundled(), options).unwrap();
+        store.core(|core| {
+            let pages: i64 =
+                core.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+            core.connection.pragma_update(None, "max_page_count", pages + 20).unwrap();
+        });
+        (folder, store)
+    }
+
+    #[test]
+    fn what_a_full_disk_refuses_is_said_not_to_be_stored() {
+        let (_folder, store) = nearly_full();
+        store.core(|core| {
+            let failure = write_inline(core, |core| write(core, "w big", 1_000)).unwrap_err();
+            assert!(is_full(&failure), "{failure:?}");
+            assert!(failure.to_string().contains("nothing was stored"), "{failure}");
+            write_inline(core, |core| write(core, "w small", 1)).unwrap();
+            assert_eq!(written(core), ["w small"]);
+        });
+    }
+
+    /// Whoever is told that it was done finds it done, and whoever is told that nothing was stored does not.
+    #[test]
+    fn those_in_company_are_told_what_became_of_each() {
+        let (_folder, store) = nearly_full();
+        store.core(|core| {
+            let (answer, answers) = std::sync::mpsc::channel();
+            let ask = |name: &'static str, kilobytes| {
+                let answer = answer.clone();
+                let work = move |core: &mut Core| write(core, name, kilobytes);
+                request(work, move |result| answer.send((name, result)).is_ok())
+            };
+            let group = vec![ask("w a", 1), ask("w b", 1_000), ask("w c", 1)];
+            commit_group(core, group);
+            let mut done = Vec::new();
+            for (name, result) in answers.try_iter() {
+                match result {
+                    Ok(()) => done.push(name.to_owned()),
+                    Err(failure) => assert!(is_full(&failure), "{name}: {failure:?}"),
+                }
+            }
+            assert_eq!(written(core), done);
+            assert!(!done.contains(&"w b".to_owned()));
+        });
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_written_says_so() {
+        let (_folder, store) = nearly_full();
+        store.core(|core| {
+            core.connection.pragma_update(None, "query_only", true).unwrap();
+            let failure = write_inline(core, |core| write(core, "w", 1)).unwrap_err();
+            let is_read_only =
+                matches!(failure, Failure::NotWritten { fault: WriteFault::ReadOnly, .. });
+            assert!(is_read_only, "{failure:?}");
+        });
+    }
 }

@@ -18,9 +18,24 @@ fn token(name: &str, hash: u8) -> NewToken {
         name: name.to_owned(),
         hash: [hash; 32],
         roles: vec!["operator".to_owned(), "approver".to_owned()],
+        queues: None,
         created_by: "ada".to_owned(),
         expires_at: Some(minute(60)),
     }
+}
+
+pub(crate) async fn a_token_keeps_the_queues_it_is_for(mut world: World) {
+    let store = world.store();
+    let queues = Some(vec!["mail".to_owned(), "agent:büro \"7\"".to_owned()]);
+    let limited = NewToken { queues: queues.clone(), ..token("mailer", 1) };
+    let made = store.create_token(limited, minute(0), None).await.unwrap();
+    assert_eq!(made.queues, queues);
+    let free = store.create_token(token("ci", 2), minute(0), None).await.unwrap();
+    assert_eq!(free.queues, None);
+    world.join(1).await;
+    let store = world.store();
+    assert_eq!(store.token_by_hash([1; 32]).await.unwrap(), Some(made.clone()));
+    assert_eq!(store.tokens().await.unwrap(), [made, free]);
 }
 
 fn entry(who: &str, action: &str) -> AuditEntry {

@@ -2,7 +2,7 @@
 
 use engine::ScheduleId;
 use engine::schedule::Status;
-use engine::turn::{Answer, Command, Refused, Verb};
+use engine::turn::{Answer, Command, IfBusy, NewRun, Refused, Verb};
 use store::{Failure, Idempotency, ScheduleQuery};
 
 use crate::world::{World, begun, minute, performs, refusal, succeeded};
@@ -175,10 +175,13 @@ pub(crate) async fn a_schedule_is_started_by_hand_beside_its_occurrences(mut wor
     world.command(1, Command::StartSchedule { id, run }).await;
     let turned = world.turn(1).await;
     let by_hand = performs(&turned)[0].clone();
-    let second = world.new_run();
+    let second = NewRun { if_busy: IfBusy::Refuse, ..world.new_run() };
     let said = refusal(world.try_command(1, Command::StartSchedule { id, run: second }).await);
     assert!(said.contains(&by_hand.run_id.to_string()), "{said}");
-    world.turn_with(2, vec![succeeded(&by_hand)]).await;
+    let third = world.new_run();
+    world.command(1, Command::StartSchedule { id, run: third }).await;
+    let beside = performs(&world.turn(1).await)[0].clone();
+    world.turn_with(2, vec![succeeded(&by_hand), succeeded(&beside)]).await;
     world.control(2, id, Verb::Resume { catch_up: false }).await;
     let schedule = world.seen(id).await;
     assert_eq!((schedule.progress.n, world.next(id).await), (0, Some(7)));
@@ -194,15 +197,94 @@ pub(crate) async fn past_occurrences_run_after_all(world: World) {
         to: minute(to),
         limit,
         pace: None,
+        again: false,
     };
     world.command(10, backfill(-180, -60, 10)).await;
     world.settle(10).await;
     assert_eq!(world.ledger(id).await, ["0 started -180", "1 started -120", "2 started -60"]);
     assert_eq!((world.next(id).await, world.runs().await.len()), (Some(60), 3));
+    // The same range again runs nothing but what has not run.
+    world.command(10, backfill(-240, -60, 10)).await;
+    world.settle(10).await;
+    assert_eq!(world.ledger(id).await[3..], ["3 started -240"]);
+    world.command(10, backfill(-240, -60, 10)).await;
+    world.settle(10).await;
+    assert_eq!(world.runs().await.len(), 4);
     for (command, message) in
         [(backfill(-59, -1, 10), "no occurrence"), (backfill(-600, -1, 3), "more than 3")]
     {
         let said = refusal(world.try_command(10, command).await);
         assert!(said.contains(message), "{said}");
     }
+}
+
+pub(crate) async fn what_a_backfill_decided_before_the_clock_was_set_back_is_no_damage(
+    world: World,
+) {
+    let workflow = world.workflow("w").await;
+    let id = world.schedule(workflow, r#"{"name": "s", "interval": "7m"}"#).await;
+    world.control(1, id, Verb::Pause).await;
+    let (from, to) = (minute(10), minute(40));
+    world
+        .command(40, Command::Backfill { id, from, to, limit: 10, pace: None, again: false })
+        .await;
+    world.settle(40).await;
+    assert_eq!(world.ledger(id).await.len(), 4);
+    // The interval counts from here: none of the times that are decided comes again.
+    world.control(12, id, Verb::Resume { catch_up: false }).await;
+    assert_eq!(world.next(id).await, Some(19));
+    assert_eq!(world.store().check(minute(12), true).await.unwrap(), []);
+    assert_eq!(world.next(id).await, Some(19));
+}
+
+pub(crate) async fn a_change_that_gives_a_future_brings_a_schedule_back_to_life(world: World) {
+    let workflow = world.workflow("w").await;
+    let fields = r#"{"name": "s", "interval": "5m", "total_repeats": 1}"#;
+    let id = world.schedule(workflow, fields).await;
+    world.settle(5).await;
+    let schedule = world.seen(id).await;
+    assert_eq!((schedule.status, schedule.progress.current_repeat), (Status::Done, 1));
+    let edit = |patch: &str| Command::EditSchedule { id, patch: patch.to_owned() };
+    world.command(21, edit(r#"{"description": "d"}"#)).await;
+    assert_eq!(world.seen(id).await.status, Status::Done);
+    world.command(22, edit(r#"{"total_repeats": 2}"#)).await;
+    let schedule = world.seen(id).await;
+    assert_eq!((schedule.status, world.next(id).await), (Status::Active, Some(25)));
+    assert_eq!(schedule.progress.renewed_at, Some(minute(22)));
+    world.settle(25).await;
+    let schedule = world.seen(id).await;
+    assert_eq!((schedule.status, schedule.progress.current_repeat), (Status::Done, 2));
+    assert_eq!(schedule.progress.renewed_at, Some(minute(22)), "it stays to be seen");
+    assert_eq!(world.ledger(id).await, ["0 started 5", "1 started 25"]);
+    assert!(world.store().check(minute(25), false).await.unwrap().is_empty());
+}
+
+pub(crate) async fn what_a_definition_declares_is_not_deleted_by_itself(world: World) {
+    let text = "name: w\ntriggers: [{id: t, type: schedule, every: 5m}]\nsteps: []\n";
+    let workflow = world.publish(0, text).await;
+    let own = world.schedule(workflow, r#"{"name": "own", "interval": "5m"}"#).await;
+    let declared = world.store().triggered(workflow).await.unwrap()[0].schedule.id;
+    let said = refusal(world.try_command(1, Command::DeleteSchedules(vec![own, declared])).await);
+    assert!(said.contains(&format!("/schedules/{declared}/disable")), "{said}");
+    assert_eq!(world.next(own).await, Some(5), "a refusal changes nothing");
+    world.command(1, Command::DeleteSchedules(vec![own])).await;
+}
+
+pub(crate) async fn nothing_comes_of_a_paused_workflow(world: World) {
+    let workflow = world.workflow("w").await;
+    let other = world.workflow("other").await;
+    let held = world.schedule(workflow, r#"{"name": "held", "interval": "5m"}"#).await;
+    let free = world.schedule(other, r#"{"name": "free", "interval": "10m"}"#).await;
+    let pause = |paused| Command::PauseWorkflow { id: workflow, paused, reason: None };
+    world.command(1, pause(true)).await;
+    let coming = |all: Vec<store::ScheduleView>| -> Vec<ScheduleId> {
+        all.iter().map(|view| view.schedule.id).collect()
+    };
+    assert_eq!(coming(world.store().coming(9).await.unwrap()), [free]);
+    let view = world.store().schedule(held).await.unwrap().unwrap();
+    assert!(view.workflow_is_paused && view.coming().is_none());
+    world.command(2, pause(false)).await;
+    assert_eq!(coming(world.store().coming(9).await.unwrap()), [held, free]);
+    let view = world.store().schedule(held).await.unwrap().unwrap();
+    assert_eq!(view.coming().map(|due| due.effective), Some(minute(5)));
 }

@@ -102,7 +102,7 @@ pub(crate) async fn a_step_that_is_late_is_flagged(mut world: World) {
     assert_eq!(seen, [(Some("wait"), 1, 9), (Some("wait"), 0, 10)]);
     let detail = world.run(&run).await;
     let flags: Vec<bool> = detail.steps.iter().map(|step| step.overdue).collect();
-    assert_eq!((flags, detail.view.run.overdue), (vec![true, false], false));
+    assert_eq!((flags, detail.view.run.overdue), (vec![true, false], true));
     assert_eq!(detail.view.run.status, RunStatus::Succeeded);
     // What has ended in time is told of by nobody.
     let unknown = "sched-9-n0-rc0".parse().unwrap();

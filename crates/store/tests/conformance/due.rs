@@ -1,7 +1,7 @@
 //! What is due becomes runs.
 
 use engine::schedule::Status;
-use engine::turn::Places;
+use engine::turn::{Places, Recovered};
 
 use crate::world::{World, begun, failed, minute, minutes, performs, succeeded};
 
@@ -103,6 +103,15 @@ pub(crate) async fn missed_ones_are_caught_up_once(mut world: World) {
         ["0 missed 5", "1 missed 10", "2 missed 15", "3 missed 20"]
     );
     assert_eq!((world.next(last).await, world.next(none).await), (Some(25), Some(25)));
+    // The life that found it keeps the counts.
+    let nodes = world.store().nodes().await.unwrap();
+    let found = nodes.last().unwrap().recovered;
+    let expected = Recovered { missed: 4, made_up: 1, coalesced: 3, taken_over: 0 };
+    assert_eq!(found, expected);
+    // What comes due afterwards is not counted.
+    world.settle(25).await;
+    let nodes = world.store().nodes().await.unwrap();
+    assert_eq!(nodes.last().unwrap().recovered, expected);
 }
 
 pub(crate) async fn a_clock_set_back_runs_nothing_again(world: World) {

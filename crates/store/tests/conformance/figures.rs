@@ -273,7 +273,12 @@ pub(crate) async fn workflows_are_found_by_parts_of_their_names(world: World) {
     ] {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
-            let query = WorkflowQuery { search: Some(search.to_owned()), limit: 1, after };
+            let query = WorkflowQuery {
+                search: Some(search.to_owned()),
+                limit: 1,
+                after,
+                ..WorkflowQuery::default()
+            };
             let page = world.store().workflows(query).await.unwrap();
             assert_eq!(page.total, Total::Exact(expected.len() as u64), "{search}");
             found.extend(page.items.into_iter().map(|view| view.workflow.name));

@@ -6,15 +6,19 @@ mod access;
 mod broken_topics;
 mod calendars;
 mod chance;
+mod clocks;
 mod commands;
 mod crowd;
+mod damage;
 mod deadlines;
 mod due;
 mod event_expiry;
 mod expiry;
 mod figures;
 mod handlers;
+mod incidents;
 mod keeping;
+mod limited_crowd;
 mod many;
 mod messages;
 mod moving;
@@ -22,11 +26,14 @@ mod nodes;
 mod overrides;
 mod places;
 mod plans;
+mod pooler;
 mod postgres;
 mod process;
 mod processes;
 mod runs;
 mod schedule_views;
+mod set_aside;
+mod silence;
 mod sqlite;
 mod takeover;
 mod topics;
@@ -62,6 +69,10 @@ macro_rules! suite {
             commands: pausing_drops_what_waits,
             commands: a_schedule_is_started_by_hand_beside_its_occurrences,
             commands: past_occurrences_run_after_all,
+            commands: what_a_backfill_decided_before_the_clock_was_set_back_is_no_damage,
+            commands: a_change_that_gives_a_future_brings_a_schedule_back_to_life,
+            commands: what_a_definition_declares_is_not_deleted_by_itself,
+            commands: nothing_comes_of_a_paused_workflow,
             overrides: one_occurrence_is_skipped_moved_or_given_a_payload,
             overrides: those_moved_onto_one_time_have_one_run_and_a_row_each,
             overrides: a_rolled_occurrence_stands_before_one_that_is_not,
@@ -81,7 +92,8 @@ macro_rules! suite {
             places: a_workflow_has_no_more_active_runs_than_it_may,
             places: free_places_go_round_the_workflows,
             places: what_has_begun_waits_for_a_place_and_goes_on_first,
-            places: a_start_by_hand_names_the_run_in_its_way,
+            places: starts_by_hand_run_side_by_side_or_wait_their_turn,
+            places: a_refused_start_names_the_run_in_its_way,
             places: a_new_limit_counts_what_is_active,
             runs: steps_follow_each_other,
             runs: reports_with_old_tokens_are_refused,
@@ -93,7 +105,7 @@ macro_rules! suite {
             runs: refusals_change_nothing,
             takeover: attempts_of_an_earlier_life_are_handed_out_again,
             takeover: what_must_not_be_repeated_is_suspended_and_resolved,
-            takeover: what_is_resolved_after_its_time_is_over_at_once,
+            takeover: the_clock_of_a_timeout_stands_while_a_run_is_suspended,
             takeover: no_more_is_taken_over_than_there_are_places,
             takeover: what_was_lost_has_its_place,
             takeover: lost_effects_are_handed_out_again,
@@ -105,6 +117,7 @@ macro_rules! suite {
             processes: timers_wait_across_reopening,
             processes: items_are_done_a_few_at_a_time,
             processes: workers_take_what_is_queued_the_oldest_first,
+            processes: an_attempt_is_reported_on_by_its_claimant_alone,
             processes: a_worker_that_is_silent_loses_its_attempt,
             processes: a_worker_hears_of_a_cancel,
             processes: people_are_asked_and_decide,
@@ -120,6 +133,11 @@ macro_rules! suite {
             deadlines: a_step_that_is_late_is_flagged,
             deadlines: what_is_late_is_found_among_runs,
             deadlines: alerts_go_with_their_runs,
+            incidents: begin_and_end_with_runs_and_tell_once,
+            incidents: of_runs_without_a_schedule_are_the_workflows,
+            incidents: are_paged_and_kept_for_a_while,
+            incidents: tell_as_the_node_says_and_record_what_it_cannot,
+            incidents: what_tells_people_is_hidden_if_asked,
             topics: what_is_published_is_there_in_its_order,
             topics: published_again_it_says_something_else_and_stays_where_it_is,
             topics: events_are_published_all_or_none,
@@ -181,6 +199,7 @@ macro_rules! suite {
             calendars: nothing_is_decided_by_a_calendar_that_is_no_more,
             calendars: what_had_no_next_time_may_have_one_again,
             access: a_token_is_found_by_its_secret_until_it_is_revoked,
+            access: a_token_keeps_the_queues_it_is_for,
             access: sign_ins_end_with_their_token,
             access: a_change_and_who_made_it_are_one_commit,
             access: the_audit_log_is_paged_latest_first,
@@ -190,6 +209,10 @@ macro_rules! suite {
             expiry: ids_are_not_given_again,
             expiry: the_row_of_what_is_going_on_stays,
             expiry: a_schedule_says_itself_how_long_its_history_is_kept,
+            set_aside: a_schedule_that_cannot_be_read_stops_no_other,
+            set_aside: a_run_that_cannot_be_read_stops_no_other,
+            set_aside: an_occurrence_that_was_run_before_is_not_run_again,
+            set_aside: a_command_about_what_cannot_be_read_says_so,
             keeping: everything_is_there_after_reopening,
             keeping: a_copy_opens_and_equals,
             keeping: what_holds_together_has_no_findings,

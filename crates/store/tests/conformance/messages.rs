@@ -74,7 +74,7 @@ impl World {
         definition["version"] = json!("1");
         let source = definition.to_string();
         let definition: Arc<Definition> = Arc::new(serde_json::from_value(definition).unwrap());
-        let command = Command::SaveWorkflow { source, definition, publish: true };
+        let command = Command::SaveWorkflow { source, definition, publish: true, folder: None };
         match self.command(at, command).await {
             Answer::Workflow { id, .. } => id,
             other => panic!("{other:?}"),

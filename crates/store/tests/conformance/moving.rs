@@ -5,14 +5,14 @@ use engine::run::RunStatus;
 use engine::schedule::OverrideAction;
 use engine::turn::{Answer, Command};
 use store::{
-    ApprovalQuery, AuditQuery, Failure, LedgerQuery, RunQuery, ScheduleQuery, Store, WorkflowQuery,
-    copy_to_postgres,
+    ApprovalQuery, AuditQuery, Failure, IncidentQuery, LedgerQuery, RunQuery, ScheduleQuery, Store,
+    WorkflowQuery, copy_to_postgres,
 };
 
 use crate::postgres::Schema;
 use crate::process::{approval, step};
 use crate::sqlite::Folder;
-use crate::world::{World, codes, minute, performs, raw, refusal, succeeded};
+use crate::world::{World, codes, failed, minute, performs, raw, refusal, succeeded};
 
 /// Everything that can be seen, as text.
 async fn all(store: &dyn Store) -> String {
@@ -31,6 +31,8 @@ async fn all(store: &dyn Store) -> String {
         text += &format!("{:#?}", store.run(view.run.id.clone()).await.unwrap());
         text += &format!("{:#?}", store.alerts(view.run.id.clone()).await.unwrap());
     }
+    let incidents = IncidentQuery { limit: 100, ..IncidentQuery::default() };
+    text += &format!("{:#?}", store.incidents(incidents).await.unwrap());
     let approvals =
         store.approvals(ApprovalQuery { limit: 100, ..ApprovalQuery::default() }).await.unwrap();
     text += &format!("{approvals:#?}{:#?}", store.queues().await.unwrap());
@@ -76,12 +78,18 @@ async fn full(folder: &Folder) -> World {
     let token = store::NewToken {
         name: "ci".to_owned(),
         hash: [7; 32],
-        roles: vec!["admin".to_owned()],
+        roles: vec!["worker".to_owned()],
+        queues: Some(vec!["mail".to_owned()]),
         created_by: "ada".to_owned(),
         expires_at: None,
     };
     world.store().create_token(token, minute(62), Some(audit)).await.unwrap();
     world.settle_each(63, 75).await;
+    let fails = "name: fails\nsteps: [{id: a, type: noop, retry: {max: 1}}]\n";
+    let fails = world.publish(74, fails).await;
+    world.start(74, fails).await.unwrap();
+    let turned = world.turn(74).await;
+    world.turn_with(74, performs(&turned).iter().map(failed).collect()).await;
     world.start(75, workflow).await.unwrap();
     world.turn(75).await;
     world
@@ -105,7 +113,8 @@ async fn everything_is_copied_and_goes_on() {
     let moved = copied(&folder, &schema).await.unwrap();
     assert!(!moved.source_in_use);
     let rows = |name: &str| moved.tables.iter().find(|table| table.name == name).unwrap().rows;
-    assert_eq!((rows("workflows"), rows("schedules"), rows("overrides")), (3, 2, 1));
+    assert_eq!((rows("workflows"), rows("schedules"), rows("overrides")), (4, 2, 1));
+    assert_eq!(rows("incidents"), 1);
     assert_eq!((rows("open_runs") > 0, rows("ended_runs") > 0), (true, true));
 
     let mut world = World::new(Box::new(schema)).await;
@@ -114,7 +123,7 @@ async fn everything_is_copied_and_goes_on() {
     // What was going on there is taken over here, and numbers are not given again.
     world.join(76).await;
     let turned = world.turn(76).await;
-    assert!(turned.taken_over > 0);
+    assert!(turned.recovered.taken_over > 0);
     world.turn_with(76, performs(&turned).iter().map(succeeded).collect()).await;
     world.settle_each(77, 100).await;
     let runs = world.store().runs(RunQuery { limit: 100, ..RunQuery::default() }).await.unwrap();
@@ -127,6 +136,7 @@ async fn everything_is_copied_and_goes_on() {
         name: "another".to_owned(),
         hash: [8; 32],
         roles: Vec::new(),
+        queues: None,
         created_by: "ada".to_owned(),
         expires_at: None,
     };

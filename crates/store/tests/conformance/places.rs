@@ -1,7 +1,7 @@
 //! Limits above the schedules: of a workflow, and of a node.
 
 use engine::run::RunStatus;
-use engine::turn::{Command, Places, Refused};
+use engine::turn::{Command, IfBusy, NewRun, Places, Refused};
 use store::Failure;
 
 use crate::world::{World, begun, failed, minute, performs, refusal, succeeded};
@@ -79,27 +79,50 @@ pub(crate) async fn what_has_begun_waits_for_a_place_and_goes_on_first(mut world
     assert_eq!(world.workflow_view(patient).await.workflow.active, 2);
 }
 
-pub(crate) async fn a_start_by_hand_names_the_run_in_its_way(mut world: World) {
-    let one = world.workflow("one").await;
+pub(crate) async fn starts_by_hand_run_side_by_side_or_wait_their_turn(mut world: World) {
+    let any = world.workflow("any").await;
     let two = world.publish(0, &limited("two", 2)).await;
-    let first = world.start(0, one).await.unwrap();
-    let busy = world.start(0, one).await;
-    let Err(Failure::Refused(Refused::Busy { message, run })) = busy else { panic!("{busy:?}") };
-    assert_eq!((run, message.contains(&first.to_string())), (Some(first.clone()), true));
-
-    world.start(0, two).await.unwrap();
-    world.start(0, two).await.unwrap();
-    let said = refusal(world.start(0, two).await);
-    assert!(said.contains("at most 2 at a time"), "before the first of them has begun: {said}");
+    let mut runs = Vec::new();
+    for _ in 0..4 {
+        world.start(0, any).await.unwrap();
+        runs.push(world.start(0, two).await.unwrap());
+    }
     let turned = world.turn(1).await;
-    assert_eq!(begun(&turned).len(), 3);
-    let said = refusal(world.start(1, two).await);
-    assert!(said.contains("has not ended"), "{said}");
+    assert_eq!(begun(&turned).len(), 6);
+    let mut positions = Vec::new();
+    for run in &runs {
+        positions.push(world.run(run).await.position);
+    }
+    assert_eq!(positions, [None, None, Some(1), Some(2)]);
+    let first = performs(&turned).into_iter().find(|perform| perform.run_id == runs[0]).unwrap();
+    let turned = world.turn_with(2, vec![succeeded(&first)]).await;
+    assert_eq!(begun(&turned), [runs[2].to_string()], "oldest first");
+    assert_eq!(world.run(&runs[3]).await.position, Some(1));
+    refusal(world.start(3, engine::WorkflowId(99)).await);
+}
+
+pub(crate) async fn a_refused_start_names_the_run_in_its_way(mut world: World) {
+    let two = world.publish(0, &limited("two", 2)).await;
+    let refused = async |world: &mut World| {
+        let run = NewRun { if_busy: IfBusy::Refuse, ..world.new_run() };
+        match world.try_command(1, Command::StartWorkflow { id: two, run }).await {
+            Ok(_) => None,
+            Err(Failure::Refused(Refused::Busy { message, run })) => {
+                assert!(message.contains("at most 2 at a time"), "{message}");
+                assert!(message.contains("has not ended"), "{message}");
+                run
+            }
+            Err(other) => panic!("{other}"),
+        }
+    };
+    let first = world.start(0, two).await.unwrap();
+    assert_eq!(refused(&mut world).await, None, "there is room for another");
+    assert_eq!(refused(&mut world).await, Some(first.clone()), "before the first has begun");
+    let turned = world.turn(1).await;
+    assert_eq!(refused(&mut world).await, Some(first));
     let reports = performs(&turned).iter().map(succeeded).collect();
     world.turn_with(2, reports).await;
-    world.start(3, one).await.unwrap();
-    world.start(3, two).await.unwrap();
-    refusal(world.start(3, engine::WorkflowId(99)).await);
+    assert_eq!(refused(&mut world).await, None);
 }
 
 pub(crate) async fn a_new_limit_counts_what_is_active(mut world: World) {
@@ -108,8 +131,9 @@ pub(crate) async fn a_new_limit_counts_what_is_active(mut world: World) {
     let turned = world.turn(0).await;
     world.publish(1, &limited("w", 1)).await;
     assert_eq!(world.workflow_view(workflow).await.workflow.active, 1);
-    refusal(world.start(1, workflow).await);
-    world.turn_with(2, vec![succeeded(&performs(&turned)[0])]).await;
-    assert_eq!(world.workflow_view(workflow).await.workflow.active, 0);
-    world.start(3, workflow).await.unwrap();
+    let second = world.start(1, workflow).await.unwrap();
+    assert_eq!(begun(&world.turn(1).await), Vec::<String>::new());
+    let turned = world.turn_with(2, vec![succeeded(&performs(&turned)[0])]).await;
+    assert_eq!(begun(&turned), [second.to_string()]);
+    assert_eq!(world.workflow_view(workflow).await.workflow.active, 1);
 }

@@ -71,9 +71,9 @@ async fn what_others_ran_is_not_read() {
 
 /// As many schedules as no other test has, due never.
 const LATER: &str = "
-    INSERT INTO progress (id, anchor, mark, n, repeats, current_repeat, current_retry, run_count,
+    INSERT INTO progress (id, anchor, mark, n, current_repeat, current_retry, run_count,
         error_count, has_overrides, version)
-      SELECT i, 0, 0, 0, 0, 0, 0, 0, 0, false, 0 FROM generate_series(100000, 140000) i";
+      SELECT i, 0, 0, 0, 0, 0, 0, 0, false, 0 FROM generate_series(100000, 140000) i";
 const PROGRESS_READ: &str = "SELECT coalesce(sum(i.idx_tup_read), 0)::bigint + max(t.seq_tup_read)
     FROM pg_stat_user_indexes i JOIN pg_stat_user_tables t USING (relid)
     WHERE i.schemaname = current_schema() AND i.relname = 'progress'";

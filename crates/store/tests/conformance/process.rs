@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::definition::{Definition, StepRetry};
-use engine::run::AttemptEnd;
+use engine::run::{AttemptEnd, Claimant};
 use engine::turn::{Answer, Command, Effect, Perform};
 use engine::{RunId, WorkflowId};
 use jiff::SignedDuration;
@@ -63,7 +63,7 @@ impl World {
         let source = definition.to_string();
         let definition: Definition = serde_json::from_value(definition).unwrap();
         let definition = Arc::new(definition);
-        let command = Command::SaveWorkflow { source, definition, publish: true };
+        let command = Command::SaveWorkflow { source, definition, publish: true, folder: None };
         match self.command(0, command).await {
             Answer::Workflow { id, .. } => id,
             other => panic!("{other:?}"),
@@ -83,13 +83,15 @@ impl World {
         token: u32,
     ) -> Result<Answer, Failure> {
         let lease = SignedDuration::from_mins(1);
-        self.try_command(at, Command::Heartbeat { id: id.clone(), token, lease }).await
+        let (id, claimant) = (id.clone(), grace());
+        self.try_command(at, Command::Heartbeat { id, token, claimant, lease }).await
     }
 
     /// A worker has done its work.
     pub(crate) async fn end(&self, at: i64, id: &RunId, token: u32) -> Result<Answer, Failure> {
         let end = AttemptEnd::Succeeded { output: raw(r#"{"by":"worker"}"#) };
-        self.try_command(at, Command::EndAttempt { id: id.clone(), token, end }).await
+        let (id, claimant) = (id.clone(), grace());
+        self.try_command(at, Command::EndAttempt { id, token, claimant, end }).await
     }
 
     pub(crate) async fn decide(
@@ -125,11 +127,17 @@ impl World {
     }
 }
 
+/// The worker that takes everything here.
+pub(crate) fn grace() -> Claimant {
+    Claimant { name: Some("grace".to_owned()), key: "a key".to_owned() }
+}
+
 pub(crate) fn claim(queues: &[&str], limit: usize) -> Command {
     Command::ClaimAttempts {
         queues: queues.iter().map(|name| (*name).to_owned()).collect(),
         limit,
         worker: "grace".to_owned(),
+        claimant: grace(),
         lease: SignedDuration::from_mins(1),
     }
 }

@@ -1,13 +1,14 @@
 //! Runs with many steps at a time: side by side, over time, with workers, people and other runs.
 
-use engine::run::{RunStatus, StepStatus, TriggeredBy};
+use engine::run::{AttemptEnd, Claimant, RunStatus, StepStatus, TriggeredBy};
 use engine::turn::{Answer, Command};
 use engine::{RunId, RunKey};
+use jiff::SignedDuration;
 use serde_json::json;
 use store::{ApprovalQuery, ApprovalView, RunQuery};
 
-use crate::process::{approval, child, keys, noop, step, timer, undo, with, worker};
-use crate::world::{World, failed, minute, performs, refusal, run_id, succeeded};
+use crate::process::{approval, child, grace, keys, noop, step, timer, undo, with, worker};
+use crate::world::{World, failed, minute, performs, raw, refusal, run_id, succeeded};
 
 pub(crate) async fn steps_go_on_side_by_side(mut world: World) {
     let steps =
@@ -21,7 +22,7 @@ pub(crate) async fn steps_go_on_side_by_side(mut world: World) {
     // Both are taken over from a life that is over; a report of that life is refused.
     world.join(1).await;
     let taken_over = world.turn(1).await;
-    assert_eq!((taken_over.taken_over, keys(&performs(&taken_over)).len()), (2, 2));
+    assert_eq!((taken_over.recovered.taken_over, keys(&performs(&taken_over)).len()), (2, 2));
     assert_eq!(world.turn_with(1, vec![succeeded(&performs(&turned)[0])]).await.refused, 1);
     let [a, b] = &performs(&taken_over)[..] else { panic!("two") };
     assert_eq!(performs(&world.turn_with(2, vec![succeeded(b)]).await).len(), 0);
@@ -133,6 +134,31 @@ pub(crate) async fn workers_take_what_is_queued_the_oldest_first(mut world: Worl
     world.holds_together().await;
 }
 
+pub(crate) async fn an_attempt_is_reported_on_by_its_claimant_alone(mut world: World) {
+    let workflow = world.process("w", vec![step("a", &[], worker("q"))]).await;
+    let run = world.start(0, workflow).await.unwrap();
+    world.turn(0).await;
+    let token = world.claim(1, &["q"], 1).await.remove(0).token;
+    // Whose it is outlives the node that was asked.
+    world.join(1).await;
+    world.turn(1).await;
+    let other_name = Claimant { name: Some("eve".to_owned()), ..grace() };
+    let other_key = Claimant { key: "guessed".to_owned(), ..grace() };
+    for (claimant, said) in [(other_name, "with another token"), (other_key, "is too late")] {
+        let (lease, of) = (SignedDuration::from_mins(9), claimant.clone());
+        let beat = Command::Heartbeat { id: run.clone(), token, claimant: of, lease };
+        let end = AttemptEnd::Succeeded { output: raw("1") };
+        for command in [beat, Command::EndAttempt { id: run.clone(), token, claimant, end }] {
+            let refused = refusal(world.try_command(1, command).await);
+            assert!(refused.contains(said), "{refused}");
+        }
+    }
+    assert_eq!(world.turn(1).await.next_wakeup, Some(minute(2)), "no lease was renewed");
+    world.end(1, &run, token).await.unwrap();
+    assert_eq!(world.status(&run).await, RunStatus::Succeeded);
+    world.holds_together().await;
+}
+
 pub(crate) async fn a_worker_that_is_silent_loses_its_attempt(mut world: World) {
     let workflow = world.process("w", vec![step("a", &[], worker("q"))]).await;
     let run = world.start(0, workflow).await.unwrap();
@@ -140,7 +166,7 @@ pub(crate) async fn a_worker_that_is_silent_loses_its_attempt(mut world: World) 
     let first = world.claim(1, &["q"], 1).await.remove(0);
     // Nothing of it is a node's: another life takes nothing over.
     world.join(1).await;
-    assert_eq!(world.turn(1).await.taken_over, 0);
+    assert_eq!(world.turn(1).await.recovered.taken_over, 0);
     assert_eq!(world.queues().await, []);
     let lease = Answer::Lease { until: minute(3), is_told_to_end: false };
     assert_eq!(world.heartbeat(2, &run, first.token).await.unwrap(), lease);
@@ -205,6 +231,7 @@ pub(crate) async fn people_are_asked_and_decide(mut world: World) {
         assignees: vec!["ada".to_owned()],
         asked_at: minute(0),
         deadline: Some(minute(60)),
+        overdue: false,
     };
     assert_eq!(asked(&world).await, std::slice::from_ref(&view));
     world.join(5).await;

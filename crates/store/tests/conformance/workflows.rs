@@ -8,7 +8,7 @@ use crate::world::{World, begun, failed, performs, refusal, succeeded};
 
 fn save(world: &World, text: &str, publish: bool) -> Command {
     let definition = world.definition(text);
-    Command::SaveWorkflow { source: text.to_owned(), definition, publish }
+    Command::SaveWorkflow { source: text.to_owned(), definition, publish, folder: None }
 }
 
 async fn triggered(world: &World, workflow: WorkflowId, trigger: &str) -> Option<Schedule> {

@@ -24,6 +24,9 @@ pub(crate) trait Place {
     fn open(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, Failure>>;
     /// The leases of all nodes have run out by this instant. Nothing where there are none.
     fn end_leases(&self, at: Timestamp) -> BoxFuture<'_, ()>;
+    /// Says something to the database itself. In it, `{open}` and `{ended}` are the tables of runs, and `{bytes}`,
+    /// `{yes}` and `{no}` are values.
+    fn execute(&self, sql: String) -> BoxFuture<'_, ()>;
     /// A path for a copy of it, where a store can make one.
     fn path_for_copy(&self) -> Option<std::path::PathBuf>;
     /// Opens a copy.
@@ -113,6 +116,16 @@ impl World {
         joined
     }
 
+    /// Closes the store.
+    pub(crate) fn close(&mut self) {
+        self.store = None;
+    }
+
+    /// Opens it again, as the same node.
+    pub(crate) async fn open(&mut self) {
+        self.store = Some(self.place.open().await.unwrap());
+    }
+
     pub(crate) fn place(&self) -> &dyn Place {
         &*self.place
     }
@@ -163,6 +176,7 @@ impl World {
             source: text.to_owned(),
             definition: self.definition(text),
             publish: true,
+            folder: None,
         };
         match self.command(at, command).await {
             Answer::Workflow { id, .. } => id,
@@ -204,7 +218,13 @@ impl World {
 
     pub(crate) fn new_run(&mut self) -> NewRun {
         self.given += 1;
-        NewRun { id: self.given, payload: None, by: "ada".to_owned(), trace: None }
+        NewRun {
+            id: self.given,
+            payload: None,
+            by: "ada".to_owned(),
+            trace: None,
+            if_busy: Default::default(),
+        }
     }
 
     /// Starts the workflow by hand.

@@ -33,10 +33,12 @@ pub(crate) struct Browser {
     _profile: TempDir,
 }
 
-/// An element of the page.
+/// An element of the page. It is looked for again whenever something is done with it: a page that refreshes itself may
+/// have put another one in its place.
 pub(crate) struct Element<'a> {
     browser: &'a Browser,
-    id: String,
+    using: &'static str,
+    value: String,
 }
 
 impl Browser {
@@ -65,6 +67,27 @@ impl Browser {
 
     pub(crate) async fn open(&self, address: &str) {
         self.ask("/url", json!({ "url": address })).await.unwrap();
+    }
+
+    /// Waits until the browser is at this address and has all of it: pressing something returns before the page that it
+    /// leads to is there.
+    pub(crate) async fn arrives(&self, address: &str) {
+        let look = async {
+            loop {
+                // In between there is no page to ask.
+                let asked = json!({
+                    "script": "return [location.href, document.readyState]", "args": [],
+                });
+                let found = self.ask("/execute/sync", asked).await.unwrap_or_default();
+                if found[0] == address && found[1] == "complete" {
+                    return;
+                }
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, look).await.is_err() {
+            panic!("{} is not {address}:\n{}", self.address().await, self.text().await);
+        }
     }
 
     pub(crate) async fn address(&self) -> String {
@@ -98,20 +121,17 @@ impl Browser {
         self.found("xpath", &xpath).await
     }
 
-    async fn found(&self, using: &str, value: &str) -> Element<'_> {
+    async fn found(&self, using: &'static str, value: &str) -> Element<'_> {
+        let element = Element { browser: self, using, value: value.to_owned() };
         let look = async {
-            loop {
-                let asked = json!({ "using": using, "value": value });
-                match self.ask("/element", asked).await {
-                    Ok(found) => return found[ELEMENT].as_str().unwrap().to_owned(),
-                    Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
-                }
+            while element.id().await.is_none() {
+                tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
-        match tokio::time::timeout(PATIENCE, look).await {
-            Ok(id) => Element { browser: self, id },
-            Err(_) => panic!("no {value} on {}:\n{}", self.address().await, self.text().await),
+        if tokio::time::timeout(PATIENCE, look).await.is_err() {
+            panic!("no {value} on {}:\n{}", self.address().await, self.text().await);
         }
+        element
     }
 
     /// All that can be read on the page.
@@ -135,24 +155,38 @@ impl Browser {
 }
 
 impl Element<'_> {
+    async fn id(&self) -> Option<String> {
+        let asked = json!({ "using": self.using, "value": self.value });
+        let found = self.browser.ask("/element", asked).await.ok()?;
+        found[ELEMENT].as_str().map(str::to_owned)
+    }
+
     pub(crate) async fn press(&self) {
-        let look = async {
-            // What a refresh has just put in its place cannot be pressed for a moment.
-            while let Err(error) = self.on("/click", json!({})).await {
-                assert_ne!(error["error"], "stale element reference", "{error}");
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, look).await.expect("it can be pressed");
+        self.on("/click", json!({})).await;
     }
 
     pub(crate) async fn write(&self, text: &str) {
-        self.on("/clear", json!({})).await.unwrap();
-        self.on("/value", json!({ "text": text })).await.unwrap();
+        self.on("/clear", json!({})).await;
+        self.on("/value", json!({ "text": text })).await;
     }
 
-    async fn on(&self, path: &str, body: Value) -> Result<Value, Value> {
-        self.browser.ask(&format!("/element/{}{path}", self.id), body).await
+    /// Does something with it as soon as that can be done: what a refresh has just put in its place cannot be touched
+    /// for a moment.
+    async fn on(&self, path: &str, body: Value) {
+        let mut last = Value::Null;
+        let act = async {
+            loop {
+                if let Some(id) = self.id().await {
+                    match self.browser.ask(&format!("/element/{id}{path}"), body.clone()).await {
+                        Ok(_) => return,
+                        Err(error) => last = error,
+                    }
+                }
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        let done = tokio::time::timeout(PATIENCE, act).await;
+        assert!(done.is_ok(), "{path} of {}: {last}", self.value);
     }
 }
 

@@ -81,11 +81,13 @@ async fn get(node: &Node, path: &str) -> Value {
 fn lived_in() -> (crate::node::Home, Node) {
     let (home, node) = world();
     told(&node, &["run", &long_name(&home)]);
-    crate::node::until("a run has failed", || {
-        let failed = told(&node, &["run", "list", "--status", "failed", "--json"]);
-        let failed: Value = serde_json::from_str(&failed).unwrap();
-        !failed["items"].as_array().unwrap().is_empty()
-    });
+    for status in ["failed", "waiting"] {
+        crate::node::until("a run has failed, and one waits", || {
+            let runs = told(&node, &["run", "list", "--status", status, "--json"]);
+            let runs: Value = serde_json::from_str(&runs).unwrap();
+            !runs["items"].as_array().unwrap().is_empty()
+        });
+    }
     (home, node)
 }
 
@@ -94,7 +96,7 @@ async fn signed_in(kind: Kind, node: &Node) -> Browser {
     browser.open(&format!("{}/sign-in", node.url)).await;
     browser.find("input[name=token]").await.write(TOKEN).await;
     browser.pressable("Sign in").await.press().await;
-    browser.says("Overview").await;
+    browser.arrives(&format!("{}/", node.url)).await;
     browser
 }
 
@@ -136,8 +138,12 @@ fn nothing_needs_a_script() {
         browser.open(&format!("{}/schedules/1", node.url)).await;
         browser.pressable("Pause").await.press().await;
         browser.find(".badge.is-warn").await;
-        let schedule = get(&node, "/api/v1/schedules/1").await;
-        assert_eq!(schedule["status"], "paused");
+        let paused = async {
+            while get(&node, "/api/v1/schedules/1").await["status"] != "paused" {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(crate::node::DEADLINE, paused).await.expect("it is paused");
     });
 }
 

@@ -14,8 +14,7 @@ async fn arrived(node: &Node, page: &str) -> Browser {
     browser.open(&format!("{}{page}", node.url)).await;
     browser.find("input[name=token]").await.write(TOKEN).await;
     browser.pressable("Sign in").await.press().await;
-    browser.find("main h1").await;
-    assert!(browser.address().await.ends_with(page), "{}", browser.address().await);
+    browser.arrives(&format!("{}{page}", node.url)).await;
     browser
 }
 
@@ -144,8 +143,9 @@ fn a_step_is_approved() {
         browser.says("Nobody is asked anything").await;
         assert!(is_marked(&browser).await, "the page was loaded anew");
     });
-    let runs = json(&node, &["run", "list", "--workflow", &name]);
-    assert_eq!(runs["items"][0]["status"], "succeeded", "{runs:#}");
+    crate::node::until("the run goes on and ends", || {
+        json(&node, &["run", "list", "--workflow", &name])["items"][0]["status"] == "succeeded"
+    });
 }
 
 /// A node that knows one more workflow.
@@ -208,7 +208,9 @@ fn a_failed_run_is_tried_again_from_the_step_that_failed() {
         browser.pressable("Retry from where it failed").await.press().await;
         browser.says("succeeded").await;
     });
-    let runs = json(&node, &["run", "list", "--workflow", "retried"]);
-    let again = runs["items"].as_array().unwrap().iter().find(|run| run["retry_of"] == id.as_str());
-    assert_eq!(again.expect("a new run")["status"], "succeeded");
+    crate::node::until("a new run succeeds", || {
+        let runs = json(&node, &["run", "list", "--workflow", "retried"]);
+        let mut runs = runs["items"].as_array().unwrap().iter();
+        runs.any(|run| run["retry_of"] == id.as_str() && run["status"] == "succeeded")
+    });
 }

@@ -1,6 +1,7 @@
 //! The keys of mappings that are not steps or triggers.
 
 use super::super::limits;
+use super::rules::{EXCEPTIONS, HOLIDAYS, HOURS};
 
 /// A key of a mapping.
 #[derive(Clone, Copy)]
@@ -9,6 +10,16 @@ pub(super) struct Key {
     pub(super) shape: Shape,
     pub(super) required: bool,
     pub(super) description: &'static str,
+    pub(super) default: Default,
+}
+
+/// What holds if a key is left out, where that is one value.
+#[derive(Clone, Copy)]
+pub(super) enum Default {
+    Nothing,
+    Word(&'static str),
+    Number(u64),
+    Flag(bool),
 }
 
 /// What may stand after a key.
@@ -26,7 +37,13 @@ pub(super) enum Shape {
     /// Names to texts.
     Texts,
     Whole(u64, u64),
+    /// A whole number that may be negative.
+    Integer(i64, i64),
     Number(f64, f64),
+    /// A duration such as `5m`. In a definition, a whole number of seconds as well.
+    Seconds,
+    /// A mapping with these keys and no others.
+    Object(&'static [Key]),
     /// A title and its words.
     Choice(&'static str, &'static [&'static str]),
     /// Something that is defined once.
@@ -40,12 +57,19 @@ pub(super) enum Shape {
 
 /// A key that may be left out.
 pub(super) const fn may(name: &'static str, shape: Shape, description: &'static str) -> Key {
-    Key { name, shape, required: false, description }
+    Key { name, shape, required: false, description, default: Default::Nothing }
 }
 
 /// A key that has to be there.
 pub(super) const fn must(name: &'static str, shape: Shape, description: &'static str) -> Key {
-    Key { name, shape, required: true, description }
+    Key { name, shape, required: true, description, default: Default::Nothing }
+}
+
+impl Key {
+    /// With what holds if it is left out.
+    pub(super) const fn or(self, default: Default) -> Key {
+        Key { default, ..self }
+    }
 }
 
 pub(super) const ID: Shape = Shape::Is("id");
@@ -66,8 +90,13 @@ pub(super) const DEFINITION: &[Key] = &[
         "As its author counts: a whole number, or \"X.Y\"",
     ),
     may("description", Shape::Text, "What it is for"),
-    may("timezone", Shape::Text, "The zone of triggers, timers and deadlines; UTC if left out"),
+    may(
+        "timezone",
+        Shape::Text,
+        "The zone of triggers, timers and deadlines; their calendar's if left out, else UTC",
+    ),
     may("calendar", Shape::Text, "The calendar of triggers, timers and deadlines"),
+    may("input", Shape::Mapping, "What the payload of a run has to be, as JSON Schema"),
     may("concurrency", Shape::Whole(1, limits::CONCURRENCY), "How many runs may be active at once"),
     may("timeout", DURATION, "How long a run may take"),
     may("retention", DURATION, "How long ended runs are kept"),
@@ -77,6 +106,8 @@ pub(super) const DEFINITION: &[Key] = &[
         "How many steps of a run may be performed at once",
     ),
     may("deadline", Shape::Is("deadline"), "When a run is to be done"),
+    may("on_failure", INCIDENT_ACTIONS, "What happens when a run fails; the node's if left out"),
+    may("on_recovery", INCIDENT_ACTIONS, "What happens when one succeeds again"),
     may("calendars", Shape::List(&Shape::Is("calendar")), "Calendars of its own"),
     may("triggers", Shape::List(&Shape::Is("trigger")), "What starts it"),
     may("steps", Shape::List(&Shape::Is("step")), "What it does; may be left out beside handlers"),
@@ -116,7 +147,11 @@ const PHASE_TIMEOUT: Key =
 
 pub(super) const PRODUCER: &[Key] = &[
     must("schedule", Shape::Is("producer_schedule"), "When it is due"),
-    must("publishes", Shape::OneOrMany(&TOPIC), "The topics that it may publish to"),
+    may(
+        "publishes",
+        Shape::OneOrMany(&TOPIC),
+        "The topics that it may publish to; all if left out",
+    ),
     must("handler", PHASE, "What it does"),
     PHASE_TIMEOUT,
 ];
@@ -185,18 +220,30 @@ pub(super) const DEADLINE_ACTION: &[Key] = &[
     may("skip", Shape::Bool, "It is passed over"),
 ];
 
+/// What happens when an incident begins or ends.
+pub(super) const INCIDENT_ACTIONS: Shape = Shape::OneOrMany(&Shape::Is("incident_action"));
+
+pub(super) const INCIDENT_ACTION: &[Key] = &[
+    may("notify", CHANNELS, "Who is told"),
+    may("start", NAME, "A workflow that is started, with the run as its input"),
+];
+
 pub(super) const CALENDAR: &[Key] = &[
     must("id", ID, "Unique in the workflow"),
     may("timezone", Shape::Text, "Its zone; the workflow's if left out"),
     may("tz", Shape::Text, "The same, shorter"),
-    may("hours", Shape::Any, "Working hours by day, such as { mon-fri: [\"09:00-17:00\"] }"),
-    may("holidays", Shape::Any, "Days off: countries, dates, periods"),
-    may("exceptions", Shape::Any, "Single dates that differ"),
-    may("hours_per_day", Shape::Any, "How long a working day is; its longest one if left out"),
+    may("hours", HOURS, "Working hours by day, such as { mon-fri: [\"09:00-17:00\"] }"),
+    may("holidays", HOLIDAYS, "Days off: countries, dates, periods"),
+    may("exceptions", EXCEPTIONS, "Single dates that differ"),
+    may(
+        "hours_per_day",
+        Shape::Number(0.0, 24.0),
+        "How long a working day is; its longest one if left out",
+    ),
     may("union", Shape::List(&Shape::Text), "Open where any of these is"),
     may("intersection", Shape::List(&Shape::Text), "Open where all of these are"),
     may("base", Shape::Text, "The calendar it is taken from"),
-    may("all_but", Shape::Any, "Open where base is and these are not"),
+    may("all_but", Shape::List(&Shape::Text), "Open where base is and these are not"),
 ];
 
 /// Whom a notification goes to.

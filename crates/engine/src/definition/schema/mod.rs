@@ -1,16 +1,19 @@
 //! The JSON Schema of a definition, for editors and programs.
 //!
 //! The keys are listed here with what they mean, by the type of step or mapping they belong to
-//! (`keys`, `steps`, `triggers`); a test compares them with the keys that the reader knows. What a
+//! (`keys`, `steps`, `triggers`, `rules`); a test compares them with the keys that the reader knows. What a
 //! schema cannot say — dependencies, cycles, expressions — only the reader checks.
 
 mod keys;
+mod rules;
 mod steps;
 mod triggers;
 
 use serde_json::{Map, Value, json};
 
-use keys::{Key, Shape};
+use keys::{Default, Key, Shape};
+
+pub use triggers::schedule_schema;
 
 /// The schema, in draft 2020-12.
 ///
@@ -30,6 +33,16 @@ pub fn schema() -> Value {
         schema.insert("title".into(), json!("A workflow of Punctual"));
         schema.insert("$defs".into(), Value::Object(defs));
     }
+    schema
+}
+
+/// The JSON Schema of a calendar as the API takes it. Its id is in the path.
+pub fn calendar_schema() -> Value {
+    let mut schema = object(keys::CALENDAR);
+    if let Some(fields) = schema.as_object_mut() {
+        fields.remove("required");
+    }
+    schema["properties"]["id"] = json!({ "type": "string", "description": "The id in the path" });
     schema
 }
 
@@ -74,6 +87,7 @@ fn shared() -> Map<String, Value> {
         ("retry", object(keys::RETRY)),
         ("deadline", object(keys::DEADLINE)),
         ("deadline_action", object(keys::DEADLINE_ACTION)),
+        ("incident_action", object(keys::INCIDENT_ACTION)),
         ("channel", one_of_its_keys(keys::CHANNEL)),
         ("output", object(keys::OUTPUT)),
         ("route", object(keys::ROUTE)),
@@ -119,6 +133,13 @@ impl Key {
         let shape = self.shape.value();
         let Value::Object(mut shape) = shape else { return shape };
         shape.insert("description".into(), json!(self.description));
+        let default = match self.default {
+            Default::Nothing => return Value::Object(shape),
+            Default::Word(word) => json!(word),
+            Default::Number(number) => json!(number),
+            Default::Flag(flag) => json!(flag),
+        };
+        shape.insert("default".into(), default);
         Value::Object(shape)
     }
 }
@@ -139,10 +160,20 @@ impl Shape {
             Shape::Whole(least, most) => {
                 json!({ "type": "integer", "minimum": least, "maximum": most })
             }
+            Shape::Integer(least, most) => {
+                json!({ "type": "integer", "minimum": least, "maximum": most })
+            }
+            Shape::Seconds => {
+                let seconds = json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX });
+                json!({ "anyOf": [{ "type": "string" }, seconds] })
+            }
+            Shape::Object(keys) => object(keys),
             Shape::Number(least, most) => {
                 json!({ "type": "number", "minimum": least, "maximum": most })
             }
-            Shape::Choice(title, words) => json!({ "title": title, "enum": words }),
+            Shape::Choice(title, words) => {
+                json!({ "title": title, "type": "string", "enum": words })
+            }
             Shape::Is(def) => json!({ "$ref": format!("#/$defs/{def}") }),
             Shape::Either(shapes) => {
                 let shapes: Vec<Value> = shapes.iter().map(Shape::value).collect();

@@ -121,6 +121,11 @@ const NOTIFICATION: &[Key] = &[
     must("to", TO, "Whom, and how"),
     may("subject", TEMPLATE, "In a line"),
     must("message", TEMPLATE, "What"),
+    may(
+        "data",
+        Shape::Any,
+        "JSON that a webhook receives beside the message; its strings may be templates",
+    ),
 ];
 
 const SUB_PROCESS: &[Key] = &[

@@ -281,3 +281,35 @@ fn what_is_given_names_its_topic_also_when_nothing_was_published_just_now() {
     world.advance_to("2026-03-02T09:05:00Z");
     assert_eq!(*seen.borrow(), ["t", "t"], "called by an event, and by the time");
 }
+
+#[test]
+fn what_is_started_by_hand_runs_while_the_pause_keeps_another_run_from_beginning() {
+    let (mut world, log) = world(|perform, phase| match phase {
+        "c.prepare" => gives(reserve("t", &given(perform, "t"))),
+        "p.handler" => gives(json!({})),
+        _ => gives(Value::Null),
+    });
+    let definition = Definition {
+        producers: vec![producer("p", json!({ "interval": "1d" }), "t")],
+        ..consumers(vec![told("c", &["t"])])
+    };
+    let id = publish_version(&mut world, workflow(&["t"], definition));
+    // There is no place for the consumer's run, and then its workflow is paused.
+    world.places = 0;
+    publish(&mut world, id, "t", &["a"]);
+    world.command(Command::PauseWorkflow { id, paused: true, reason: None }).unwrap();
+    world.places = 10;
+    world.advance_to("2026-03-02T09:01:00Z");
+    assert_eq!(*log.borrow(), ["p.handler"], "its first run, when it was new");
+    let start = |world: &mut World, handler: &str| {
+        let run = world.new_run();
+        world.command(Command::StartHandler { id, handler: handler.to_owned(), run }).unwrap();
+        settle(world);
+    };
+    start(&mut world, "p");
+    assert_eq!(*log.borrow(), ["p.handler", "p.handler"]);
+    start(&mut world, "c");
+    assert_eq!(log.borrow()[2..], ["c.prepare", "c.next"]);
+    assert_eq!(events(&world, id, "t", EventState::Consumed), ["a"]);
+    assert_eq!(handler(&world, "c").cause, None, "it was asked for once");
+}

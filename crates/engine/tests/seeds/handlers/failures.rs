@@ -370,3 +370,163 @@ fn what_a_person_says_to_go_on_without_is_not_done_again_when_the_last_phase_fai
     assert_eq!(*results.borrow(), ["skipped", "skipped"]);
     assert_eq!(events(&world, id, "t", EventState::Consumed), ["a"]);
 }
+
+/// A consumer whose last phase fails until it is mended, with one event reserved and its mutation done.
+fn stuck() -> (World, Log, engine::WorkflowId, Rc<RefCell<bool>>) {
+    let mended = Rc::new(RefCell::new(false));
+    let is_mended = mended.clone();
+    let (mut world, log) = world(move |perform, phase| match phase {
+        "c.next" if !*is_mended.borrow() => fails(false),
+        _ => mutation(perform, phase).unwrap_or_else(|| gives(Value::Null)),
+    });
+    let id = publish_version(&mut world, workflow(&["t"], consumers(vec![sends()])));
+    publish(&mut world, id, "t", &["a"]);
+    assert!(world.memory.workflows[&id].paused);
+    assert_eq!(events(&world, id, "t", EventState::Reserved), ["a"]);
+    (world, log, id, mended)
+}
+
+#[test]
+fn what_goes_on_after_its_mutation_uses_the_version_that_is_live() {
+    let (mut world, log, id, mended) = stuck();
+    *mended.borrow_mut() = true;
+    // The new version makes its mutation itself: the phase that asked for one is gone, and others have other places.
+    let fixed = Consumer { mutate: Some(Action::Noop), ..sends() };
+    publish_version(&mut world, workflow(&["t"], consumers(vec![fixed])));
+    world.command(Command::PauseWorkflow { id, paused: false, reason: None }).unwrap();
+    settle(&mut world);
+    assert_eq!(*log.borrow(), ["c.prepare", "c.mutate", "c.mutation", "c.next", "c.next"]);
+    assert_eq!(events(&world, id, "t", EventState::Consumed), ["a"]);
+    let versions: Vec<u32> = runs_of(&world, "c").iter().map(|run| run.version).collect();
+    assert_eq!(versions, [1, 2]);
+    assert_eq!(status(&world), [RunStatus::Failed, RunStatus::Succeeded]);
+}
+
+#[test]
+fn what_was_mutated_is_known_also_if_the_live_version_mutates_nothing() {
+    let (mut world, log, id, _) = stuck();
+    let without = Consumer { mutate: None, ..sends() };
+    publish_version(&mut world, workflow(&["t"], consumers(vec![without])));
+    world.command(Command::PauseWorkflow { id, paused: false, reason: None }).unwrap();
+    settle(&mut world);
+    assert_eq!(count(&log, "c.mutation"), 1);
+    assert_eq!(events(&world, id, "t", EventState::Reserved), ["a"], "it is not given back");
+}
+
+/// What a person does to a run.
+type Ends = Box<dyn Fn(engine::RunId) -> Command>;
+
+#[test]
+fn a_person_ends_what_is_stuck_after_its_mutation() {
+    use EventState::{Consumed, Skipped};
+    let cancel = |id| Command::CancelRun { id, reason: "enough".to_owned() };
+    let resolve =
+        |resolution| move |id| Command::ResolveRun { id, resolution, by: "ada".to_owned() };
+    let cases: [(Ends, EventState, &str); 4] = [
+        (Box::new(cancel), Skipped, "enough"),
+        (Box::new(resolve(Resolution::Skip)), Skipped, "says ada"),
+        (Box::new(resolve(Resolution::Failed)), Skipped, "says ada"),
+        (Box::new(resolve(Resolution::Applied)), Consumed, ""),
+    ];
+    for (command, expected, why) in cases {
+        let (mut world, log, id, _) = stuck();
+        let run = runs_of(&world, "c")[0].id.clone();
+        world.command(command(run.clone())).unwrap();
+        settle(&mut world);
+        assert_eq!(events(&world, id, "t", expected), ["a"]);
+        let event = world.memory.topics.named(topic_id(&world, id, "t"), "a").unwrap();
+        assert!(event.fate.reason.clone().unwrap_or_default().contains(why), "{event:?}");
+        assert_eq!(handler(&world, "c").resumes, None);
+        world.command(command(run)).unwrap_err();
+        // It goes on with other events.
+        world.command(Command::PauseWorkflow { id, paused: false, reason: None }).unwrap();
+        settle(&mut world);
+        assert_eq!(count(&log, "c.prepare"), 1, "nothing calls it");
+        publish(&mut world, id, "t", &["b"]);
+        assert_eq!(count(&log, "c.prepare"), 2);
+        assert_eq!(count(&log, "c.mutation"), 2);
+    }
+}
+
+#[test]
+fn an_event_that_is_stuck_after_its_mutation_can_be_skipped() {
+    let (mut world, _, id, _) = stuck();
+    let topic = topic_id(&world, id, "t");
+    let skip = || Command::SkipEvent { topic, message_id: "a".to_owned(), by: "ada".to_owned() };
+    world.command(skip()).unwrap();
+    assert_eq!(events(&world, id, "t", EventState::Skipped), ["a"]);
+    assert_eq!(handler(&world, "c").resumes, None, "nothing is left to go on with");
+    let again = world.command(skip()).unwrap_err();
+    assert!(again.to_string().contains("'skipped'"), "{again}");
+}
+
+#[test]
+fn an_event_that_a_run_works_on_cannot_be_skipped() {
+    let (mut world, _) = world(|perform, phase| match phase {
+        "c.mutate" => takes(600, Value::Null),
+        _ => mutation(perform, phase).unwrap_or_else(|| gives(Value::Null)),
+    });
+    let id = publish_version(&mut world, workflow(&["t"], consumers(vec![sends()])));
+    publish(&mut world, id, "t", &["a"]);
+    let (topic, run) = (topic_id(&world, id, "t"), runs_of(&world, "c")[0].id.to_string());
+    let skip = Command::SkipEvent { topic, message_id: "a".to_owned(), by: "ada".to_owned() };
+    let refused = world.command(skip).unwrap_err().to_string();
+    assert!(refused.contains(&run), "{refused}");
+}
+
+#[test]
+fn a_person_tries_the_last_phase_again_while_the_workflow_is_paused() {
+    let retry = |world: &World, id| {
+        let run = world.new_run();
+        Command::RetryRun { id, from_start: false, run }
+    };
+    let start = |world: &World, id| {
+        let run = world.new_run();
+        Command::StartHandler { id, handler: "c".to_owned(), run }
+    };
+    for by_run in [true, false] {
+        let (mut world, log, id, mended) = stuck();
+        let run = runs_of(&world, "c")[0].id.clone();
+        *mended.borrow_mut() = true;
+        let command = if by_run { retry(&world, run.clone()) } else { start(&world, id) };
+        world.command(command).unwrap();
+        settle(&mut world);
+        assert!(world.memory.workflows[&id].paused);
+        assert_eq!((count(&log, "c.mutation"), count(&log, "c.next")), (1, 2));
+        assert_eq!(events(&world, id, "t", EventState::Consumed), ["a"]);
+        assert_eq!(runs_of(&world, "c")[1].retry_of.as_ref(), Some(&run));
+        assert_eq!(handler(&world, "c").cause, None);
+    }
+}
+
+#[test]
+fn a_run_that_is_cancelled_after_its_mutation_gives_nothing_back() {
+    let (mut world, log) = world(|perform, phase| match phase {
+        "c.next" => takes(600, Value::Null),
+        _ => mutation(perform, phase).unwrap_or_else(|| gives(Value::Null)),
+    });
+    let id = publish_version(&mut world, workflow(&["t"], consumers(vec![sends()])));
+    publish(&mut world, id, "t", &["a"]);
+    let run = runs_of(&world, "c")[0].id.clone();
+    world.command(Command::CancelRun { id: run, reason: "enough".to_owned() }).unwrap();
+    settle(&mut world);
+    assert_eq!(events(&world, id, "t", EventState::Skipped), ["a"]);
+    assert!(!world.memory.workflows[&id].paused, "nothing waits for a person");
+    world.advance_to("2026-03-02T10:00:00Z");
+    assert_eq!(count(&log, "c.prepare"), 1);
+}
+
+#[test]
+fn a_mutation_of_unknown_outcome_began_when_it_did() {
+    let (mut world, _) = world(|perform, phase| match phase {
+        "c.mutation" => (seconds(60), unknown().1),
+        _ => mutation(perform, phase).unwrap_or_else(|| gives(Value::Null)),
+    });
+    let id = publish_version(&mut world, workflow(&["t"], consumers(vec![sends()])));
+    publish(&mut world, id, "t", &["a"]);
+    world.advance_to("2026-03-02T09:05:00Z");
+    let noted = world.memory.topics.mutations.values().next().unwrap().clone();
+    assert_eq!(noted.status, MutationStatus::Unknown);
+    assert_eq!(noted.started_at, at("2026-03-02T09:00:00Z"));
+    assert_eq!(noted.updated_at, at("2026-03-02T09:01:00Z"));
+}

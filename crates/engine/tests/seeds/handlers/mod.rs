@@ -106,7 +106,8 @@ pub(super) fn world(
 
 pub(super) fn publish_version(world: &mut World, definition: Definition) -> WorkflowId {
     let definition = Arc::new(definition);
-    let command = Command::SaveWorkflow { source: String::new(), definition, publish: true };
+    let command =
+        Command::SaveWorkflow { source: String::new(), definition, publish: true, folder: None };
     let id = match world.command(command).unwrap() {
         Answer::Workflow { id, .. } => id,
         other => panic!("{other:?}"),

@@ -33,8 +33,8 @@ fn a_step_publishes_once_with_its_own_id() {
     let publish = Publish {
         topic: "t".to_owned(),
         message_id: None,
-        title: Some("for {{ input.payload.who }}".to_owned()),
-        payload: Some(json!({ "who": "{{ input.payload.who }}" })),
+        title: Some("for {{ input.who }}".to_owned()),
+        payload: Some(json!({ "who": "{{ input.who }}" })),
     };
     let id =
         publish_version(&mut world, process("p", vec![step("tell", Action::Publish(publish))]));
@@ -49,7 +49,7 @@ fn a_step_publishes_once_with_its_own_id() {
 #[test]
 fn a_step_waits_for_the_event_that_it_means() {
     let (mut world, _) = world(|_, _| gives(Value::Null));
-    let wait = waits(Some("event.payload.id == input.payload.order"), None);
+    let wait = waits(Some("event.payload.id == input.order"), None);
     let definition = process("p", vec![wait, noop("after").after(&["wait"])]);
     let id = publish_version(&mut world, Definition { concurrency: Some(9), ..definition });
     let first = start(&mut world, id, json!({ "order": "x1" }));

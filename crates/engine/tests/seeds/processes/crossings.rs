@@ -4,7 +4,7 @@ use engine::definition::{
     Channel, Deadline, DeadlineAction, DeadlineEnd, ForEach, From, HumanApproval, Limit, Stretch,
     When, WorkerAction,
 };
-use engine::run::RunStatus;
+use engine::run::{Claimant, RunStatus};
 use engine::schedule::Status;
 use engine::turn::Command;
 use serde_json::{Value, json};
@@ -42,7 +42,8 @@ fn claim(world: &mut World) -> usize {
     world.claimed.clear();
     let (worker, queues) = ("one".to_owned(), vec!["mail".to_owned()]);
     let lease = seconds(600);
-    world.command(Command::ClaimAttempts { queues, limit: 10, worker, lease }).unwrap();
+    let claimant = Claimant::default();
+    world.command(Command::ClaimAttempts { queues, limit: 10, worker, claimant, lease }).unwrap();
     world.claimed.len()
 }
 
@@ -88,7 +89,7 @@ fn what_is_given_up_before_it_begins_is_not_performed() {
     let steps = vec![
         noop("a"),
         noop("b").after(&["a"]),
-        noop("c").after(&["a"]).when("input.payload.x > 1").on_error(goto("b")),
+        noop("c").after(&["a"]).when("input.x > 1").on_error(goto("b")),
     ];
     let workflow = publish(&mut world, definition("at once", steps));
     let run = start(&mut world, workflow, json!({}));

@@ -123,6 +123,7 @@ fn from_a_saturday_two_working_days_are_tuesday_evening() {
     assert_eq!(happened(&world)[1], (1, "2026-03-03T18:48:00Z".to_owned()));
     let watch = &world.memory.runs[&run].position.watches[0];
     assert!(watch.overdue, "past the deadline");
+    assert!(world.memory.runs[&run].overdue, "and so is its run");
 }
 
 #[test]
@@ -169,6 +170,9 @@ fn late_step(end: DeadlineEnd) -> (RunStatus, Vec<String>, bool) {
     world.advance_to("2026-03-02T09:05:00Z");
     let record = &world.memory.records[&(run, 0, 0)];
     let overdue = record.overdue;
+    assert_eq!(record.started_at, at("2026-03-02T09:00:00Z"), "when its attempt began");
+    assert_eq!(record.ended_at, at("2026-03-02T09:01:00Z"));
+    assert!(world.memory.runs[&run].overdue, "a run is late if one of its steps is");
     (status(&world, run), steps(&world, run), overdue)
 }
 
@@ -272,7 +276,8 @@ fn a_pausable_clock_stands_while_the_workflow_is_paused() {
 fn nobody_else_tells_of_deadlines() {
     let mut world = World::new("2026-03-02T09:00:00Z");
     let definition = std::sync::Arc::new(definition(engine::notices::NAME, vec![noop("a")]));
-    let command = Command::SaveWorkflow { source: String::new(), definition, publish: true };
+    let command =
+        Command::SaveWorkflow { source: String::new(), definition, publish: true, folder: None };
     let refused = world.command(command).unwrap_err();
     assert!(refused.to_string().contains("Choose another name"), "{refused}");
 }

@@ -98,13 +98,13 @@ fn steps_wait_for_places_and_take_them_as_they_come() {
 #[test]
 fn a_step_whose_condition_does_not_hold_is_skipped_and_says_why() {
     let (mut world, order) = taking(World::new(BEGIN), &[]);
-    let steps = vec![noop("a").when("input.payload.amount > 100"), noop("b").after(&["a"])];
+    let steps = vec![noop("a").when("input.amount > 100"), noop("b").after(&["a"])];
     let workflow = publish(&mut world, definition("conditional", steps));
     let run = start(&mut world, workflow, json!({"amount": 7}));
     world.advance_to("2026-03-02T09:01:00Z");
     assert_eq!(*order.borrow(), ["b"], "what depends on a skipped step runs");
     let why = world.memory.records[&(run, 0, 0)].reason.clone().unwrap();
-    assert_eq!(why, "its condition does not hold: input.payload.amount > 100");
+    assert_eq!(why, "its condition does not hold: input.amount > 100");
     start(&mut world, workflow, json!({"amount": 700}));
     assert_eq!(*order.borrow(), ["b", "a"]);
 }
@@ -112,8 +112,7 @@ fn a_step_whose_condition_does_not_hold_is_skipped_and_says_why() {
 #[test]
 fn a_condition_that_cannot_be_told_fails_its_step() {
     let (mut world, order) = taking(World::new(BEGIN), &[]);
-    let workflow =
-        publish(&mut world, definition("odd", vec![noop("a").when("input.payload.amount > 1")]));
+    let workflow = publish(&mut world, definition("odd", vec![noop("a").when("input.amount > 1")]));
     let run = start(&mut world, workflow, json!({}));
     world.advance_to("2026-03-02T09:01:00Z");
     assert_eq!(status(&world, run), RunStatus::Failed);
@@ -133,7 +132,7 @@ fn gateway(kind: GatewayKind, routes: &[(&str, &str)], default: Option<&str>) ->
 
 /// `cheap` or `dear`, each with a step behind it, and both lead to `end`.
 fn priced(kind: GatewayKind, default: Option<&str>) -> Definition {
-    let routes = [("input.payload.price < 10", "cheap"), ("input.payload.price < 100", "dear")];
+    let routes = [("input.price < 10", "cheap"), ("input.price < 100", "dear")];
     definition(
         "priced",
         vec![
@@ -183,7 +182,7 @@ fn an_inclusive_gateway_takes_all_that_hold_and_a_parallel_one_all() {
 fn a_step_behind_two_ways_runs_if_one_of_them_leads_to_it() {
     for (flag, expected) in [(true, vec!["detour", "end"]), (false, vec!["end"])] {
         let (mut world, order) = taking(World::new(BEGIN), &[]);
-        let routes = [("input.payload.flag", "detour")];
+        let routes = [("input.flag", "detour")];
         let workflow = publish(
             &mut world,
             definition(
@@ -267,8 +266,8 @@ fn going_back_does_everything_behind_it_again_but_not_for_ever() {
 fn a_run_gives_what_its_definition_says() {
     let (mut world, _) = taking(World::new(BEGIN), &[]);
     let outputs = serde_json::from_value(json!([
-        { "name": "who", "source": "{{ input.payload.who }}" },
-        { "name": "twice", "source": { "n": "{{ input.payload.n * 2 }}" } },
+        { "name": "who", "source": "{{ input.who }}" },
+        { "name": "twice", "source": { "n": "{{ input.n * 2 }}" } },
     ]));
     let definition =
         Definition { outputs: outputs.unwrap(), ..definition("gives", vec![noop("a")]) };

@@ -20,7 +20,7 @@ fn over_items(
 ) -> (World, RunKey, Vec<String>) {
     let times = [("each/1", 30), ("each/2", 10), ("each/3", 10)];
     let (mut world, order) = ending(World::new(BEGIN), &times, failing);
-    let items = Value::from("{{ input.payload.list }}");
+    let items = Value::from("{{ input.list }}");
     let steps = vec![each(items, max_parallel), noop("b").after(&["each"])];
     let workflow = publish(&mut world, definition("items", steps));
     let run = start(&mut world, workflow, json!({ "list": list }));
@@ -95,9 +95,9 @@ fn each_item_of_a_long_list_gets_its_own() {
         seen.borrow_mut().push(told.message);
         (jiff::SignedDuration::from_secs(1), output(&Value::Null))
     });
-    let message = "{{ item.id }} of {{ input.payload.list | length }}".to_owned();
-    let told = Notification { to: Vec::new(), subject: None, message };
-    let items = Value::from("{{ input.payload.list }}");
+    let message = "{{ item.id }} of {{ input.list | length }}".to_owned();
+    let told = Notification { to: Vec::new(), subject: None, message, data: None };
+    let items = Value::from("{{ input.list }}");
     let action = Box::new(Action::Notification(told));
     let each = step("each", Action::ForEach(ForEach { items, action, max_parallel: None }));
     let workflow = publish(&mut world, definition("long", vec![each]));

@@ -80,7 +80,8 @@ pub(super) fn definition(name: &str, steps: Vec<Step>) -> Definition {
 
 pub(super) fn publish(world: &mut World, definition: Definition) -> WorkflowId {
     let definition = Arc::new(definition);
-    let command = Command::SaveWorkflow { source: String::new(), definition, publish: true };
+    let command =
+        Command::SaveWorkflow { source: String::new(), definition, publish: true, folder: None };
     match world.command(command).unwrap() {
         Answer::Workflow { id, .. } => id,
         other => panic!("{other:?}"),

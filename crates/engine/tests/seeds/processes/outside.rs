@@ -11,7 +11,7 @@ use super::*;
 const BEGIN: &str = "2026-03-02T09:00:00Z";
 
 fn child(workflow: &str, waits: bool, output_key: Option<&str>) -> Step {
-    let mapping = [("n".to_owned(), Value::from("{{ input.payload.n + 1 }}"))];
+    let mapping = [("n".to_owned(), Value::from("{{ input.n + 1 }}"))];
     step(
         "call",
         Action::SubProcess(SubProcess {

@@ -1,7 +1,7 @@
 //! Timers, people and workers.
 
 use engine::definition::{HumanApproval, Stretch, Timer, WorkerAction};
-use engine::run::{Doing, RunStatus};
+use engine::run::{Claimant, Doing, RunStatus};
 use engine::turn::{Answer, Command, Refused};
 use serde_json::{Value, json};
 
@@ -53,12 +53,12 @@ fn a_timer_counts_working_time_and_knows_times_of_the_day() {
     assert_eq!(end_of(hours, Value::Null), "2026-03-02T16:00:00Z");
     let days = Timer::Delay(Stretch::WorkingDays(1.5));
     assert_eq!(end_of(days, Value::Null), "2026-03-03T18:00:00Z");
-    let by = Timer::DelayBy("{{ input.payload.wait }}".to_owned());
+    let by = Timer::DelayBy("{{ input.wait }}".to_owned());
     assert_eq!(end_of(by.clone(), json!({ "wait": "90m" })), "2026-03-02T10:30:00Z");
     assert_eq!(end_of(by, json!({ "wait": "2 working hours" })), "2026-03-02T16:00:00Z");
     let until = Timer::Until("17:00".to_owned());
     assert_eq!(end_of(until, Value::Null), "2026-03-02T22:00:00Z");
-    let until = Timer::Until("{{ input.payload.at }}".to_owned());
+    let until = Timer::Until("{{ input.at }}".to_owned());
     assert_eq!(
         end_of(until.clone(), json!({ "at": "2026-03-08T12:00:00" })),
         "2026-03-08T16:00:00Z"
@@ -68,7 +68,7 @@ fn a_timer_counts_working_time_and_knows_times_of_the_day() {
 
 #[test]
 fn a_timer_that_cannot_be_told_fails_with_a_remedy() {
-    let until = Timer::Until("{{ input.payload.at }}".to_owned());
+    let until = Timer::Until("{{ input.at }}".to_owned());
     let (world, run) = waited(until, json!({ "at": "soon" }), "2026-03-02T10:00:00Z");
     let error = world.memory.runs[&run].error.clone().unwrap();
     assert_eq!(status(&world, run), RunStatus::Failed);
@@ -78,7 +78,7 @@ fn a_timer_that_cannot_be_told_fails_with_a_remedy() {
 fn asked() -> (World, RunKey) {
     let (mut world, _) = taking(World::new(BEGIN), &[]);
     let approval = Action::HumanApproval(HumanApproval {
-        title: "Pay {{ input.payload.amount }}?".to_owned(),
+        title: "Pay {{ input.amount }}?".to_owned(),
         description: None,
         assignees: vec!["ada@example.com".to_owned()],
     });
@@ -148,23 +148,64 @@ fn queued(idempotent: bool) -> (World, RunKey) {
     (world, run)
 }
 
+fn ours() -> Claimant {
+    Claimant { name: Some("ours".to_owned()), key: "key".to_owned() }
+}
+
 /// Takes what there is; its token.
 fn claim(world: &mut World, worker: &str) -> Option<u32> {
     world.claimed.clear();
     let (worker, queues) = (worker.to_owned(), vec!["mail".to_owned()]);
     let lease = seconds(30);
-    world.command(Command::ClaimAttempts { queues, limit: 10, worker, lease }).unwrap();
+    let claimant = ours();
+    world.command(Command::ClaimAttempts { queues, limit: 10, worker, claimant, lease }).unwrap();
     world.claimed.first().map(|claimed| claimed.token)
 }
 
 fn report(world: &mut World, run: RunKey, token: u32, end: AttemptEnd) -> Result<Answer, Refused> {
     let id = world.memory.runs[&run].id.clone();
-    world.command(Command::EndAttempt { id, token, end })
+    world.command(Command::EndAttempt { id, token, claimant: ours(), end })
 }
 
 fn beat(world: &mut World, run: RunKey, token: u32) -> Result<Answer, Refused> {
     let id = world.memory.runs[&run].id.clone();
-    world.command(Command::Heartbeat { id, token, lease: seconds(30) })
+    world.command(Command::Heartbeat { id, token, claimant: ours(), lease: seconds(30) })
+}
+
+#[test]
+fn an_attempt_is_reported_on_by_whoever_has_claimed_it() {
+    let (mut world, run) = queued(true);
+    let token = claim(&mut world, "one").unwrap();
+    let id = world.memory.runs[&run].id.clone();
+    let other_name = Claimant { name: Some("other".to_owned()), ..ours() };
+    let no_name = Claimant { name: None, ..ours() };
+    let other_key = Claimant { key: "guessed".to_owned(), ..ours() };
+    for (claimant, expected) in [
+        (other_name, "with another token"),
+        (no_name, "with another token"),
+        (other_key, "too late"),
+    ] {
+        let before = world.memory.runs[&run].position.clone();
+        let (of, lease, end) = (id.clone(), seconds(600), success());
+        let beat = Command::Heartbeat { id: of.clone(), token, claimant: claimant.clone(), lease };
+        for command in [beat, Command::EndAttempt { id: of, token, claimant, end }] {
+            let refused = world.command(command).unwrap_err().to_string();
+            assert!(refused.contains(expected), "{refused}");
+        }
+        assert_eq!(world.memory.runs[&run].position, before, "nothing has changed");
+    }
+    report(&mut world, run, token, success()).unwrap();
+}
+
+#[test]
+fn what_was_claimed_without_an_access_token_belongs_to_whoever_has_its_key() {
+    let (mut world, run) = queued(true);
+    let id = world.memory.runs[&run].id.clone();
+    let claimant = Claimant { name: None, ..ours() };
+    let (worker, queues, lease) = ("one".to_owned(), vec!["mail".to_owned()], seconds(30));
+    world.command(Command::ClaimAttempts { queues, limit: 1, worker, claimant, lease }).unwrap();
+    let (token, end) = (world.claimed[0].token, success());
+    world.command(Command::EndAttempt { id, token, claimant: ours(), end }).unwrap();
 }
 
 #[test]
@@ -245,4 +286,14 @@ fn a_worker_hears_that_it_is_to_give_up() {
     let id = world.memory.runs[&run].id.clone();
     world.command(Command::CancelRun { id, reason: "enough".to_owned() }).unwrap();
     assert_eq!((status(&world, run), world.memory.queue.len()), (RunStatus::Cancelled, 0));
+}
+
+#[test]
+fn a_timer_that_is_noticed_late_says_how_long_it_waited() {
+    let delay = Timer::Delay(Stretch::Elapsed(seconds(300)));
+    let (mut world, run) = waited(delay, Value::Null, "2026-03-02T09:04:00Z");
+    world.down_until("2026-03-02T10:30:00Z");
+    let output = world.memory.records[&(run, 0, 0)].output.clone().unwrap();
+    let output: Value = serde_json::from_str(output.get()).unwrap();
+    assert_eq!(output, json!({ "waited_seconds": 5400.0, "delay_formatted": "1h30m" }));
 }

@@ -2,12 +2,19 @@
 
 use std::fs;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, UnshareFlags, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities,
+};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::super::confinement::Confinement;
 use super::super::limits::ScriptLimits;
+use super::filter;
 
 /// Scripts give way to what is due.
 const NICENESS: i32 = 5;
@@ -15,20 +22,65 @@ const NICENESS: i32 = 5;
 const OWN_ADDRESS_SPACE: u64 = 192 << 20;
 /// Within this the interpreter notices itself that its time is over, unless it cannot.
 const NOTICED: Duration = Duration::from_millis(200);
+const ANYWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
 /// Standard input, output and error are open; nothing else can be.
 const OPEN_FILES: u64 = 3;
 
-/// Puts this process behind all others. It makes things better where it works, and is no more.
-/// Threads that are started from now on share it.
-pub(super) fn step_back() {
-    let _ = nice(NICENESS);
-    let _ = rustix::thread::set_no_new_privs(true);
-    // Where memory runs out, the operating system should take this process before any other.
-    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+/// Which namespaces of its own the process has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Namespaces {
+    user: bool,
+    network: bool,
 }
 
-/// Limits this process for good: it cannot start a thread any more, or open a file.
-pub(super) fn confine(limits: &ScriptLimits) -> io::Result<()> {
+/// Puts this process behind all others, and takes it out of the host's network and its own rights. It makes things better
+/// where it works, and is no more. Threads that are started from now on share it; there must be none yet.
+pub(super) fn step_back() -> Namespaces {
+    let _ = nice(NICENESS);
+    // Where memory runs out, the operating system should take this process before any other.
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    let namespaces = leave_host();
+    // In a user namespace of its own it would have all capabilities, as root has them anyway.
+    let _ = drop_capabilities();
+    let _ = rustix::thread::set_no_new_privs(true);
+    namespaces
+}
+
+/// Hosts and containers may refuse user namespaces; root needs none to have a network of its own.
+fn leave_host() -> Namespaces {
+    let others = UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
+    let user = leave(UnshareFlags::NEWUSER | others);
+    Namespaces { user, network: user || leave(UnshareFlags::NEWNET) }
+}
+
+#[expect(
+    deprecated,
+    reason = "only flags that share memory or open files make it unsafe: none does"
+)]
+fn leave(flags: UnshareFlags) -> bool {
+    rustix::thread::unshare(flags).is_ok()
+}
+
+fn drop_capabilities() -> io::Result<()> {
+    let none = CapabilitySet::empty();
+    // The bounding set needs a capability to be lowered, which goes last. Kernels do not know all that there are.
+    for capability in CapabilitySet::all().iter() {
+        let _ = remove_capability_from_bounding_set(capability);
+    }
+    let _ = clear_ambient_capability_set();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    Ok(set_capabilities(None, sets)?)
+}
+
+fn has_no_capabilities() -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.is_empty() && sets.permitted.is_empty())
+}
+
+/// Limits this process for good: it cannot start a thread any more, or open a file. The answer says which
+/// limits the kernel accepted: each is tried.
+pub(super) fn confine(limits: &ScriptLimits, namespaces: Namespaces) -> io::Result<Confinement> {
+    let no_new_privileges = rustix::thread::no_new_privs().unwrap_or(false);
+    let no_capabilities = has_no_capabilities();
     let heap = u64::try_from(limits.heap_bytes).unwrap_or(u64::MAX);
     if let Some(used) = address_space_used() {
         // Text leaves the heap as copies, and is longer as JSON.
@@ -38,7 +90,21 @@ pub(super) fn confine(limits: &ScriptLimits) -> io::Result<()> {
     lower(Resource::Core, 0)?;
     lower(Resource::Fsize, 0)?;
     lower(Resource::Nofile, OPEN_FILES)?;
-    lower(Resource::Nproc, 0)
+    lower(Resource::Nproc, 0)?;
+    // A kernel without filters still has the limits above, and says so.
+    let _ = filter::apply();
+    Ok(Confinement {
+        system_calls: is_refused(&fs::File::open("/")) && is_refused(&UdpSocket::bind(ANYWHERE)),
+        no_new_privileges,
+        no_capabilities,
+        user_namespace: namespaces.user,
+        network_namespace: namespaces.network,
+    })
+}
+
+/// Refused by the filter: without it, there would be too many open files.
+fn is_refused<T>(tried: &io::Result<T>) -> bool {
+    tried.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EPERM))
 }
 
 /// Has the operating system end this process when a phase that begins now computes for longer

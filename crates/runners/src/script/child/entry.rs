@@ -1,5 +1,6 @@
 //! From a text to the value that a phase waits for.
 
+use std::fmt::Display;
 use std::rc::Rc;
 
 use rquickjs::context::EvalOptions;
@@ -7,7 +8,7 @@ use rquickjs::function::Args;
 use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Exception, Function, Module, Object, Promise, Value};
 
-use super::super::evaluation::Entry;
+use super::super::evaluation::{Entry, STEP_ARGUMENTS};
 use super::super::wire::Request;
 use super::calls;
 use super::state::State;
@@ -16,13 +17,15 @@ use super::surface;
 /// What a body becomes the body of. On the line that it begins, so that lines stay its own.
 pub(super) fn head(entry: &Entry) -> Option<String> {
     match entry {
-        Entry::Body => Some("(async function (ctx, input, steps) {".to_owned()),
-        Entry::Phase(names) => {
-            let names: String = names.iter().map(|name| format!(", {name}")).collect();
-            Some(format!("(async function (ctx{names}) {{"))
-        }
+        Entry::Body => Some(function_of(&STEP_ARGUMENTS)),
+        Entry::Phase(names) | Entry::Syntax(names) => Some(function_of(names)),
         Entry::Handler(_) | Entry::Describe => None,
     }
+}
+
+fn function_of(names: &[impl Display]) -> String {
+    let names: String = names.iter().map(|name| format!(", {name}")).collect();
+    format!("(async function (ctx{names}) {{")
 }
 
 const BODY_END: &str = "\n})";
@@ -60,7 +63,7 @@ pub(super) fn run<'js>(
     let given = surface::make(ctx, state)?;
     let source = readable(&request.source.0);
     match &request.entry {
-        Entry::Body | Entry::Phase(_) => {
+        Entry::Body | Entry::Phase(_) | Entry::Syntax(_) => {
             let head = head(&request.entry).unwrap_or_default();
             let mut options = EvalOptions::default();
             options.filename = Some(request.name.clone());
@@ -69,6 +72,9 @@ pub(super) fn run<'js>(
             let Some(body) = body.into_function() else {
                 return Err(Stuck::Missing("the text is not the body of a function".to_owned()));
             };
+            if matches!(request.entry, Entry::Syntax(_)) {
+                return Ok(Waited::Result(Value::new_null(ctx.clone())));
+            }
             let value = call(ctx, state, &body, None, given, request)?;
             Ok(Waited::Result(value))
         }
@@ -137,8 +143,12 @@ fn call<'js>(
         args.this(this)?;
     }
     args.push_arg(given)?;
-    for argument in &request.arguments {
-        args.push_arg(calls::parsed(ctx, argument)?)?;
+    for (at, argument) in request.arguments.iter().enumerate() {
+        let argument = calls::parsed(ctx, argument)?;
+        if at == 0 && is_step(&request.entry) {
+            also_payload(state, &argument)?;
+        }
+        args.push_arg(argument)?;
     }
     let value: Value = function.call_arg(args)?;
     if let Some(promise) = value.as_promise() {
@@ -148,6 +158,25 @@ fn call<'js>(
     let (promise, resolve, _) = ctx.promise()?;
     resolve.call::<_, ()>((value,))?;
     settled(ctx, state, &promise)
+}
+
+/// Whether this is a step, whose first argument is the payload of its run.
+fn is_step(entry: &Entry) -> bool {
+    match entry {
+        Entry::Body => true,
+        Entry::Handler(path) => path.first().is_some_and(|first| first == "steps"),
+        Entry::Phase(_) | Entry::Syntax(_) | Entry::Describe => false,
+    }
+}
+
+/// `input.payload` is `input`, where the payload has no such key. It is not seen by whoever lists the keys.
+fn also_payload<'js>(state: &State<'js>, input: &Value<'js>) -> rquickjs::Result<()> {
+    match input.as_object() {
+        Some(object) if !object.contains_key("payload")? => {
+            state.builtins()?.hide(object, "payload", input)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Goes on, waiting for answers where there is nothing else to do, until a promise is settled.

@@ -4,6 +4,7 @@
 mod calls;
 mod confine;
 mod entry;
+mod filter;
 mod given;
 mod json;
 mod log;
@@ -60,22 +61,28 @@ impl Channel {
 /// [`Scripts`](super::Scripts).
 pub fn child() -> ExitCode {
     let ToChild::Limits(limits) = Channel::standard().receive() else { return ExitCode::FAILURE };
-    confine::step_back();
+    // Before there is another thread: namespaces and capabilities are given up by all that follow.
+    let namespaces = confine::step_back();
     let stack = limits.stack_bytes.saturating_add(OWN_STACK);
-    let serving = std::thread::Builder::new().stack_size(stack).spawn(move || serve(&limits));
+    let serving =
+        std::thread::Builder::new().stack_size(stack).spawn(move || serve(&limits, namespaces));
     match serving.map(std::thread::JoinHandle::join) {
         Ok(Ok(code)) => code,
         _ => ExitCode::FAILURE,
     }
 }
 
-fn serve(limits: &ScriptLimits) -> ExitCode {
-    if let Err(error) = confine::confine(limits) {
-        // A parent listens to nothing but its pipe; whoever tries this by hand sees it.
-        let _ = writeln!(io::stderr(), "the process cannot be confined: {error}");
-        return ExitCode::FAILURE;
-    }
+fn serve(limits: &ScriptLimits, namespaces: confine::Namespaces) -> ExitCode {
+    let confinement = match confine::confine(limits, namespaces) {
+        Ok(confinement) => confinement,
+        Err(error) => {
+            // A parent listens to nothing but its pipe; whoever tries this by hand sees it.
+            let _ = writeln!(io::stderr(), "the process cannot be confined: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let channel = Rc::new(RefCell::new(Channel::standard()));
+    channel.borrow_mut().send(&FromChild::Confined(confinement));
     loop {
         channel.borrow_mut().send(&FromChild::Ready);
         let request = next_request(&channel);

@@ -52,6 +52,7 @@ pub(super) struct Builtins<'js> {
     tag: Function<'js>,
     iso: Function<'js>,
     well_formed: Function<'js>,
+    define: Function<'js>,
 }
 
 impl<'js> Builtins<'js> {
@@ -67,12 +68,23 @@ impl<'js> Builtins<'js> {
             tag: of("Object", "toString")?,
             iso: of("Date", "toISOString")?,
             well_formed: of("String", "toWellFormed")?,
+            define: globals.get::<_, Object>("Object")?.get("defineProperty")?,
         })
     }
 
     /// A new `Error` that knows where the script is now.
     pub(super) fn error(&self) -> Result<Value<'js>> {
         self.error.call(())
+    }
+
+    /// Gives an object a property that is not listed among its keys.
+    pub(super) fn hide(&self, of: &Object<'js>, name: &str, value: &Value<'js>) -> Result<()> {
+        let property = Object::new(of.ctx().clone())?;
+        property.set("value", value.clone())?;
+        property.set("writable", true)?;
+        property.set("configurable", true)?;
+        self.define.call::<_, Value>((of.clone(), name, property))?;
+        Ok(())
     }
 
     /// `Map` for a map, `Date` for a date; what a script says of itself for anything else.

@@ -88,6 +88,35 @@ async fn children_stay_warm_and_end_with_the_pool() {
     all_gone(&host).await;
 }
 
+/// As the kernel says of the process itself, and as it says after having tried.
+#[tokio::test]
+async fn a_child_is_confined_by_the_kernel() {
+    let (_dir, host) = own_host(1);
+    let scripts = Scripts::new(host.clone());
+    let confinement = scripts.warm().await.unwrap();
+    assert!(confinement.system_calls, "files and sockets are refused: {confinement:?}");
+    let id = running(&host.program)[0].clone();
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(&format!("{name}:"))).unwrap();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    assert_eq!((field("NoNewPrivs"), field("Seccomp")), ("1".to_owned(), "2".to_owned()));
+    for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+        assert_eq!(field(set).trim_start_matches('0'), "", "{set}");
+    }
+    let of = |who: &str, kind: &str| fs::read_link(format!("/proc/{who}/ns/{kind}")).unwrap();
+    let has_own = |kind: &str| of(&id, kind) != of("self", kind);
+    assert_eq!(has_own("user"), confinement.user_namespace);
+    assert_eq!(has_own("net"), confinement.network_namespace);
+    // Every thread is filtered, and not only the one that evaluates.
+    for thread in fs::read_dir(format!("/proc/{id}/task")).unwrap().flatten() {
+        let status = fs::read_to_string(thread.path().join("status")).unwrap();
+        assert!(status.contains("Seccomp:\t2\n"), "{status}");
+    }
+    assert_eq!(evaluate(&scripts, step("return 2")).await.unwrap().value, json!(2));
+}
+
 #[tokio::test]
 async fn a_warm_child_that_died_is_replaced() {
     let (_dir, host) = own_host(1);
@@ -156,7 +185,8 @@ async fn dropping_and_cancelling_kill_the_child() {
     assert_eq!(failed.log.lines, ["asking"]);
     all_gone(&host).await;
 
-    let within = Duration::from_millis(200);
+    // More than it takes to begin on a busy machine: it logs before its time is over.
+    let within = Duration::from_secs(5);
     let (cancel, hasty) =
         (CancellationToken::new(), Evaluation { timeout: Some(within), ..step(asking) });
     let failed = scripts.evaluate(hasty, &world, &cancel).await.unwrap_err();
@@ -198,6 +228,63 @@ async fn phases_beyond_the_pool_wait_for_their_turn() {
     let values = futures_util::future::join_all(all).await;
     assert_eq!(values, (0..20).map(|n| json!(n)).collect::<Vec<_>>());
     assert!(running(&host.program).len() <= 2);
+}
+
+#[tokio::test]
+async fn phases_that_wait_for_answers_keep_nobody_from_computing() {
+    let (_dir, host) = own_host(2);
+    let scripts = Scripts::new(ScriptHost { phases: 6, ..host.clone() });
+    let (world, cancel) = (Silent::default(), CancellationToken::new());
+    let asking =
+        || scripts.evaluate(step("await ctx.fetch('http://a'); return 1"), &world, &cancel);
+    let waiting = futures_util::future::join_all((0..5).map(|_| asking()));
+    let others = async {
+        while world.at_once.lock().unwrap().0 < 5 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(evaluate(&scripts, step("return 2")).await.unwrap().value, json!(2));
+        let definition = "export default {name: 'd'}";
+        let definition =
+            Evaluation { entry: Entry::Describe, permits: Permits::NONE, ..step(definition) };
+        let described = scripts.describe(definition, &world).await;
+        assert_eq!(described.unwrap().value["name"], "d");
+    };
+    let answering = async {
+        others.await;
+        loop {
+            world.answer.notify_one();
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        ended = waiting => {
+            assert!(ended.into_iter().all(|ended| ended.unwrap().value == json!(1)));
+        }
+        () = answering => {}
+    }
+    assert!(running(&host.program).len() <= 2, "more are not kept");
+}
+
+#[tokio::test]
+async fn a_definition_is_described_while_all_others_compute() {
+    let (_dir, host) = own_host(1);
+    let scripts = Scripts::new(ScriptHost { phases: 1, ..host.clone() });
+    let cancel = CancellationToken::new();
+    let (world, endless) = (Silent::default(), step("console.log('x'); for (;;) {}"));
+    let computing = scripts.evaluate(endless, &world, &cancel);
+    let describing = async {
+        while running(&host.program).is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let definition = "export default {name: 'd'}";
+        let definition =
+            Evaluation { entry: Entry::Describe, permits: Permits::NONE, ..step(definition) };
+        let described = scripts.describe(definition, &world).await;
+        cancel.cancel();
+        described
+    };
+    let (_, described) = tokio::join!(computing, describing);
+    assert_eq!(described.unwrap().value["name"], "d");
 }
 
 #[tokio::test]

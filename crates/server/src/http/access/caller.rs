@@ -22,6 +22,8 @@ pub struct Caller {
     pub name: Arc<str>,
     /// What they may do.
     pub roles: Arc<[Role]>,
+    /// From which queues they may claim; from every one, if nothing is said.
+    pub queues: Option<Arc<[String]>>,
     /// From where, if that is known.
     pub from: Option<IpAddr>,
     /// What forms must send back; nothing where programs ask with a token.
@@ -57,7 +59,7 @@ pub struct Doing {
 impl Caller {
     fn new(name: &str, roles: &[Role], standing: Standing) -> Caller {
         let (name, roles) = (name.into(), roles.into());
-        Caller { name, roles, from: None, form_key: None, standing, doing: None }
+        Caller { name, roles, queues: None, from: None, form_key: None, standing, doing: None }
     }
 
     /// There is nobody, who may do nothing.
@@ -83,6 +85,12 @@ impl Caller {
     /// Whether one of their roles is enough.
     pub fn may(&self, permission: Permission) -> bool {
         self.roles.iter().any(|role| role.allows(permission))
+    }
+
+    /// The first of these queues that they may not claim from.
+    pub fn lacks_queue<'a>(&self, queues: &'a [String]) -> Option<&'a str> {
+        let allowed = self.queues.as_deref()?;
+        queues.iter().find(|queue| !allowed.contains(queue)).map(String::as_str)
     }
 
     /// Whether a form has sent back what it was given. Takes the same time wherever the difference is.

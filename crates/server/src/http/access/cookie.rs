@@ -4,7 +4,7 @@ use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue};
 
 /// The secret of whoever has signed in.
-pub(super) const SIGN_IN: &str = "punctual_sign_in";
+pub(in crate::http) const SIGN_IN: &str = "punctual_sign_in";
 /// Random, for the forms of those who need not sign in. Nothing is stored of it.
 pub(super) const ANYONE: &str = "punctual_anyone";
 

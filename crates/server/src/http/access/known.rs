@@ -1,11 +1,12 @@
 //! Whom a secret belongs to, and whether one is needed at all: as the store says, remembered for a moment.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use store::{SecretHash, SignedInWith, Store, TokenView};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::caller::Caller;
@@ -13,9 +14,9 @@ use super::role::Role;
 use super::secret::{self, Token};
 use crate::http::problem::Problem;
 
-/// What another node has changed is seen here after this: short enough for those who revoke something, long enough
+/// What another node has changed, and whose call was lost, is seen here after this: short enough for those who revoke something, long enough
 /// that a busy caller does not cost a question with each request.
-const REMEMBERED: Duration = Duration::from_secs(1);
+pub(super) const REMEMBERED: Duration = Duration::from_secs(1);
 /// So many secrets are remembered at most.
 const MOST: usize = 1_024;
 
@@ -35,9 +36,15 @@ impl Holder {
             return None;
         }
         let roles: Vec<Role> = token.roles.iter().filter_map(|role| role.parse().ok()).collect();
-        let caller = Caller::holder(&token.name, &roles);
+        let queues = token.queues.as_deref().map(Into::into);
+        let caller = Caller { queues, ..Caller::holder(&token.name, &roles) };
         let with = SignedInWith::Token(token.id);
         Some(Holder { caller, with, until: token.expires_at })
+    }
+
+    /// Until when their secret is good, if that is known.
+    pub(super) fn until(&self) -> Option<Timestamp> {
+        self.until
     }
 
     fn is_valid(&self, now: Timestamp) -> bool {
@@ -58,12 +65,14 @@ pub(super) enum Shown {
 pub(crate) struct Known {
     /// The node's own token.
     node: Option<Token>,
+    /// Goes up when something is changed, here or by another node that calls.
+    changes: Arc<watch::Sender<u64>>,
     remembered: Mutex<Remembered>,
 }
 
 #[derive(Default)]
 struct Remembered {
-    /// Goes up when something is forgotten: what was asked for before is not remembered after.
+    /// As of which change: what was asked for before another one is not remembered after it.
     changes: u64,
     /// A token was stored once: nothing opens the node again.
     is_closed: bool,
@@ -73,20 +82,30 @@ struct Remembered {
 }
 
 impl Known {
-    pub(crate) fn new(node: Option<Token>) -> Known {
-        Known { node, remembered: Mutex::default() }
+    pub(crate) fn new(node: Option<Token>, changes: Arc<watch::Sender<u64>>) -> Known {
+        Known { node, changes, remembered: Mutex::default() }
     }
 
+    /// What is remembered and was not changed since.
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = *self.changes.borrow();
+        if remembered.changes != changes {
+            remembered.changes = changes;
+            remembered.open_at = None;
+            remembered.holders.clear();
+        }
+        remembered
     }
 
     /// Something was changed here: it holds at once.
     pub(in crate::http) fn forget(&self) {
-        let mut remembered = self.remembered();
-        remembered.changes += 1;
-        remembered.open_at = None;
-        remembered.holders.clear();
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Tells when something is changed.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Whether nobody needs a secret: the node has none of its own, and none was ever stored.

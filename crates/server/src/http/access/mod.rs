@@ -5,38 +5,45 @@
 mod caller;
 mod cookie;
 mod known;
+mod lasting;
 mod origin;
 mod role;
 mod rules;
 mod secret;
 mod sign_in;
+mod strength;
+mod wrongs;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{ACCEPT, AUTHORIZATION, LOCATION, SET_COOKIE};
+use axum::http::header::{ACCEPT, AUTHORIZATION, HOST, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use url::form_urlencoded;
 
 pub use caller::{Caller, Doing, Standing};
+pub(super) use cookie::SIGN_IN;
 pub(crate) use cookie::cookies;
 pub(crate) use known::{Known, has_admin};
 pub use origin::local_path;
 pub use role::{Permission, Role};
 pub(crate) use secret::Token;
-pub(crate) use sign_in::Wrongs;
+pub(in crate::http) use secret::{hash, random};
 pub use sign_in::{SignedIn, sign_in, sign_out};
+pub use strength::token_weakness;
+pub(crate) use wrongs::Wrongs;
 
 use self::known::Shown;
-use self::rules::{Need, Ruled};
+use self::lasting::Pass;
+pub(super) use self::rules::{Need, Ruled, ruled};
 use super::App;
 use super::problem::Problem;
 
 /// What scripts of our pages send with each change.
-const FORM_KEY: &str = "x-form-key";
+pub(super) const FORM_KEY: &str = "x-form-key";
 
 /// Who sends a request, put there by its connection. What a request says of that itself is not believed.
 #[derive(Clone, Copy, Debug)]
@@ -58,9 +65,12 @@ impl App {
 /// Lets through who may ask.
 pub(super) async fn check(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match admitted(&app, &mut request).await {
-        Ok(cookie) => {
+        Ok(Admitted { cookie, pass }) => {
             let caller = request.extensions().get::<Caller>().cloned();
-            let mut response = next.run(request).await;
+            let mut response = match pass {
+                Some(pass) => lasting::while_admitted(app, pass, next.run(request)).await,
+                None => next.run(request).await,
+            };
             // What goes wrong is told to them, on a page with what they may do.
             if let Some(caller) = caller {
                 response.extensions_mut().insert(caller);
@@ -91,19 +101,32 @@ fn refused(request: &Request, problem: Problem) -> Response {
     (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
 }
 
-/// Puts the caller into a request that may go on; a cookie for the answer, if they are to have one.
-async fn admitted(app: &App, request: &mut Request) -> Result<Option<HeaderValue>, Problem> {
+/// A request that may go on.
+#[derive(Default)]
+struct Admitted {
+    /// A cookie for the answer, if they are to have one.
+    cookie: Option<HeaderValue>,
+    /// What has to stay good while the answer lasts.
+    pass: Option<Pass>,
+}
+
+/// Puts the caller into a request that may go on.
+async fn admitted(app: &App, request: &mut Request) -> Result<Admitted, Problem> {
     let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
-    let ruled = route.as_deref().map(|route| rules::ruled(request.method(), route));
+    let ruled = route.as_deref().map(|route| ruled(request.method(), route));
     // Our own pages have let them in already.
     if let Some(caller) = request.extensions().get::<Caller>().cloned() {
-        return may_go_on(request, caller, ruled, route.as_deref()).map(|()| None);
+        return may_go_on(request, caller, ruled, route.as_deref()).map(|()| Admitted::default());
+    }
+    // Whoever stands between may believe the other one.
+    if request.headers().get_all(HOST).iter().nth(1).is_some() {
+        return Err(Problem::bad_request("The request has more than one Host header. Send one."));
     }
     if matches!(route.as_deref(), Some("/healthz" | "/readyz")) {
-        return Ok(None);
+        return Ok(Admitted::default());
     }
     let host = origin::host(request);
-    let lasts = route.as_deref().is_some_and(|at| at.ends_with("/stream") || at.ends_with("/live"));
+    let lasts = route.as_deref().is_some_and(lasting::is_lasting);
     let may_be_foreign = origin::is_safe(request.method()) && !lasts;
     if !may_be_foreign && origin::is_foreign(request.headers(), host) {
         let detail = "The request comes from a page of another site.";
@@ -118,12 +141,17 @@ async fn admitted(app: &App, request: &mut Request) -> Result<Option<HeaderValue
     let (caller, cookie) = match ruled {
         _ if is_open => anyone(request, route.as_deref())?,
         Some(Ruled::Needs(Need::Public)) => (Caller::nobody(), None),
-        _ => (shown(app, request.headers()).await?.unwrap_or_else(Caller::nobody), None),
+        _ => (shown(app, request.headers(), from).await?.unwrap_or_else(Caller::nobody), None),
     };
     let caller = Caller { from, ..caller };
     check_form_key(request, &caller, route.as_deref())?;
+    let pass = match lasts {
+        true if is_open => Some(Pass::Open),
+        true => secret(request.headers()).map(|(shown, secret)| Pass::Secret(shown, secret.into())),
+        false => None,
+    };
     may_go_on(request, caller, ruled, route.as_deref())?;
-    Ok(cookie)
+    Ok(Admitted { cookie, pass })
 }
 
 /// Nobody has to be known. Forms have a key all the same: it belongs to a cookie that nothing is stored of.
@@ -148,14 +176,25 @@ fn anyone(
 }
 
 /// Who shows a token, or has signed in.
-async fn shown(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, Problem> {
-    let (shown, secret) = match headers.contains_key(AUTHORIZATION) {
-        true => (Shown::Token, bearer(headers)),
-        false => (Shown::SignIn, cookie::given(headers, cookie::SIGN_IN)),
-    };
-    let Some(secret) = secret else { return Ok(None) };
+async fn shown(
+    app: &App,
+    headers: &HeaderMap,
+    from: Option<IpAddr>,
+) -> Result<Option<Caller>, Problem> {
+    let Some((shown, secret)) = secret(headers) else { return Ok(None) };
     let holder = app.known().holder(app.store().as_ref(), shown, secret, app.now()).await?;
+    if holder.is_none() && shown == Shown::Token {
+        app.wrong().slow(from).await?;
+    }
     Ok(holder.map(|holder| holder.caller))
+}
+
+/// What a request shows: a token, or else the cookie of a sign-in.
+fn secret(headers: &HeaderMap) -> Option<(Shown, &str)> {
+    match headers.contains_key(AUTHORIZATION) {
+        true => bearer(headers).map(|secret| (Shown::Token, secret)),
+        false => cookie::given(headers, cookie::SIGN_IN).map(|secret| (Shown::SignIn, secret)),
+    }
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -192,6 +231,7 @@ fn may_go_on(
 ) -> Result<(), Problem> {
     let denied = match ruled {
         Some(Ruled::Needs(Need::Public)) => None,
+        Some(Ruled::Needs(Need::Hook)) if caller.standing == Standing::Nobody => Some(unsigned()),
         _ if caller.standing == Standing::Nobody => Some(unknown()),
         Some(Ruled::Needs(Need::Permission(permission))) => lacks(&caller, permission),
         Some(Ruled::Needs(Need::Hook)) => lacks(&caller, Permission::Operate),
@@ -234,6 +274,14 @@ fn lacks(caller: &Caller, permission: Permission) -> Option<Problem> {
 
 fn unknown() -> Problem {
     let detail = "Send a token: Authorization: Bearer TOKEN.";
+    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "Unauthorized", detail)
+}
+
+/// To whoever calls a webhook trigger that is not there, and whoever calls one that is and is not believed.
+fn unsigned() -> Problem {
+    let detail = "No webhook trigger of this name takes this call: it is not there, or the call is not \
+                  signed with its secret (webhook-id, webhook-timestamp, webhook-signature), or it needs a \
+                  token: Authorization: Bearer TOKEN.";
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "Unauthorized", detail)
 }
 

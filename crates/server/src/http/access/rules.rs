@@ -47,6 +47,8 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
     ("GET", "/api/v1/calendars/{id}/is-working-day", READ),
     ("GET", "/api/v1/calendars/{id}/next-working-day", READ),
     ("GET", "/api/v1/calendars/{id}/working-days", READ),
+    ("GET", "/api/v1/channels", READ),
+    ("GET", "/api/v1/incidents", READ),
     ("GET", "/api/v1/nodes", READ),
     ("POST", "/api/v1/preview", READ),
     ("GET", "/api/v1/queues", READ),
@@ -99,6 +101,7 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
     ("POST", "/api/v1/approvals/{run_id}/{step_id}/reject", APPROVE),
     // What is declared.
     ("PUT", "/api/v1/calendars/{id}", DESIGN),
+    ("POST", "/api/v1/channels/test", DESIGN),
     ("DELETE", "/api/v1/calendars/{id}", DESIGN),
     ("POST", "/api/v1/schedules", DESIGN),
     ("POST", "/api/v1/schedules/batch", DESIGN),
@@ -152,6 +155,8 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
     ("GET", "/calendars/new", DESIGN),
     ("GET", "/calendars/{id}", READ),
     ("GET", "/calendars/{id}/edit", DESIGN),
+    ("GET", "/incidents", READ),
+    ("GET", "/channels", READ),
     ("GET", "/nodes", READ),
     ("GET", "/settings", Need::Somebody),
     ("POST", "/settings", Need::Somebody),
@@ -170,7 +175,7 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
 
 /// What is known of a request by its route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ruled {
+pub(crate) enum Ruled {
     /// It needs this.
     Needs(Need),
     /// The route has other methods: somebody is told so.
@@ -180,7 +185,7 @@ pub(super) enum Ruled {
 }
 
 /// What a request to a route needs.
-pub(super) fn ruled(method: &Method, route: &str) -> Ruled {
+pub(crate) fn ruled(method: &Method, route: &str) -> Ruled {
     let method = if method == Method::HEAD { "GET" } else { method.as_str() };
     let mut of_route = RULES.iter().filter(|(_, known, _)| *known == route).peekable();
     if of_route.peek().is_none() {

@@ -22,7 +22,7 @@ impl Token {
         Token(hash(secret))
     }
 
-    pub(super) fn hash(self) -> SecretHash {
+    pub(in crate::http) fn hash(self) -> SecretHash {
         self.0
     }
 
@@ -32,7 +32,7 @@ impl Token {
     }
 }
 
-pub(super) fn hash(secret: &str) -> SecretHash {
+pub(in crate::http) fn hash(secret: &str) -> SecretHash {
     Sha256::digest(secret).into()
 }
 
@@ -43,7 +43,7 @@ pub(super) fn are_same(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// 256 random bits as 43 characters.
-pub(super) fn random() -> Result<String, Problem> {
+pub(in crate::http) fn random() -> Result<String, Problem> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| {
         tracing::error!(%error, "the host gives no random bytes");

@@ -22,7 +22,7 @@ use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Parameters, Query, Values};
 
 /// Years that calendars are planned for.
-const YEARS: std::ops::RangeInclusive<u64> = 1900..=2299;
+pub(in crate::http) const YEARS: std::ops::RangeInclusive<u64> = 1900..=2299;
 /// Longest span of days that is counted.
 const LONGEST_SPAN: i32 = 366 * 100;
 
@@ -50,7 +50,7 @@ impl Parameters for Year {
 /// A day.
 #[derive(Debug, Serialize, ToSchema)]
 struct DayObject {
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = Date)]
     date: Date,
     weekday: String,
     /// Whether anyone works on it.
@@ -195,10 +195,10 @@ async fn is_working_day(
 struct NextWorkingDay {
     calendar: String,
     /// What was asked.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = Date)]
     date: Date,
     /// The first working day after it; nothing if there is none within ten years.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = Date)]
     next_working_day: Option<Date>,
 }
 
@@ -243,9 +243,9 @@ impl Parameters for Span {
 #[derive(Debug, Default, Serialize, ToSchema)]
 struct WorkingDays {
     calendar: String,
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = Date)]
     from: Date,
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = Date)]
     to: Date,
     working_days: u32,
     /// Days off of the working week.

@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(super) use self::days::YEARS;
 use super::App;
 use super::access::Caller;
 use super::answer::{self, Answered, Listed};
@@ -22,6 +23,8 @@ use super::body::RawBody;
 use super::path::PathId;
 use super::problem::Problem;
 use super::query::Query;
+use super::schedules::object::Remark;
+use super::shapes;
 use crate::upkeep::NextTimes;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -40,7 +43,7 @@ struct CalendarObject {
     /// What `1 working day` means.
     hours_per_day: f64,
     /// As it was declared; nothing for a region.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<shapes::CalendarInput>)]
     spec: Option<Box<RawValue>>,
 }
 
@@ -51,6 +54,8 @@ struct Put {
     calendar: CalendarObject,
     /// Schedules whose next times were computed again.
     recomputed: u64,
+    /// What one should know about it.
+    warnings: Vec<Remark>,
 }
 
 impl CalendarObject {
@@ -102,7 +107,7 @@ async fn get(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -
 
 /// Declares a calendar, or declares it anew. Next times of schedules that use it are computed again.
 #[utoipa::path(put, path = "/calendars/{id}", tag = "calendars",
-    request_body(content((String = "application/yaml"), (Object = "application/json"))),
+    request_body(content((shapes::CalendarInput = "application/yaml"), (shapes::CalendarInput = "application/json"))),
     params(("id" = String, Path, description = "Id")),
     responses((status = 200, body = Put), (status = 201, body = Put),
         (status = 409, body = Problem), (status = 413, body = Problem),
@@ -119,10 +124,14 @@ async fn put(
     let text =
         serde_json::to_string(&spec).map_err(|error| Problem::unavailable(error.to_string()))?;
     let is_new = app.rules().calendar(&id).is_none();
-    let audit = caller.audit(None);
-    let recomputed = NextTimes::default().put_calendar(app.hub(), &id, &text, audit).await?;
-    let calendar = CalendarObject::new(&id, &find(&app, &id)?, Some(&text));
-    let put = Put { calendar, recomputed };
+    let audit = app.audit(&caller, None);
+    let (hub, name, spec) = (app.hub().clone(), id.clone(), text.clone());
+    let putting = async move { NextTimes::default().put_calendar(&hub, &name, &spec, audit).await };
+    let recomputed = app.hub().uninterrupted(putting).await?;
+    let built = find(&app, &id)?;
+    let warnings = built.never_works(app.now()).into_iter().map(Remark::from).collect();
+    let calendar = CalendarObject::new(&id, &built, Some(&text));
+    let put = Put { calendar, recomputed, warnings };
     match is_new {
         true => answer::created(&format!("/api/v1/calendars/{id}"), &put),
         false => answer::json(StatusCode::OK, &put),
@@ -141,7 +150,9 @@ async fn delete(
     Query(()): Query<()>,
 ) -> Answered {
     let moment = Moment::new(app.now(), app.now());
-    match app.store().delete_calendar(&id, moment, caller.audit(None)).await? {
+    let (store, name, audit) = (app.store().clone(), id.clone(), app.audit(&caller, None));
+    let deleting = async move { store.delete_calendar(&name, moment, audit).await };
+    match app.hub().uninterrupted(deleting).await? {
         true => Ok(answer::no_content()),
         false => Err(Problem::not_found("calendar", &id)),
     }

@@ -58,7 +58,8 @@ impl<'de> Deserialize<'de> for Mapping {
                 CalendarSpec::deserialize(MapAccessDeserializer::new(map))
             }
         }
-        deserializer.deserialize_map(Visit).map(Mapping)
+        // As a mapping, YAML's `null` would be an empty one.
+        deserializer.deserialize_any(Visit).map(Mapping)
     }
 }
 
@@ -81,7 +82,7 @@ fn mistakes(id: &str, spec: &CalendarSpec) -> Vec<Wrong> {
     };
     limit("holidays", spec.holidays.len(), MOST_DATES);
     limit("exceptions", spec.exceptions.len(), MOST_DATES);
-    limit("hours", spec.hours.len(), MOST_PARTS);
+    limit("hours", spec.hours.as_ref().map_or(0, |hours| hours.len()), MOST_PARTS);
     limit("union", spec.union.len(), MOST_PARTS);
     limit("intersection", spec.intersection.len(), MOST_PARTS);
     limit("all_but", spec.all_but.len(), MOST_PARTS);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{WholeRun, whole};
+use super::{WholeRun, waiting, whole};
 use crate::http::App;
 use crate::http::answer::{self, Answered};
 use crate::http::path::PathId;
@@ -28,7 +28,7 @@ pub(super) struct RunExplanation {
     sentences: Vec<String>,
 }
 
-/// Why a run ran and what became of it, in sentences.
+/// Why a run ran, what became of it, what it waits for now, and its deadlines and alerts, in sentences.
 #[utoipa::path(get, path = "/runs/{id}/explain", tag = "runs",
     params(("id" = String, Path, description = "The run")),
     responses((status = 200, body = RunExplanation), (status = 404, body = Problem)))]
@@ -58,6 +58,7 @@ pub(crate) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Pro
             step.id, error.message
         )
     }));
+    told.extend(waiting::told(app, whole).await?);
     if let (Some(schedule), Some(nominal)) = (run.schedule, run.nominal) {
         told.extend(of_schedule(app, schedule, nominal).await?);
     }

@@ -4,14 +4,16 @@ mod explain;
 mod object;
 mod output;
 mod steps;
+mod waiting;
 
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use engine::definition::Definition;
 use engine::run::{Resolution, Run, RunStatus, TriggeredBy};
-use engine::turn::{Answer, Command, NewRun};
+use engine::turn::{Answer, Command, IfBusy, NewRun};
 use engine::{RunId, ScheduleId, WorkflowId};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -34,6 +36,7 @@ use super::path::PathId;
 use super::problem::{Problem, Wrong};
 use super::query::{Paging, Parameters, Query, Values};
 use super::workflows::find_workflow;
+use crate::http::shapes;
 
 /// A reason is a line, not a story.
 const LONGEST_REASON: usize = 1_000;
@@ -57,6 +60,7 @@ struct Wanted {
     since: Option<Timestamp>,
     overdue: bool,
     parent: Option<String>,
+    system: bool,
     paging: Paging,
 }
 
@@ -70,6 +74,7 @@ impl Parameters for Wanted {
         "since",
         "overdue",
         "parent",
+        "system",
         "limit",
         "cursor",
     ];
@@ -84,6 +89,7 @@ impl Parameters for Wanted {
             since: values.instant("since"),
             overdue: values.flag("overdue"),
             parent: values.text("parent"),
+            system: values.flag("system"),
             paging: values.paging(),
         }
     }
@@ -95,10 +101,11 @@ impl Parameters for Wanted {
         ("workflow_id" = Option<String>, Query, description = "The same"),
         ("schedule_id" = Option<String>, Query),
         ("status" = Option<String>, Query, description = "One or several, with commas"),
-        ("triggered_by" = Option<String>, Query, description = "schedule, manual, retry, sub_process, deadline, webhook, event or wakeup"),
+        ("triggered_by" = Option<shapes::TriggeredBy>, Query, description = "Only those that this has started"),
         ("since" = Option<String>, Query, description = "Created from here on"),
         ("overdue" = Option<bool>, Query, description = "Only those not done in the time promised"),
         ("parent" = Option<String>, Query, description = "Started by this run"),
+        ("system" = Option<bool>, Query, description = "Also those that Punctual starts itself to tell people something; they are shown as well if workflow, triggered_by or parent asks for them"),
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<RunObject>), (status = 400, body = Problem),
         (status = 404, body = Problem)))]
@@ -111,7 +118,10 @@ async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered 
         Some(id) => Some(found(&app, id).await?.view.run.key),
         None => None,
     };
+    let asks_for_them =
+        workflow.is_some() || parent.is_some() || wanted.triggered_by.is_some() || wanted.system;
     let query = RunQuery {
+        hides_system: !asks_for_them,
         workflow,
         schedule: wanted.schedule,
         status: wanted.status,
@@ -154,15 +164,17 @@ pub(crate) struct WholeRun {
     pub(crate) alerts: Vec<AlertView>,
     /// What a consumer's run has changed outside, or may have.
     pub(crate) mutation: Option<MutationView>,
+    /// Its place among the runs that wait for the same limit, while it does.
+    pub(crate) position: Option<u64>,
 }
 
 /// The run of this id, with all that belongs to it.
 pub(crate) async fn whole(app: &App, id: &str) -> Result<WholeRun, Problem> {
-    let RunDetail { view, definition, steps, earlier } = found(app, id).await?;
+    let RunDetail { view, definition, steps, earlier, position } = found(app, id).await?;
     let alerts = app.store().alerts(run_id(id)?).await?;
     let mutation = mutation_of(app, &view.run).await?;
     let steps = steps::shown(&view.run, &definition, steps, earlier);
-    Ok(WholeRun { view, definition, steps, alerts, mutation })
+    Ok(WholeRun { view, definition, steps, alerts, mutation, position })
 }
 
 /// What a consumer's run has changed outside. Mutations are in the order of their runs.
@@ -195,15 +207,21 @@ pub(super) async fn answered(app: &App, commanded: Commanded, is_new: bool) -> A
     Ok(answer::replayed(response, commanded.replayed))
 }
 
-/// A run that was created: status 201.
+/// A run that was created: status 201, or 202 if it waits because of a limit.
 pub(super) async fn created(app: &App, id: &str) -> Result<Response, Problem> {
-    answer::created(&format!("/api/v1/runs/{id}"), &shown(app, id).await?)
+    let run = shown(app, id).await?;
+    let mut response = answer::created(&format!("/api/v1/runs/{id}"), &run)?;
+    if run.position.is_some() {
+        *response.status_mut() = StatusCode::ACCEPTED;
+    }
+    Ok(response)
 }
 
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Cancellation {
     /// Why, for those who read the run later.
+    #[schema(max_length = 1000)]
     reason: Option<String>,
 }
 
@@ -227,7 +245,9 @@ async fn cancel(
             let wrong = Wrong::new("reason", "limit", "is too long");
             return Err(Problem::invalid([wrong.allow(format!("{LONGEST_REASON} bytes"))]));
         }
-        Some(reason) => format!("cancelled by {}: {reason}", caller.name),
+        Some(reason) => {
+            format!("cancelled by {}: {}", caller.name, app.secrets().mask(reason))
+        }
     };
     let command = Command::CancelRun { id: run_id(&id)?, reason };
     let commanded = app.command(&caller, command, body.idempotency).await?;
@@ -257,6 +277,7 @@ struct Retrial {
     params(("id" = String, Path, description = "The run"),
         ("traceparent" = Option<String>, Header, description = "The new run is in this trace")),
     responses((status = 201, body = RunWithSteps),
+        (status = 202, body = RunWithSteps, description = "Over the workflow's limit: it waits at `position`"),
         (status = 400, body = Problem, description = "It has not ended"),
         (status = 404, body = Problem)))]
 async fn retry(
@@ -268,7 +289,7 @@ async fn retry(
 ) -> Answered {
     let Retrial { from } = body.read_or_default()?;
     let (new, by, trace) = (app.new_run_id(), caller.name.to_string(), body.trace);
-    let run = NewRun { id: new, payload: None, by, trace };
+    let run = NewRun { id: new, payload: None, by, trace, if_busy: IfBusy::Wait };
     let from_start = matches!(from, From::Start);
     let command = Command::RetryRun { id: run_id(&id)?, from_start, run };
     let commanded = app.command(&caller, command, body.idempotency).await?;
@@ -280,13 +301,15 @@ async fn retry(
 struct Resolved {
     /// `applied`: it did its work, go on. `did_not_happen`: try it again. `failed`: give up. `skip`: go on
     /// without it.
-    #[schema(value_type = String)]
+    #[schema(value_type = shapes::AttemptResolution)]
     resolution: Resolution,
     /// Which step is meant, if there are several.
     step: Option<String>,
     /// Who says so; whoever asks, if nothing. Whoever has a token is named beside it.
+    #[schema(min_length = 1, max_length = 256)]
     by: Option<String>,
     /// How they know, kept beside their name.
+    #[schema(max_length = 1000)]
     note: Option<String>,
 }
 

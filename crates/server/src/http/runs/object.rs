@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 use super::{StepObject, WholeRun};
 use crate::http::App;
 use crate::http::problem::Problem;
+use crate::http::shapes;
 use crate::http::workflows::{AuthorVersion, MutationObject, author_version};
 
 /// One execution of a workflow.
@@ -28,7 +29,6 @@ pub(in crate::http) struct RunObject {
     /// The producer or consumer whose run it is.
     handler: Option<String>,
     /// The version that its author gave the definition.
-    #[schema(value_type = String)]
     version: AuthorVersion,
     /// The revision of the definition, as it is counted here.
     revision: u32,
@@ -38,28 +38,30 @@ pub(in crate::http) struct RunObject {
     /// 0, or which retry of the occurrence.
     retry: u32,
     /// `schedule`, `manual`, `retry`, `sub_process`, `deadline`, `webhook` or `event`.
+    #[schema(value_type = shapes::TriggeredBy)]
     triggered_by: &'static str,
     /// Who started it, if no schedule did.
     by: Option<String>,
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     nominal_at: Option<Timestamp>,
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     effective_at: Option<Timestamp>,
     /// `pending`, `running`, `waiting`, `suspended`, `succeeded`, `failed`, `cancelled`, `timed_out`.
+    #[schema(value_type = shapes::RunStatus)]
     status: &'static str,
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     started_at: Option<Timestamp>,
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     ended_at: Option<Timestamp>,
     /// Whether it was not done in the time it was promised.
     overdue: bool,
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     input: Box<RawValue>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     output: Option<Box<RawValue>>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<shapes::RunError>)]
     error: Option<RunError>,
     /// The run that this one tries again.
     retry_of: Option<String>,
@@ -72,8 +74,11 @@ pub(in crate::http) struct RunObject {
 pub(in crate::http) struct RunWithSteps {
     #[serde(flatten)]
     run: RunObject,
+    /// While it waits because its workflow has as many active runs as it may: its place among those that wait,
+    /// beginning with 1.
+    pub(super) position: Option<u64>,
     /// When it is to be done, while its deadline counts.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     deadline: Option<Timestamp>,
     /// Where the runs are that this one has started.
     children: String,
@@ -91,16 +96,16 @@ pub(in crate::http) struct AlertObject {
     /// The step whose deadline it is; the run's own, if nothing.
     step: Option<String>,
     /// When it was to happen.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
     /// When it happened.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     happened_at: Timestamp,
     /// When the deadline is.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     deadline: Timestamp,
     /// `fail`, `cancel`, `complete` or `skip`.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<shapes::LateEnding>)]
     ended: Option<DeadlineEnd>,
     /// The runs that were started: to tell people, and as the deadline says.
     started: Vec<String>,
@@ -167,10 +172,11 @@ impl RunObject {
 
 impl RunWithSteps {
     pub(super) fn new(whole: WholeRun) -> RunWithSteps {
-        let WholeRun { view, definition, steps, alerts, mutation } = whole;
+        let WholeRun { view, definition, steps, alerts, mutation, position } = whole;
         let version = author_version(definition.version);
         let watch = view.run.position.watches.iter().find(|watch| watch.step.is_none());
         RunWithSteps {
+            position,
             deadline: watch.map(|watch| watch.due),
             children: format!("/api/v1/runs?parent={}", view.run.id),
             alerts: alerts.into_iter().map(AlertObject::from).collect(),

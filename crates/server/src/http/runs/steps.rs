@@ -11,6 +11,8 @@ use serde_json::value::RawValue;
 use store::StepView;
 use utoipa::ToSchema;
 
+use crate::http::shapes;
+
 /// A step of a run.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StepObject {
@@ -24,7 +26,7 @@ pub(crate) struct StepObject {
     #[serde(flatten)]
     pub(crate) part: PartObject,
     /// When it is to be done, while its deadline counts.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) deadline: Option<Timestamp>,
     /// What became of what undoes it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,19 +46,20 @@ pub(crate) struct PartObject {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<u32>,
     /// `pending`, `ready`, `running`, `waiting`, `completed`, `failed`, `skipped`, `cancelled`.
+    #[schema(value_type = shapes::StepStatus)]
     pub(crate) status: &'static str,
     /// Why it stands there, in words.
     pub(crate) reason: Option<String>,
     pub(crate) attempts: u32,
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) started_at: Option<Timestamp>,
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) ended_at: Option<Timestamp>,
     /// Whether it was not done in the time it was promised.
     pub(crate) overdue: bool,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub(crate) output: Option<Box<RawValue>>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<shapes::RunError>)]
     pub(crate) error: Option<RunError>,
     /// The attempts before the one that all this is about, the oldest first. Of a run with more than 2,000 only the
     /// first are told.
@@ -66,18 +69,20 @@ pub(crate) struct PartObject {
 
 /// An attempt that another one followed.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EarlierAttempt)]
 pub(crate) struct AttemptObject {
     /// Its number. One that was lost with whoever performed it does not count: the next one has the same. Where a run
     /// goes back, it begins with 1 again.
     pub(crate) attempt: u32,
     /// `failed`, `cancelled` (it was lost, or is known not to have happened), or how the step stood before the run
     /// went back.
+    #[schema(value_type = shapes::StepStatus)]
     pub(crate) status: &'static str,
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     pub(crate) started_at: Timestamp,
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     pub(crate) ended_at: Timestamp,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<shapes::RunError>)]
     pub(crate) error: Option<RunError>,
 }
 

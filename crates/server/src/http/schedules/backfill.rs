@@ -1,10 +1,16 @@
 //! Past occurrences that run after all.
 
+use std::collections::HashSet;
+
 use axum::extract::State;
 use calendar::parse_duration;
+use engine::ScheduleId;
+use engine::ledger::Outcome;
 use engine::schedule::{Due, LARGEST_QUEUE, backfilled};
 use engine::turn::{Command, Refused};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use store::LedgerQuery;
 use utoipa::ToSchema;
 
 use super::coming::instant_in;
@@ -27,9 +33,13 @@ pub(super) struct Range {
     /// The last instant, written alike.
     to: String,
     /// At most so many: 1 to 1000; 100.
+    #[schema(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
     /// Time between two starts, such as `10s`.
     pace: Option<String>,
+    /// Those that have run already, or wait to, run once more.
+    #[serde(default)]
+    again: Option<bool>,
     /// Only shows what would run.
     #[serde(default)]
     dry_run: Option<bool>,
@@ -37,12 +47,16 @@ pub(super) struct Range {
 
 /// Occurrences that when nothing is said are run at most.
 const DEFAULT_LIMIT: u32 = 100;
+/// Rows of the ledger that are read at a time.
+const READ: usize = 1_000;
 
 #[derive(Serialize, ToSchema)]
 pub(super) struct Backfilled {
     dry_run: bool,
     /// How many run.
     count: usize,
+    /// How many do not, because they have run already or wait to.
+    passed_over: usize,
     items: Vec<PastTime>,
     /// The schedule afterwards.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,11 +65,39 @@ pub(super) struct Backfilled {
 
 #[derive(Serialize, ToSchema)]
 struct PastTime {
+    #[schema(format = DateTime)]
     nominal_at: String,
+    #[schema(format = DateTime)]
     effective_at: String,
 }
 
-/// Runs past occurrences, one after the other.
+/// Those of these occurrences that have run already or wait to, by nominal time.
+async fn ran_in(
+    app: &App,
+    schedule: ScheduleId,
+    found: &[Due],
+) -> Result<HashSet<Timestamp>, Problem> {
+    let mut ran = HashSet::new();
+    let from = found.iter().map(|due| due.nominal).min();
+    let to = found.iter().map(|due| due.nominal).max();
+    for outcome in [Outcome::Started, Outcome::Moved, Outcome::Queued] {
+        let mut after = None;
+        loop {
+            let (limit, outcome) = (READ, Some(outcome));
+            let query = LedgerQuery { schedule, outcome, from, to, limit, after };
+            let page = app.store().ledger(query).await?;
+            ran.extend(page.items.iter().map(|row| row.entry.nominal));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(ran)
+}
+
+/// Runs past occurrences, one after the other. Those that have run already, or wait to, are passed over unless
+/// `again` is asked for.
 #[utoipa::path(post, path = "/schedules/{id}/backfill", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
         ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
@@ -91,16 +133,20 @@ pub(super) async fn backfill(
     };
     let found = backfilled(&plan, from, to.min(app.now()), limit)
         .map_err(|refusal| Problem::from(Refused::Schedule(refusal)))?;
+    let again = range.again.unwrap_or_default();
+    let ran = if again { HashSet::new() } else { ran_in(&app, id, &found).await? };
     let shown = |due: &Due| PastTime {
         nominal_at: shown::time(&zone, due.nominal),
         effective_at: shown::time(&zone, due.effective),
     };
-    let items: Vec<PastTime> = found.iter().map(shown).collect();
-    let mut answered = Backfilled { dry_run: true, count: items.len(), items, schedule: None };
+    let runs = found.iter().filter(|due| !ran.contains(&due.nominal));
+    let items: Vec<PastTime> = runs.map(shown).collect();
+    let (count, passed_over) = (items.len(), found.len() - items.len());
+    let mut answered = Backfilled { dry_run: true, count, passed_over, items, schedule: None };
     if range.dry_run == Some(true) {
         return answer::ok(&answered);
     }
-    let command = Command::Backfill { id, from, to, limit, pace };
+    let command = Command::Backfill { id, from, to, limit, pace, again };
     let commanded = app.command(&caller, command, body.idempotency).await?;
     answered.dry_run = false;
     answered.schedule = Some(super::list::object(&app, id).await?);

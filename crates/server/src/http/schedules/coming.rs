@@ -2,11 +2,12 @@
 
 use axum::extract::State;
 use calendar::{Dst, Fate, Mistake, Timing, Zone, parse_instant};
-use engine::schedule::{Override, OverrideAction, Schedule, Status, read_written};
+use engine::schedule::{Override, OverrideAction, Status, read_written};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use store::ScheduleView;
 use utoipa::ToSchema;
 
 use super::list::view;
@@ -16,12 +17,12 @@ use crate::http::body::{JsonBody, read_json};
 use crate::http::path::SchedulePath;
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Parameters, Query, Values};
-use crate::http::{App, shown};
+use crate::http::{App, shapes, shown};
 
 /// Times that are shown when nothing is said.
 const DEFAULT_COUNT: usize = 10;
 /// Times that are shown at most.
-const LARGEST_COUNT: usize = 1_000;
+pub(in crate::http) const LARGEST_COUNT: usize = 1_000;
 
 /// What a rule means.
 #[derive(Serialize, ToSchema)]
@@ -29,6 +30,7 @@ pub(super) struct Preview {
     #[serde(skip_serializing_if = "Option::is_none")]
     schedule_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<shapes::ScheduleStatus>)]
     status: Option<&'static str>,
     words: String,
     zone: String,
@@ -40,10 +42,12 @@ pub(super) struct Preview {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Coming {
     /// What the rule says.
+    #[schema(format = DateTime)]
     nominal_at: String,
     /// When it happens; nothing if it does not.
+    #[schema(format = DateTime)]
     effective_at: Option<String>,
-    /// `kept`, `moved` or `skipped`.
+    #[schema(value_type = shapes::ComingFate)]
     fate: &'static str,
     /// Why it is not kept.
     reason: Option<String>,
@@ -73,17 +77,18 @@ pub(super) async fn next(
     SchedulePath(id): SchedulePath,
     Query(Counted { count }): Query<Counted>,
 ) -> Answered {
-    let schedule = view(&app, id).await?.schedule;
+    let found = view(&app, id).await?;
+    let schedule = &found.schedule;
     let overrides = match schedule.progress.has_overrides {
         true => app.store().overrides(id).await?,
         false => Vec::new(),
     };
     let (rules, now) = (app.rules(), app.now());
-    let Some(plan) = object::plan(&schedule, &rules) else {
-        let why = schedule.progress.last_error.unwrap_or_default();
+    let Some(plan) = object::plan(schedule, &rules) else {
+        let why = schedule.progress.last_error.as_deref().unwrap_or_default();
         return Err(Problem::conflict(format!("The rule cannot be read any more: {why}")));
     };
-    let items = coming(&schedule, &plan.timing, &overrides, now, count);
+    let items = coming(&found, &plan.timing, &overrides, now, count);
     answer::ok(&Preview {
         schedule_id: Some(id.to_string()),
         status: Some(schedule.status.name()),
@@ -96,32 +101,37 @@ pub(super) async fn next(
 
 /// What becomes of a schedule's next times, as it is shown.
 pub(super) fn coming(
-    schedule: &Schedule,
+    view: &ScheduleView,
     timing: &Timing,
     overrides: &[Override],
     now: Timestamp,
     count: usize,
 ) -> Vec<Coming> {
-    let rows = coming_rows(schedule, timing, overrides, now, count);
+    let rows = coming_rows(view, timing, overrides, now, count);
     rows.into_iter().map(|row| row.shown(timing)).collect()
 }
 
-/// What becomes of a schedule's next times; nothing comes of one that is done or dead.
+/// What becomes of a schedule's next times; nothing comes of one that is done or dead. While it or its workflow is
+/// paused, these are the times of the rule.
 pub(crate) fn coming_rows(
-    schedule: &Schedule,
+    view: &ScheduleView,
     timing: &Timing,
     overrides: &[Override],
     now: Timestamp,
     count: usize,
 ) -> Vec<Row> {
+    let schedule = &view.schedule;
     if matches!(schedule.status, Status::Done | Status::Dead) {
         return Vec::new();
     }
-    let left = match schedule.declared.total_repeats {
-        0 => count,
-        limit => usize::try_from(limit.saturating_sub(schedule.progress.repeats)).unwrap_or(count),
-    };
+    let left = schedule.remaining().map_or(count, |left| usize::try_from(left).unwrap_or(count));
     let mut rows = rows(timing, now, count.min(left));
+    if view.workflow_is_paused {
+        for row in rows.iter_mut().filter(|row| row.effective.is_some()) {
+            (row.effective, row.fate) = (None, "skipped");
+            row.reason = Some("the workflow is paused".to_owned());
+        }
+    }
     for row in &mut rows {
         if let Some(over) = overrides.iter().find(|over| over.nominal == row.nominal) {
             row.override_by(over);
@@ -210,7 +220,7 @@ pub(crate) fn rows(timing: &Timing, now: Timestamp, count: usize) -> Vec<Row> {
 
 /// What a rule would mean, without creating anything.
 #[utoipa::path(post, path = "/preview", tag = "schedules",
-    request_body(content = Object,
+    request_body(content = shapes::PreviewInput,
         description = "The fields of a rule; count (1 to 1000; 10); after (a time; now)"),
     responses((status = 200, body = Preview), (status = 400, body = Problem),
         (status = 401, body = Problem), (status = 422, body = Problem)))]

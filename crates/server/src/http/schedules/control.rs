@@ -1,10 +1,11 @@
 //! What is done with a schedule: pause, resume, enable, disable, revive, trigger, delete.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use engine::ScheduleId;
 use engine::schedule::LARGEST_PAYLOAD;
-use engine::turn::{Answer, Command, NewRun, Verb};
+use engine::turn::{Answer, Command, IfBusy, NewRun, Verb};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use store::{Commanded, Idempotency};
@@ -19,6 +20,7 @@ use crate::http::body::JsonBody;
 use crate::http::path::SchedulePath;
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::Query;
+use crate::http::runs;
 
 /// Schedules that are deleted at once at most.
 const LARGEST: usize = 10_000;
@@ -38,17 +40,24 @@ struct Resumption {
 
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ScheduleTrigger)]
 struct ByHand {
     /// What the run gets; the schedule's own payload if nothing is given.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     payload: Option<Box<RawValue>>,
+    /// `wait`: the run begins beside what is active, or when the workflow's `concurrency` allows. `refuse`: 409 if
+    /// the schedule is active (unless its overlap is `allow`), or the workflow has as many runs as it may.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    if_busy: IfBusy,
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Deletion {
     /// Ids; unknown ones are ignored.
+    #[schema(max_items = 10000)]
     schedule_ids: Vec<IdText>,
 }
 
@@ -127,16 +136,18 @@ pub(super) async fn resume(
     control(&app, &caller, id, Verb::Resume { catch_up }, body.idempotency).await
 }
 
-/// Starts a run by hand. The next occurrence stays as it is.
+/// Starts a run by hand, in every status of the schedule. The next occurrence stays as it is, and so does what
+/// waits; it runs beside what is active.
 #[utoipa::path(post, path = "/schedules/{id}/trigger", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
         ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once"),
         ("traceparent" = Option<String>, Header, description = "The run is in this trace")),
     request_body = Option<ByHand>,
     responses((status = 200, body = ScheduleObject, description = "With the run as run_id"),
+        (status = 202, body = ScheduleObject, description = "Over the workflow's limit: it waits at `position`"),
         (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 404, body = Problem),
-        (status = 409, body = Problem, description = "Busy: the active run is run_id"),
+        (status = 409, body = Problem, description = "With `if_busy: refuse`: the active run is run_id"),
         (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub(super) async fn trigger(
     State(app): State<App>,
@@ -145,19 +156,20 @@ pub(super) async fn trigger(
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
-    let ByHand { payload } = body.read_or_default()?;
+    let ByHand { payload, if_busy } = body.read_or_default()?;
     check_payload(payload.as_deref())?;
     let (by, trace) = (caller.name.to_string(), body.trace);
-    let run = NewRun { id: app.new_run_id(), payload, by, trace };
+    let run = NewRun { id: app.new_run_id(), payload, by, trace, if_busy };
     let command = Command::StartSchedule { id, run };
     let Commanded { answer, replayed, .. } =
         app.command(&caller, command, body.idempotency).await?;
     let object = object(&app, id).await?;
-    let object = match answer {
-        Answer::Run(run) => object.with_run(run),
-        _ => object,
+    let Answer::Run(run) = answer else {
+        return Err(Problem::unavailable("The store answers something else."));
     };
-    Ok(answer::replayed(answer::ok(&object)?, replayed))
+    let position = runs::found(&app, &run).await?.position;
+    let status = if position.is_some() { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok(answer::replayed(answer::json(status, &object.with_run(run, position))?, replayed))
 }
 
 /// A payload by hand is no larger than one that is declared.
@@ -186,7 +198,8 @@ async fn control(
 /// Deletes a schedule. Its history stays until it is too old.
 #[utoipa::path(delete, path = "/schedules/{id}", tag = "schedules",
     params(("id" = String, Path, description = "The schedule")),
-    responses((status = 204), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 204), (status = 401, body = Problem), (status = 404, body = Problem),
+        (status = 409, body = Problem, description = "A definition declares it")))]
 pub(super) async fn delete(
     State(app): State<App>,
     caller: Caller,
@@ -204,6 +217,7 @@ pub(super) async fn delete(
     params(("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
     request_body = Deletion,
     responses((status = 204), (status = 400, body = Problem), (status = 401, body = Problem),
+        (status = 409, body = Problem, description = "A definition declares one of them"),
         (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub(super) async fn batch_delete(
     State(app): State<App>,

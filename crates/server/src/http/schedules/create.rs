@@ -14,46 +14,19 @@ use store::{Failure, Idempotency};
 use utoipa::ToSchema;
 
 use super::list::object;
-use super::object::ScheduleObject;
+use super::object::{Remark, ScheduleObject};
 use crate::http::App;
 use crate::http::access::Caller;
 use crate::http::answer::{self, Answered};
 use crate::http::body::{JsonBody, LARGEST_BATCH, RawBody, unreadable};
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::Query;
+use crate::http::shapes;
 
 /// Schedules in one batch at most.
-const LARGEST: usize = 10_000;
+pub(in crate::http) const LARGEST: usize = 10_000;
 /// Mistakes that are told of one batch: enough to see what is wrong, not all of a million.
 const TOLD: usize = 100;
-
-/// A new schedule.
-///
-/// Exactly one rule is given: `cron`, `interval`, `interval_seconds`, `rrule`, `at`, `daily`, …
-#[derive(Debug, Deserialize, ToSchema)]
-#[expect(dead_code, reason = "shown in the documentation; read by the engine")]
-pub(super) struct ScheduleInput {
-    name: String,
-    /// Id or name of the workflow.
-    workflow_id: String,
-    description: Option<String>,
-    cron: Option<String>,
-    interval: Option<String>,
-    interval_seconds: Option<u64>,
-    rrule: Option<String>,
-    at: Option<String>,
-    timezone: Option<String>,
-    calendar: Option<String>,
-    /// `skip`, `queue`, `queue_all`, `cancel`, `allow` or `error`.
-    overlap: Option<String>,
-    #[schema(value_type = Option<Object>)]
-    catch_up: Option<serde_json::Value>,
-    total_repeats: Option<u64>,
-    max_retries: Option<u32>,
-    timeout_seconds: Option<u64>,
-    #[schema(value_type = Option<Object>)]
-    payload: Option<serde_json::Value>,
-}
 
 /// What became of a batch.
 #[derive(Debug, Serialize, ToSchema)]
@@ -71,7 +44,7 @@ struct CreatedId {
 /// Creates a schedule.
 #[utoipa::path(post, path = "/schedules", tag = "schedules",
     params(("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
-    request_body = ScheduleInput,
+    request_body = shapes::ScheduleInput,
     responses((status = 201, body = ScheduleObject), (status = 400, body = Problem),
         (status = 401, body = Problem), (status = 409, body = Problem),
         (status = 413, body = Problem), (status = 415, body = Problem),
@@ -84,15 +57,15 @@ pub(super) async fn create(
 ) -> Answered {
     let written = read_written(body.required()?)?;
     let mut workflows = Workflows::default();
-    let new = match workflows.place(&app, written).await? {
-        Ok(new) => new,
+    let (new, remark) = match workflows.place(&app, &caller, written).await? {
+        Ok(placed) => placed,
         Err(wrong) => return Err(Problem::invalid([wrong])),
     };
     let (ids, replayed) = command(&app, &caller, vec![new], body.idempotency).await?;
     let id = ids.first().copied().unwrap_or(engine::ScheduleId(0));
     let location = format!("/api/v1/schedules/{id}");
     let response = match object(&app, id).await {
-        Ok(object) => answer::created(&location, &object)?,
+        Ok(object) => answer::created(&location, &object.with_remark(remark))?,
         // It was created, and is gone by now.
         Err(_) => answer::created(&location, &json!({ "id": id.to_string() }))?,
     };
@@ -102,7 +75,7 @@ pub(super) async fn create(
 /// Creates up to 10,000 schedules: all of them or none.
 #[utoipa::path(post, path = "/schedules/batch", tag = "schedules",
     params(("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
-    request_body = Vec<ScheduleInput>,
+    request_body = shapes::ScheduleBatch,
     responses((status = 201, body = Created), (status = 400, body = Problem),
         (status = 401, body = Problem), (status = 409, body = Problem),
         (status = 413, body = Problem), (status = 415, body = Problem),
@@ -123,8 +96,8 @@ pub(super) async fn batch(
     for (index, written) in read.into_iter().enumerate() {
         match written {
             Err(mistakes) => wrong.extend(mistakes.into_iter().map(|m| at(index, m.into()))),
-            Ok(written) => match workflows.place(&app, written).await? {
-                Ok(schedule) => new.push(schedule),
+            Ok(written) => match workflows.place(&app, &caller, written).await? {
+                Ok((schedule, _)) => new.push(schedule),
                 Err(mistake) => wrong.push(at(index, mistake)),
             },
         }
@@ -218,13 +191,17 @@ struct Known {
 }
 
 impl Workflows {
-    /// The schedule with its workflow, or what is wrong with that.
+    /// The schedule with its workflow and what to know about that, or what is wrong with it.
     async fn place(
         &mut self,
         app: &App,
+        caller: &Caller,
         written: Written,
-    ) -> Result<Result<NewSchedule, Wrong>, Problem> {
-        let Written { workflow, trigger, declared } = written;
+    ) -> Result<Result<(NewSchedule, Option<Remark>), Wrong>, Problem> {
+        let Written { workflow, trigger, mut declared } = written;
+        if declared.owner.is_none() {
+            declared.owner = Some(caller.said_by(None)?);
+        }
         let Some(named) = workflow else {
             let wrong = Wrong::new("workflow_id", "missing", "which workflow it starts is missing");
             return Ok(Err(wrong.allow("the id or name of a workflow")));
@@ -243,12 +220,15 @@ impl Workflows {
             let message = "there is no such workflow";
             return Ok(Err(Wrong::new("workflow_id", "unknown", message)));
         };
-        if let Some(trigger) = trigger.filter(|trigger| !known.triggers.contains(trigger)) {
-            let message = format!("the workflow has no trigger {trigger}");
-            let wrong = Wrong::new("trigger_node_id", "unknown", message);
-            return Ok(Err(wrong.allow(known.triggers.join(", "))));
-        }
-        // Not bound to the trigger: its own schedule is replaced with each version, this one is not.
-        Ok(Ok(NewSchedule { workflow: known.id, trigger: None, declared }))
+        let unknown = trigger.as_ref().filter(|trigger| !known.triggers.contains(trigger));
+        let remark = unknown.map(|trigger| {
+            let message =
+                format!("the workflow has no trigger {trigger}: the schedule starts it as it is");
+            Remark { code: "unknown-trigger", message }
+        });
+        // Kept and shown, and told to runs, but not bound to the trigger: its own schedule is replaced with each
+        // version, this one is not.
+        declared.trigger_node_id = trigger;
+        Ok(Ok((NewSchedule { workflow: known.id, trigger: None, declared }, remark)))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::extract::State;
 use engine::schedule::{
-    Declared, Input, Override, Plan, Schedule, Situation, Written, decide, patch,
+    Declared, Input, Override, Plan, Schedule, Situation, Written, decide, is_read_only, patch,
 };
 use engine::turn::{Command, Refused};
 use engine::{Moment, Rules, RunKey};
@@ -24,6 +24,7 @@ use crate::http::body::JsonBody;
 use crate::http::path::SchedulePath;
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Parameters, Query, Values};
+use crate::http::shapes;
 
 /// Times that are compared before an edit.
 const COMPARED: usize = 5;
@@ -56,10 +57,10 @@ pub(crate) struct Difference {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Change {
     /// Nothing if it was not there.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub(crate) before: Option<Box<RawValue>>,
     /// Nothing if it goes.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub(crate) after: Option<Box<RawValue>>,
 }
 
@@ -67,9 +68,10 @@ pub(crate) struct Change {
 #[utoipa::path(patch, path = "/schedules/{id}", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
         ("dry_run" = Option<bool>, Query, description = "Only shows what would change")),
-    request_body(content = Object,
+    request_body(content = shapes::ScheduleChange,
         description = "Fields of a schedule; null takes one away, a rule replaces the rule"),
-    responses((status = 200, body = ScheduleObject), (status = 400, body = Problem),
+    responses((status = 200, body = shapes::ScheduleEdited, description = "The schedule; or, with \
+            dry_run, what would change"), (status = 400, body = Problem),
         (status = 401, body = Problem), (status = 404, body = Problem),
         (status = 409, body = Problem), (status = 415, body = Problem),
         (status = 422, body = Problem), (status = 503, body = Problem)))]
@@ -80,8 +82,8 @@ pub(super) async fn edit(
     Query(way): Query<Way>,
     body: JsonBody,
 ) -> Answered {
-    let text = body.required()?.to_owned();
     let found = view(&app, id).await?;
+    let text = without_what_is_shown(&app, &found, body.required()?);
     if way.dry_run {
         let overrides = app.store().overrides(id).await?;
         let (_, difference) = would_change(&app, &found, &text, &overrides)?;
@@ -89,7 +91,24 @@ pub(super) async fn edit(
     }
     after_patch(&found, &text)?;
     app.command(&caller, Command::EditSchedule { id, patch: text }, None).await?;
-    answer::ok(&object(&app, id).await?)
+    answer::ok(&object(&app, id).await?.after(found.schedule.status))
+}
+
+/// The fields without those that nobody writes and that say what is shown anyway: an object may be sent back as it
+/// came. What differs is left, and refused with the route that changes it.
+fn without_what_is_shown(app: &App, found: &ScheduleView, text: &str) -> String {
+    type Fields = BTreeMap<String, Box<RawValue>>;
+    let Ok(mut fields) = serde_json::from_str::<Fields>(text) else { return text.to_owned() };
+    if !fields.keys().any(|key| is_read_only(key)) {
+        return text.to_owned();
+    }
+    let shown = ScheduleObject::alone(found.clone(), &app.rules(), app.now());
+    let Ok(shown) = serde_json::to_value(&shown) else { return text.to_owned() };
+    fields.retain(|key, value| {
+        let given = serde_json::from_str::<serde_json::Value>(value.get()).ok();
+        !is_read_only(key) || given.as_ref() != shown.get(key)
+    });
+    serde_json::to_string(&fields).unwrap_or_else(|_| text.to_owned())
 }
 
 /// The declaration after an edit, and what the edit would change.
@@ -113,16 +132,18 @@ fn after_patch(found: &ScheduleView, text: &str) -> Result<Box<Declared>, Proble
             "Schedule {id} is declared by trigger {trigger} of its workflow. Change it there."
         )));
     }
-    let before = Written { declared: schedule.declared.clone(), ..Written::default() };
+    let declared = schedule.declared.clone();
+    let trigger = declared.trigger_node_id.clone();
+    let before = Written { declared, trigger, workflow: None };
     let after = patch(&before, text)?;
     let ours = [schedule.workflow.to_string(), found.workflow_name.clone()];
     if after.workflow.is_some_and(|named| !ours.contains(&named)) {
         let message = "a schedule keeps its workflow; create another one";
         return Err(Problem::invalid([Wrong::new("workflow_id", "fixed", message)]));
     }
-    if after.trigger.is_some() {
-        let message = "a schedule of its own has no trigger";
-        return Err(Problem::invalid([Wrong::new("trigger", "fixed", message)]));
+    if after.trigger != before.trigger {
+        let message = "a schedule keeps its trigger; create another one";
+        return Err(Problem::invalid([Wrong::new("trigger_node_id", "fixed", message)]));
     }
     Ok(after.declared)
 }
@@ -135,10 +156,10 @@ fn difference(
 ) -> Result<Difference, Problem> {
     let (rules, now) = (app.rules(), app.now());
     let (after, plan) = edited(&before.schedule, declared, overrides, &rules, now)?;
-    let after = ScheduleView { schedule: after, workflow_name: before.workflow_name.clone() };
+    let after = ScheduleView { schedule: after, ..before.clone() };
     let old = super::object::plan(&before.schedule, &rules);
     let times = |view: &ScheduleView, plan: Option<&Plan>| match plan {
-        Some(plan) => coming(&view.schedule, &plan.timing, overrides, now, COMPARED),
+        Some(plan) => coming(view, &plan.timing, overrides, now, COMPARED),
         None => Vec::new(),
     };
     let (times_before, times_after) = (times(&before, old.as_ref()), times(&after, Some(&plan)));
@@ -148,7 +169,7 @@ fn difference(
 }
 
 /// The schedule after the edit, as the engine would decide it now.
-fn edited(
+pub(crate) fn edited(
     before: &Schedule,
     declared: Box<Declared>,
     overrides: &[Override],
@@ -159,17 +180,29 @@ fn edited(
     let moved = declared.timing != before.declared.timing;
     let anchor = if moved { now } else { before.progress.anchor };
     let plan = declared.plan(rules, anchor, &before.id.to_string())?;
+    let after = decided(before, Input::Edit(declared), &plan, overrides, now)?;
+    Ok((after, plan))
+}
+
+/// The schedule after this input, as the engine would decide it now.
+pub(crate) fn decided(
+    before: &Schedule,
+    input: Input<'_>,
+    plan: &Plan,
+    overrides: &[Override],
+    now: Timestamp,
+) -> Result<Schedule, Problem> {
     let mut after = before.clone();
     let mut situation = Situation {
-        plan: &plan,
+        plan,
         overrides,
         hold: None,
         moment: Moment::new(now, now),
         new_key: &mut || RunKey(0),
     };
-    decide(&mut after, Input::Edit(declared), &mut situation)
+    decide(&mut after, input, &mut situation)
         .map_err(|refusal| Problem::from(Refused::Schedule(refusal)))?;
-    Ok((after, plan))
+    Ok(after)
 }
 
 /// Compared as they are shown: numbers that no program can hold stay what they are.

@@ -88,7 +88,7 @@ fn of_schedule(
 ) -> Vec<(Timestamp, IcsEvent)> {
     let schedule = &view.schedule;
     let Some(plan) = object::plan(schedule, rules) else { return Vec::new() };
-    if schedule.status != Status::Active || schedule.progress.next.is_none() {
+    if view.coming().is_none() {
         return Vec::new();
     }
     let upcoming = Upcoming { plan: &plan, overrides };
@@ -98,10 +98,8 @@ fn of_schedule(
         at = due.effective;
         Some(due)
     });
-    let left = match schedule.declared.total_repeats {
-        0 => usize::MAX,
-        limit => limit.saturating_sub(schedule.progress.repeats) as usize,
-    };
+    let left = schedule.remaining();
+    let left = left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
     let is_skipped = |nominal| {
         upcoming
             .of(nominal)

@@ -11,6 +11,7 @@ use crate::http::answer::{self, Answered, Listed};
 use crate::http::path::SchedulePath;
 use crate::http::problem::Problem;
 use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::shapes;
 
 /// Which schedules.
 pub(super) struct Wanted {
@@ -39,7 +40,7 @@ impl Parameters for Wanted {
 /// Schedules, in the order of their ids.
 #[utoipa::path(get, path = "/schedules", tag = "schedules",
     params(
-        ("status" = Option<String>, Query, description = "active, paused, done or dead"),
+        ("status" = Option<shapes::ScheduleStatus>, Query, description = "Only those in this status"),
         ("workflow_id" = Option<String>, Query, description = "Id or name of a workflow"),
         ("q" = Option<String>, Query, description = "Beginnings of words in the name"),
         ("limit" = Option<u32>, Query, description = "1 to 1000; 50"),

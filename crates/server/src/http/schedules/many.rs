@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use engine::ScheduleId;
-use engine::turn::{Command, NewRun, Verb};
+use engine::turn::{Command, IfBusy, NewRun, Verb};
 use futures_util::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use store::Idempotency;
@@ -28,6 +28,7 @@ const TOLD: usize = 3;
 #[serde(deny_unknown_fields)]
 pub(super) struct Control {
     /// Ids.
+    #[schema(max_items = 1000)]
     schedule_ids: Vec<IdText>,
     action: Action,
 }
@@ -80,22 +81,32 @@ pub(super) async fn batch_control(
         let wrong = Wrong::new("schedule_ids", "limit", message);
         return Err(Problem::invalid([wrong.allow(format!("up to {LARGEST}"))]));
     }
-    let (app, caller, key) = (&app, &caller, body.idempotency.as_ref());
+    let asked = schedule_ids.len();
+    let hub = app.hub().clone();
+    let controlling = async move {
+        Ok::<_, Problem>(control_all(&app, &caller, schedule_ids, action, body.idempotency).await)
+    };
+    let refused = hub.uninterrupted(controlling).await?;
+    let done = asked - refused.len();
+    let summary = summary(action, done, &refused);
+    answer::ok(&Controlled { done, refused, summary })
+}
+
+/// Does it with each of them; those with which it was not done.
+async fn control_all(
+    app: &App,
+    caller: &Caller,
+    ids: Vec<IdText>,
+    action: Action,
+    key: Option<Idempotency>,
+) -> Vec<RefusedOne> {
+    let key = key.as_ref();
     let one = |id: IdText| async move {
         let text = id.text();
         let done = control(app, caller, id.schedule(), &text, action, key).await;
         done.err().map(|problem| RefusedOne { id: text, detail: problem.detail().to_owned() })
     };
-    let asked = schedule_ids.len();
-    let refused: Vec<RefusedOne> = stream::iter(schedule_ids)
-        .map(one)
-        .buffered(TOGETHER)
-        .filter_map(std::future::ready)
-        .collect()
-        .await;
-    let done = asked - refused.len();
-    let summary = summary(action, done, &refused);
-    answer::ok(&Controlled { done, refused, summary })
+    stream::iter(ids).map(one).buffered(TOGETHER).filter_map(std::future::ready).collect().await
 }
 
 async fn control(
@@ -113,7 +124,8 @@ async fn control(
         Action::Revive => Command::ControlSchedule { id, verb: Verb::Revive },
         Action::Trigger => {
             let (id_of_run, by) = (app.new_run_id(), caller.name.to_string());
-            let run = NewRun { id: id_of_run, payload: None, by, trace: None };
+            let if_busy = IfBusy::Wait;
+            let run = NewRun { id: id_of_run, payload: None, by, trace: None, if_busy };
             Command::StartSchedule { id, run }
         }
     };

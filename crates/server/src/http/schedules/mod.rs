@@ -14,6 +14,9 @@ pub(crate) mod occurrences;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(super) use self::coming::LARGEST_COUNT;
+pub(super) use self::create::LARGEST as LARGEST_BATCH;
+pub(super) use self::edit::Difference;
 use super::App;
 
 pub(super) fn routes() -> OpenApiRouter<App> {

@@ -2,7 +2,7 @@
 
 use calendar::{Timing, Warning, Zone};
 use engine::Rules;
-use engine::schedule::{Plan, Schedule};
+use engine::schedule::{Plan, Schedule, Status};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use store::ScheduleView;
 use utoipa::ToSchema;
 
+use crate::http::shapes;
 use crate::http::shown;
 
 /// A schedule: its declaration as it was written, with the defaults that apply, and how far it has come.
@@ -19,21 +20,26 @@ pub(crate) struct ScheduleObject {
     workflow_id: String,
     /// The workflow's name.
     workflow: String,
+    /// Whether the workflow is paused: then nothing starts but by hand, and `next_run_at` is null.
+    workflow_paused: bool,
     /// The trigger of the definition that declares it.
     trigger: Option<String>,
     /// The rule and everything else that was declared: `name`, `cron`, `timezone`, `overlap`, …
     #[serde(flatten)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = shapes::DeclaredSchedule)]
     declared: Map<String, Value>,
     /// Exactly as it was written.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     payload: Option<Box<RawValue>>,
     /// The zone that applies.
     zone: String,
     /// The rule in words; nothing if it cannot be read any more.
     words: Option<String>,
     /// `active`, `paused`, `done` or `dead`.
+    #[schema(value_type = shapes::ScheduleStatus)]
     status: &'static str,
+    /// Whether it is not paused. `POST …/enable` and `…/disable` change it.
+    enabled: bool,
     current_repeat: u64,
     current_retry: u32,
     /// Successful occurrences.
@@ -41,30 +47,45 @@ pub(crate) struct ScheduleObject {
     /// Failed runs.
     error_count: u64,
     last_error: Option<String>,
+    #[schema(format = DateTime)]
     last_run_at: Option<String>,
+    #[schema(value_type = Option<shapes::RunEnding>)]
     last_outcome: Option<&'static str>,
-    /// When it happens next.
+    /// When it happens next. Null if it is not active, if its workflow is paused, or while what is going on may
+    /// be the last that `total_repeats` allows.
+    #[schema(format = DateTime)]
     next_run_at: Option<String>,
     /// What the rule says about that.
+    #[schema(format = DateTime)]
     next_nominal_at: Option<String>,
     /// Occurrences and runs by hand that have begun and not ended.
     active: usize,
     /// Occurrences that wait.
     queued: usize,
+    #[schema(format = DateTime)]
     created_at: String,
+    #[schema(format = DateTime)]
     updated_at: String,
+    /// When a change of its declaration last gave it a next time again after it was done or dead.
+    renewed_at: Option<String>,
     /// What one should know about the rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     warnings: Option<Vec<Remark>>,
     /// The run that was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     run_id: Option<String>,
+    /// That it was done or dead, and a change has given it a next time again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lives_again: Option<bool>,
+    /// Its place among the runs that wait for the workflow's limit, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<u64>,
 }
 
 /// A remark that stops nothing.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Remark {
-    code: &'static str,
+    pub(crate) code: &'static str,
     /// In words.
     pub(crate) message: String,
 }
@@ -88,8 +109,13 @@ pub(crate) fn plan(schedule: &Schedule, rules: &Rules) -> Option<Plan> {
 
 /// The zone that a schedule's times are shown in.
 pub(crate) fn zone(schedule: &Schedule, rules: &Rules) -> Zone {
-    let named = schedule.declared.timing.timezone.as_deref();
-    named.and_then(|name| rules.zones().get(name).ok()).unwrap_or_else(Zone::utc)
+    let timing = &schedule.declared.timing;
+    match (&timing.timezone, &timing.calendar) {
+        (Some(name), _) => rules.zones().get(name).ok(),
+        (None, Some(id)) => rules.calendar(id).map(|calendar| calendar.zone().clone()),
+        (None, None) => None,
+    }
+    .unwrap_or_else(Zone::utc)
 }
 
 impl ScheduleObject {
@@ -107,29 +133,46 @@ impl ScheduleObject {
         ScheduleObject { warnings: Some(warnings), ..object }
     }
 
+    /// With something else that one should know.
+    pub(super) fn with_remark(mut self, remark: Option<Remark>) -> ScheduleObject {
+        self.warnings.get_or_insert_default().extend(remark);
+        self
+    }
+
     /// With the run that was started.
-    pub(super) fn with_run(self, run: String) -> ScheduleObject {
-        ScheduleObject { run_id: Some(run), ..self }
+    pub(super) fn with_run(self, run: String, position: Option<u64>) -> ScheduleObject {
+        ScheduleObject { run_id: Some(run), position, ..self }
+    }
+
+    /// After an edit of a schedule that was done or dead.
+    pub(super) fn after(self, before: Status) -> ScheduleObject {
+        let was_over = matches!(before, Status::Done | Status::Dead);
+        let lives_again = was_over && self.status == Status::Active.name();
+        ScheduleObject { lives_again: lives_again.then_some(true), ..self }
     }
 
     fn with_plan(view: ScheduleView, rules: &Rules, plan: Option<&Plan>) -> ScheduleObject {
-        let ScheduleView { schedule, workflow_name } = view;
+        let next = view.coming();
+        let ScheduleView { schedule, workflow_name, workflow_is_paused } = view;
         let zone = match plan {
             Some(plan) => plan.timing.zone().clone(),
             None => zone(&schedule, rules),
         };
         let shown = |at: Timestamp| shown::time(&zone, at);
+        let enabled = schedule.is_enabled();
         let progress = schedule.progress;
         ScheduleObject {
             id: schedule.id.to_string(),
             workflow_id: schedule.workflow.to_string(),
             workflow: workflow_name,
+            workflow_paused: workflow_is_paused,
             trigger: schedule.trigger,
             declared: schedule.declared.to_written(),
             payload: schedule.declared.payload,
             zone: zone.name().to_owned(),
             words: plan.map(|plan| plan.timing.words()),
             status: schedule.status.name(),
+            enabled,
             current_repeat: progress.current_repeat,
             current_retry: progress.current_retry,
             run_count: progress.run_count,
@@ -137,14 +180,17 @@ impl ScheduleObject {
             last_error: progress.last_error,
             last_run_at: progress.last_run_at.map(shown),
             last_outcome: progress.last_outcome.map(|ending| ending.status().name()),
-            next_run_at: progress.next.map(|due| shown(due.effective)),
-            next_nominal_at: progress.next.map(|due| shown(due.nominal)),
+            next_run_at: next.map(|due| shown(due.effective)),
+            next_nominal_at: next.map(|due| shown(due.nominal)),
             active: progress.active.len(),
             queued: progress.queued.len(),
             created_at: shown(schedule.created_at),
             updated_at: shown(schedule.updated_at),
+            renewed_at: progress.renewed_at.map(shown),
             warnings: None,
             run_id: None,
+            lives_again: None,
+            position: None,
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::http::body::JsonBody;
 use crate::http::path::{SchedulePath, part};
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Paging, Parameters, Query, Values};
-use crate::http::{App, shown};
+use crate::http::{App, shapes, shown};
 
 /// Ledger rows that an explanation looks at.
 const LOOKED_AT: usize = 5;
@@ -36,15 +36,21 @@ pub(super) struct OccurrenceObject {
     n: u64,
     /// How many occurrences this row stands for.
     count: u64,
+    #[schema(format = DateTime)]
     nominal_at: String,
     /// Of several, the last nominal time.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
     last_nominal_at: Option<String>,
+    #[schema(format = DateTime)]
     effective_at: String,
+    #[schema(format = DateTime)]
     decided_at: String,
+    #[schema(value_type = shapes::OccurrenceOutcome)]
     outcome: &'static str,
     reason: String,
     run_id: Option<String>,
+    #[schema(value_type = Option<shapes::RunStatus>)]
     run_status: Option<&'static str>,
 }
 
@@ -91,7 +97,7 @@ impl Parameters for Wanted {
 /// What became of a schedule's occurrences, latest first.
 #[utoipa::path(get, path = "/schedules/{id}/occurrences", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
-        ("outcome" = Option<String>, Query, description = "started, moved, queued, …"),
+        ("outcome" = Option<shapes::OccurrenceOutcome>, Query, description = "Only those with this outcome"),
         ("from" = Option<String>, Query, description = "Due from here on"),
         ("to" = Option<String>, Query, description = "And up to here"),
         ("limit" = Option<u32>, Query, description = "1 to 1000; 50"),
@@ -129,6 +135,7 @@ impl Parameters for Moment {
 #[derive(Serialize, ToSchema)]
 pub(super) struct Explanation {
     schedule_id: String,
+    #[schema(format = DateTime)]
     at: Option<String>,
     sentences: Vec<String>,
 }
@@ -218,13 +225,14 @@ pub(super) struct OverrideInput {
     move_to: Option<String>,
     /// It runs with this payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     payload: Option<Box<RawValue>>,
 }
 
 #[derive(Serialize, ToSchema)]
 pub(super) struct OverrideObject {
     schedule_id: String,
+    #[schema(format = DateTime)]
     nominal_at: String,
     #[serde(flatten)]
     action: OverrideInput,

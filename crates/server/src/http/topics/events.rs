@@ -19,6 +19,7 @@ use crate::http::body::JsonBody;
 use crate::http::path::part;
 use crate::http::problem::Problem;
 use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::shapes;
 
 /// In which order.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -57,8 +58,8 @@ impl Parameters for Wanted {
 #[utoipa::path(get, path = "/topics/{topic}/events", tag = "topics",
     params(("topic" = String, Path, description = "Name or id"),
         ("workflow" = Option<String>, Query, description = "Whose, if several have one of that name"),
-        ("state" = Option<String>, Query, description = "pending, reserved, consumed or skipped"),
-        ("order" = Option<String>, Query, description = "latest or oldest first"),
+        ("state" = Option<shapes::EventState>, Query, description = "Only those in this state"),
+        ("order" = Option<shapes::EventOrder>, Query, description = "Which come first; the latest if left out"),
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<EventObject>), (status = 400, body = Problem),
         (status = 404, body = Problem), (status = 409, body = Problem),
@@ -122,6 +123,7 @@ pub(super) async fn get(
 #[serde(deny_unknown_fields)]
 struct Skipping {
     /// Who says so; whoever asks, if nothing. Whoever has a token is named beside it.
+    #[schema(min_length = 1, max_length = 256)]
     by: Option<String>,
 }
 

@@ -16,7 +16,7 @@ pub(super) use self::find::declared;
 pub(crate) use self::find::find;
 pub(crate) use self::find::of_workflow;
 pub(super) use self::object::TopicObject;
-pub(super) use self::publish::{check_event, published};
+pub(super) use self::publish::{EventInput, check_event, published};
 use super::App;
 use super::answer::{self, Answered, Listed};
 use super::problem::Problem;

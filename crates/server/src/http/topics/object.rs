@@ -7,6 +7,8 @@ use serde_json::value::RawValue;
 use store::{EventView, TopicView};
 use utoipa::ToSchema;
 
+use crate::http::shapes;
+
 /// A topic.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TopicObject {
@@ -27,11 +29,11 @@ pub(crate) struct TopicObject {
     /// Events that nobody will work on.
     pub(crate) skipped: u64,
     /// When the oldest pending event was published.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) oldest_pending_at: Option<Timestamp>,
     /// An event that was given back so often is skipped.
     pub(crate) max_attempts: u32,
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     pub(crate) created_at: Timestamp,
 }
 
@@ -63,19 +65,20 @@ pub(super) struct EventObject {
     /// In a line, for people.
     title: Option<String>,
     /// `pending`, `reserved`, `consumed` or `skipped`.
+    #[schema(value_type = shapes::EventState)]
     state: &'static str,
     /// How often it was given back.
     attempt: u32,
     /// For programs.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     payload: Box<RawValue>,
     /// What brought it about.
     causes: Vec<String>,
     /// When it was first published.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
     /// When it came to this state.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
     /// The run that works on it, or has.
     run_id: Option<String>,

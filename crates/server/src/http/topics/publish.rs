@@ -21,6 +21,7 @@ use crate::http::answer::{self, Answered};
 use crate::http::body::{LARGEST_BATCH, RawBody, read_json, unreadable};
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::Query;
+use crate::http::shapes;
 
 /// More mistakes than anyone reads.
 const TOLD: usize = 100;
@@ -28,15 +29,15 @@ const TOLD: usize = 100;
 /// An event to publish.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct EventInput {
+pub(in crate::http) struct EventInput {
     /// Unique in its topic: publishing it again replaces what it says, and keeps its state.
     #[serde(alias = "messageId")]
-    #[schema(value_type = String)]
+    #[schema(value_type = String, min_length = 1)]
     message_id: Option<String>,
     /// In a line, for people.
     title: Option<String>,
     /// For programs: any JSON.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     payload: Option<Box<RawValue>>,
     /// What brought it about: ids of inputs or of other events.
     #[serde(default)]
@@ -54,7 +55,7 @@ struct Published {
 
 /// Publishes one event or a list of up to 10,000: all of them or none. Those who subscribe look.
 #[utoipa::path(post, path = "/topics/{topic}/events", tag = "topics",
-    request_body(content = Vec<EventInput>, description = "A list of events, or one"),
+    request_body(content = shapes::EventsInput, description = "A list of events, or one"),
     params(("topic" = String, Path, description = "Name or id"),
         ("workflow" = Option<String>, Query, description = "Whose, if several have one of that name"),
         ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),

@@ -11,22 +11,29 @@ use engine::turn::Workflow;
 use engine::{Rules, RunId};
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use store::{HandlerView, TopicView};
 use utoipa::ToSchema;
 
-use crate::http::shown;
+use crate::http::{shapes, shown};
 
 /// What asks the world, and publishes what it learns.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProducerObject {
     pub(crate) name: String,
+    /// Its rule and its options, as they are written.
+    #[schema(value_type = Object)]
+    pub(crate) schedule: Map<String, Value>,
+    /// When it runs, in words; nothing if the revision is not live.
+    pub(crate) words: Option<String>,
     /// When it runs next.
+    #[schema(format = DateTime)]
     pub(crate) next_run_at: Option<String>,
     /// When its last run began.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) last_run_at: Option<Timestamp>,
     /// `succeeded`, `failed`, `cancelled` or `timed_out`.
+    #[schema(value_type = Option<shapes::RunEnding>)]
     pub(crate) last_outcome: Option<&'static str>,
     /// Whether a run of it waits for the workflow to be free.
     pub(crate) queued: bool,
@@ -45,9 +52,10 @@ pub(crate) struct ProducerObject {
 pub(crate) struct ConsumerObject {
     pub(crate) name: String,
     /// `ready`, `sleeping`, `running`, `suspended` or `paused`.
+    #[schema(value_type = shapes::ConsumerState)]
     pub(crate) state: &'static str,
     /// When it looks again, if nothing happens before.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) wake_at: Option<Timestamp>,
     /// The topics whose events wake it.
     pub(crate) wake_on: Vec<String>,
@@ -56,14 +64,15 @@ pub(crate) struct ConsumerObject {
     /// Its run that has not ended.
     pub(crate) run_id: Option<String>,
     /// When its last run began.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) last_run_at: Option<Timestamp>,
     /// `succeeded`, `failed`, `cancelled` or `timed_out`.
+    #[schema(value_type = Option<shapes::RunEnding>)]
     pub(crate) last_outcome: Option<&'static str>,
     /// How many of its runs have failed one after the other.
     pub(crate) failures: u32,
     /// After a failure nothing of it begins before.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) retry_at: Option<Timestamp>,
     /// Whether the next run only ends what an earlier one began: its mutation is done.
     pub(crate) resumes: bool,
@@ -99,10 +108,15 @@ impl Handlers<'_> {
         let view = self.view(&producer.name, HandlerKind::Producer);
         let handler = view.map(|view| &view.handler);
         let schedule = self.schedules.get(&producer.trigger());
-        let next = schedule.and_then(|schedule| schedule.progress.next);
-        let zone = zone_of(self.definition, producer, rules);
+        let next = schedule.and_then(|schedule| schedule.coming(self.workflow.paused));
+        let timing = schedule.and_then(|schedule| {
+            rules.timing(&schedule.declared.timing, schedule.progress.anchor).ok()
+        });
+        let zone = timing.as_ref().map_or_else(Zone::utc, |timing| timing.zone().clone());
         ProducerObject {
             name: producer.name.clone(),
+            schedule: producer.schedule.clone(),
+            words: timing.as_ref().map(calendar::Timing::words),
             next_run_at: next.map(|due| shown::time(&zone, due.effective)),
             last_run_at: handler.and_then(|handler| handler.last_run_at),
             last_outcome: outcome(handler),
@@ -205,12 +219,6 @@ fn waits(schedule: &Schedule, handler: Option<&Handler>) -> bool {
     let own = handler.and_then(|handler| handler.run);
     let mut runs = schedule.progress.active.iter().filter_map(|active| active.run());
     !schedule.progress.queued.is_empty() || runs.any(|run| Some(run) != own)
-}
-
-fn zone_of(definition: &Definition, producer: &Producer, rules: &Rules) -> Zone {
-    let declared = definition.producer_declaration(producer);
-    let name = declared.get("timezone").and_then(Value::as_str);
-    name.and_then(|name| rules.zones().get(name).ok()).unwrap_or_else(Zone::utc)
 }
 
 fn outcome(handler: Option<&Handler>) -> Option<&'static str> {

@@ -3,13 +3,14 @@
 mod handlers;
 mod mutations;
 mod object;
+mod plan;
 mod save;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use engine::WorkflowId;
 use engine::schedule::LARGEST_PAYLOAD;
-use engine::turn::{Answer, Command, NewRun, WorkflowStatus};
+use engine::turn::{Answer, Command, IfBusy, NewRun, WorkflowStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use store::{Cursor, Idempotency, Total, WorkflowQuery, WorkflowView};
@@ -79,14 +80,16 @@ pub(crate) async fn shown(app: &App, view: WorkflowView) -> Result<WorkflowObjec
 /// Workflows that are asked for.
 struct Wanted {
     search: Option<String>,
+    system: bool,
     paging: Paging,
 }
 
 impl Parameters for Wanted {
-    const KNOWN: &'static [&'static str] = &["search", "limit", "cursor"];
+    const KNOWN: &'static [&'static str] = &["search", "system", "limit", "cursor"];
 
     fn read(values: &mut Values) -> Wanted {
-        Wanted { search: values.text("search"), paging: values.paging() }
+        let system = values.flag("system");
+        Wanted { search: values.text("search"), system, paging: values.paging() }
     }
 }
 
@@ -104,11 +107,12 @@ impl Parameters for Listing {
 /// Workflows, by name.
 #[utoipa::path(get, path = "/workflows", tag = "workflows",
     params(("search" = Option<String>, Query, description = "With this in the name"),
+        ("system" = Option<bool>, Query, description = "Also Punctual's own, which tells people something"),
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<WorkflowSummary>), (status = 400, body = Problem)))]
 async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
-    let Wanted { search, paging: Paging { limit, after } } = wanted;
-    let query = WorkflowQuery { search, limit, after };
+    let Wanted { search, system, paging: Paging { limit, after } } = wanted;
+    let query = WorkflowQuery { search, hides_system: !system, limit, after };
     let page = app.store().workflows(query).await?;
     let items = page.items.iter().map(WorkflowSummary::new).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
@@ -194,10 +198,14 @@ async fn publish(
     let known = find_workflow(&app, &id, None).await?.workflow;
     let newest = find_workflow(&app, &id, Some(known.newest)).await?;
     save::refuse_commands(&app, &newest.definition, &newest.source)?;
-    save::put_calendars(&app, &caller, &newest.definition).await?;
-    let command = Command::PublishWorkflow(known.id);
-    let commanded = app.command(&caller, command, body.idempotency).await;
-    let commanded = commanded.map_err(|failure| save::in_triggers(&newest.definition, failure))?;
+    let (asked, workflow) = (app.clone(), known.id);
+    let publishing = async move {
+        save::put_calendars(&asked, &caller, &newest.definition).await?;
+        let command = Command::PublishWorkflow(workflow);
+        let commanded = asked.command(&caller, command, body.idempotency).await;
+        commanded.map_err(|failure| save::in_triggers(&newest.definition, failure))
+    };
+    let commanded = app.hub().uninterrupted(publishing).await?;
     let view = find_workflow(&app, &known.id.to_string(), None).await?;
     Ok(answer::replayed(answer::ok(&shown(&app, view).await?)?, commanded.replayed))
 }
@@ -226,6 +234,7 @@ async fn archive(
 #[serde(deny_unknown_fields)]
 struct Pausing {
     /// Why, for those who wonder.
+    #[schema(max_length = 1000)]
     reason: Option<String>,
 }
 
@@ -292,33 +301,40 @@ fn wrong_status(verb: &str, status: &str) -> Problem {
 
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = WorkflowStart)]
 struct ByHand {
     /// The producer or consumer to run, instead of the steps.
     handler: Option<String>,
     /// What the run works on: any JSON.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     payload: Option<Box<RawValue>>,
+    /// What to do if a limit is reached: `wait` until the run may begin, or `refuse`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    if_busy: IfBusy,
 }
 
 /// A handler that runs as soon as its workflow is free.
 #[derive(Serialize, ToSchema)]
+#[schema(as = HandlerCalled)]
 struct Called {
     /// Which.
     called: String,
 }
 
-/// Starts a run by hand: of the steps, or of one of the handlers. Of a workflow that has handlers alone, all
-/// producers run, or, if it has none, the consumers look.
+/// Starts a run by hand: of the steps, or of one of the handlers. Runs of the steps go side by side, up to the
+/// workflow's `concurrency`; over it, the run waits its turn. Handlers of a workflow run one at a time. Of a workflow
+/// that has handlers alone, all producers run, or, if it has none, the consumers look.
 #[utoipa::path(post, path = "/workflows/{id}/runs", tag = "workflows",
     request_body = Option<ByHand>,
     params(("id" = String, Path, description = "Id or name"),
         ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once"),
         ("traceparent" = Option<String>, Header, description = "The run is in this trace")),
     responses((status = 201, body = RunWithSteps),
-        (status = 202, body = Called, description = "The handler runs as soon as its workflow is free"),
+        (status = 202, body = RunWithSteps, description = "Over a limit: the run waits at `position`. Of a consumer: `called`, its name; it looks as soon as its workflow is free"),
         (status = 404, body = Problem),
-        (status = 409, body = Problem, description = "Busy: the active run is named"),
+        (status = 409, body = Problem, description = "With `if_busy: refuse`: the active run is run_id"),
         (status = 422, body = Problem)))]
 async fn start(
     State(app): State<App>,
@@ -327,14 +343,14 @@ async fn start(
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
-    let ByHand { handler, payload } = body.read_or_default()?;
+    let ByHand { handler, payload, if_busy } = body.read_or_default()?;
     if payload.as_ref().is_some_and(|payload| payload.get().len() > LARGEST_PAYLOAD) {
         let wrong = Wrong::new("payload", "limit", "is too large");
         return Err(Problem::invalid([wrong.allow(format!("{} KiB", LARGEST_PAYLOAD / 1024))]));
     }
     let workflow = find_workflow(&app, &id, None).await?.workflow.id;
     let (by, trace) = (caller.name.to_string(), body.trace);
-    let run = NewRun { id: app.new_run_id(), payload, by, trace };
+    let run = NewRun { id: app.new_run_id(), payload, by, trace, if_busy };
     let command = match handler {
         Some(handler) => Command::StartHandler { id: workflow, handler, run },
         None => Command::StartWorkflow { id: workflow, run },

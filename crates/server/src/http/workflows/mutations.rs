@@ -13,6 +13,7 @@ use crate::http::answer::{self, Answered, Listed};
 use crate::http::path::PathId;
 use crate::http::problem::Problem;
 use crate::http::query::Query;
+use crate::http::shapes;
 
 /// A mutation of the outside world by a consumer's run.
 #[derive(Debug, Serialize, ToSchema)]
@@ -21,12 +22,13 @@ pub(in crate::http) struct MutationObject {
     /// The consumer.
     handler: String,
     /// `in_flight`, `applied`, `failed`, `unknown` or `skipped`.
+    #[schema(value_type = shapes::MutationStatus)]
     status: &'static str,
     /// When it began, or may have.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
     /// When it came to this status.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
     /// Who or what says so.
     said_by: Option<String>,

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use calendar::Zone;
 use engine::Rules;
-use engine::definition::{Definition, Trigger, TriggerKind, Version};
+use engine::definition::{Trigger, TriggerKind, Version};
 use engine::schedule::Schedule;
+use engine::turn::Workflow;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -13,6 +14,7 @@ use store::{HandlerView, TopicView, WorkflowView};
 use utoipa::ToSchema;
 
 use super::handlers::{ConsumerObject, Handlers, ProducerObject};
+use crate::http::shapes;
 use crate::http::topics::TopicObject;
 
 /// A whole number, or a text such as `1.10`, as its author wrote it.
@@ -46,15 +48,17 @@ pub(crate) struct WorkflowSummary {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
     /// The version that its author gave.
-    #[schema(value_type = String)]
     pub(crate) version: AuthorVersion,
     /// Which revision this is; the one that is live, or else the newest.
     pub(crate) revision: u32,
+    /// Whether new runs use this revision.
+    pub(crate) live: bool,
     /// The revision that new runs use.
     pub(crate) live_revision: Option<u32>,
     /// How many revisions there are.
     pub(crate) versions: u32,
     /// `draft`, `published` or `archived`.
+    #[schema(value_type = shapes::WorkflowStatus)]
     pub(crate) status: &'static str,
     /// Nothing starts but by hand.
     pub(crate) paused: bool,
@@ -66,12 +70,12 @@ pub(crate) struct WorkflowSummary {
     pub(crate) active: u32,
     /// How many schedules start it.
     pub(crate) schedules: u64,
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     pub(crate) created_at: Timestamp,
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     pub(crate) updated_at: Timestamp,
     /// When this revision was saved.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, format = DateTime)]
     pub(crate) saved_at: Timestamp,
 }
 
@@ -113,8 +117,10 @@ pub(crate) struct TriggerObject {
     pub(crate) id: String,
     /// `schedule`, `manual`, `webhook` or `event`.
     #[serde(rename = "type")]
+    #[schema(value_type = shapes::TriggerType)]
     pub(crate) kind: &'static str,
-    /// Whether the definition lets it start anything.
+    /// Whether it may start anything: a schedule can be disabled and enabled by hand, what else starts a workflow
+    /// is as its definition says.
     pub(crate) enabled: bool,
     pub(crate) description: Option<String>,
     /// When it starts the workflow, in words.
@@ -122,10 +128,13 @@ pub(crate) struct TriggerObject {
     /// The schedule that it declares, if this revision is live.
     pub(crate) schedule_id: Option<String>,
     /// Where that schedule stands.
+    #[schema(value_type = Option<shapes::ScheduleStatus>)]
     pub(crate) status: Option<&'static str>,
     /// When it happens next.
+    #[schema(format = DateTime)]
     pub(crate) next_run_at: Option<String>,
     /// What the rule says for it.
+    #[schema(format = DateTime)]
     pub(crate) next_nominal_at: Option<String>,
 }
 
@@ -138,6 +147,7 @@ impl WorkflowSummary {
             description: view.definition.description.clone(),
             version: author_version(view.definition.version),
             revision: view.revision,
+            live: workflow.live == Some(view.revision),
             live_revision: workflow.live,
             versions: workflow.newest,
             status: workflow.status.name(),
@@ -164,7 +174,8 @@ impl WorkflowObject {
             .collect();
         let definition = &view.definition;
         let triggers = definition.triggers.iter().map(|trigger| {
-            TriggerObject::new(definition, trigger, schedules.get(&trigger.id), rules)
+            let schedule = schedules.get(&trigger.id);
+            TriggerObject::new(&view.workflow, trigger, schedule, rules)
         });
         let triggers = triggers.collect();
         let of_it = Handlers {
@@ -189,21 +200,17 @@ impl WorkflowObject {
 
 impl TriggerObject {
     fn new(
-        definition: &Definition,
+        workflow: &Workflow,
         trigger: &Trigger,
         schedule: Option<&Schedule>,
         rules: &Rules,
     ) -> TriggerObject {
-        let next = schedule.and_then(|schedule| schedule.progress.next);
-        let zone = definition.declaration(trigger).and_then(|fields| {
-            let name = fields.get("timezone").and_then(Value::as_str)?;
-            rules.zones().get(name).ok()
+        let next = schedule.and_then(|schedule| schedule.coming(workflow.paused));
+        let timing = schedule.and_then(|schedule| {
+            rules.timing(&schedule.declared.timing, schedule.progress.anchor).ok()
         });
-        let zone = zone.unwrap_or_else(Zone::utc);
-        let words = schedule.and_then(|schedule| {
-            let timing = rules.timing(&schedule.declared.timing, schedule.progress.anchor);
-            Some(timing.ok()?.words())
-        });
+        let zone = timing.as_ref().map_or_else(Zone::utc, |timing| timing.zone().clone());
+        let words = timing.as_ref().map(calendar::Timing::words);
         TriggerObject {
             id: trigger.id.clone(),
             kind: match trigger.kind {
@@ -212,7 +219,7 @@ impl TriggerObject {
                 TriggerKind::Webhook { .. } => "webhook",
                 TriggerKind::Event { .. } => "event",
             },
-            enabled: trigger.enabled,
+            enabled: schedule.map_or(trigger.enabled, Schedule::is_enabled),
             description: trigger.description.clone(),
             words,
             schedule_id: schedule.map(|schedule| schedule.id.to_string()),

@@ -11,6 +11,7 @@ use store::{Failure, WorkflowView};
 use utoipa::ToSchema;
 
 use super::object::{AuthorVersion, author_version};
+use super::plan::{self, PlannedTrigger};
 use crate::declare_calendars;
 use crate::http::App;
 use crate::http::access::Caller;
@@ -18,6 +19,7 @@ use crate::http::answer::{self, Answered};
 use crate::http::body::RawBody;
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Parameters, Query, Values};
+use crate::http::shapes;
 use crate::sources::{Form, Source, SourceError};
 
 /// What definitions are sent as.
@@ -27,8 +29,10 @@ const JAVASCRIPT: [&str; 3] =
 
 /// A mistake or a remark.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DefinitionRemark)]
 pub(super) struct Remark {
     /// `error` or `warning`.
+    #[schema(value_type = shapes::Severity)]
     severity: &'static str,
     #[serde(flatten)]
     what: Wrong,
@@ -41,16 +45,19 @@ pub(super) struct Saved {
     id: Option<String>,
     name: String,
     /// The version that its author gave.
-    #[schema(value_type = String)]
     version: AuthorVersion,
     /// The revision, as it is counted here.
     revision: u32,
     /// `draft`, `published` or `archived`.
+    #[schema(value_type = shapes::WorkflowStatus)]
     status: &'static str,
     /// Whether anything has changed.
     changed: bool,
     /// What to know before relying on it.
     problems: Vec<Remark>,
+    /// What would become of its triggers and producers, if nothing was to be stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    triggers: Option<Vec<PlannedTrigger>>,
 }
 
 /// Whether a definition is good.
@@ -75,7 +82,7 @@ impl Parameters for Saving {
 
 /// Saves a definition, as a new workflow or as a new revision of the workflow of its name.
 #[utoipa::path(post, path = "/workflows", tag = "workflows",
-    request_body(content((String = "application/yaml"), (Object = "application/json"),
+    request_body(content((Object = "application/yaml"), (Object = "application/json"),
         (String = "application/javascript"))),
     params(("publish" = Option<bool>, Query, description = "Goes live at once"),
         ("dry_run" = Option<bool>, Query, description = "Nothing is stored"),
@@ -96,17 +103,23 @@ pub(super) async fn create(
     }
     let before = app.store().workflow(&definition.name, None).await?;
     if saving.dry_run {
+        let triggers = plan::triggers(&app, before.as_ref(), &definition).await?;
         let saved = planned(before, &definition, &saving, warnings);
-        return answer::ok(&saved);
-    }
-    if saving.publish {
-        put_calendars(&app, &caller, &definition).await?;
+        return answer::ok(&Saved { triggers: Some(triggers), ..saved });
     }
     let (name, version) = (definition.name.clone(), author_version(definition.version));
-    let (source, known) = (body.text, definition.clone());
-    let command = Command::SaveWorkflow { source, definition, publish: saving.publish };
-    let commanded = app.command(&caller, command, body.idempotency).await;
-    let commanded = commanded.map_err(|failure| in_triggers(&known, failure))?;
+    let (asked, publish) = (app.clone(), saving.publish);
+    // Its calendars do not change without it.
+    let storing = async move {
+        if publish {
+            put_calendars(&asked, &caller, &definition).await?;
+        }
+        let (source, known) = (body.text, definition.clone());
+        let command = Command::SaveWorkflow { source, definition, publish, folder: None };
+        let commanded = asked.command(&caller, command, body.idempotency).await;
+        commanded.map_err(|failure| in_triggers(&known, failure))
+    };
+    let commanded = app.hub().uninterrupted(storing).await?;
     let Answer::Workflow { id, revision, .. } = commanded.answer else {
         return Err(Problem::unavailable("The store answers something else."));
     };
@@ -123,6 +136,7 @@ pub(super) async fn create(
         status: view.workflow.status.name(),
         changed,
         problems: remarks("warning", warnings),
+        triggers: None,
     };
     let response = match changed {
         true => answer::created(&format!("/api/v1/workflows/{id}"), &saved)?,
@@ -133,7 +147,7 @@ pub(super) async fn create(
 
 /// Says all that is wrong with a definition. Nothing is stored.
 #[utoipa::path(post, path = "/workflows/validate", tag = "workflows",
-    request_body(content((String = "application/yaml"), (Object = "application/json"),
+    request_body(content((Value = "application/yaml"), (Value = "application/json"),
         (String = "application/javascript"))),
     responses((status = 200, body = Validity), (status = 413, body = Problem),
         (status = 415, body = Problem)))]
@@ -215,7 +229,9 @@ fn checked(app: &App, source: &Source<'_>) -> Result<(Arc<Definition>, Vec<Flaw>
     let rules = app.rules();
     let known = |id: &str| rules.calendar(id).cloned();
     let context = ReadContext { zones: rules.zones(), now: app.now(), known_calendar: &known };
-    let (definition, warnings) = source.read(&context)?;
+    let (definition, mut warnings) = source.read(&context)?;
+    let setup = &app.reach().setup;
+    warnings.extend(definition::unreachable_channels(&definition, source.text(), setup));
     Ok((Arc::new(definition), warnings))
 }
 
@@ -247,6 +263,7 @@ fn planned(
         status: if saving.publish { "published" } else { status },
         changed: !is_same || (saving.publish && !is_live),
         problems: remarks("warning", warnings),
+        triggers: None,
     }
 }
 
@@ -269,7 +286,7 @@ pub(super) async fn put_calendars(
     caller: &Caller,
     definition: &Definition,
 ) -> Result<(), Problem> {
-    let audit = |id: &str| caller.audit(Some(format!("calendar {id}")));
+    let audit = |id: &str| app.audit(caller, Some(format!("calendar {id}")));
     let declared = declare_calendars(app.hub(), definition, audit).await;
     declared.map_err(|(place, failure)| under(&format!("calendars[{place}]"), failure))
 }

@@ -66,6 +66,7 @@ fn new_form(visit: &Visit) -> Markup {
             input type="hidden" name="_key" value=(visit.form_key());
             div.fields {
                 (form::text("Name", "name", "", "Who has it: letters, digits and ._@+-. The audit log names it."))
+                (form::text("Queues", "queues:parts", "", "For the role worker: which ones it claims from, with commas between them; nothing for all."))
                 (form::text("Good for", "expires_in", "90d", "Such as 90d or 12h; nothing for ever."))
             }
             fieldset {
@@ -101,7 +102,12 @@ fn rows(visit: &Visit, tokens: &[TokenView]) -> Markup {
                 @for token in tokens {
                     tr id={ "token-" (token.id) } {
                         td.name { (token.name) }
-                        td data-label="roles" { (token.roles.join(", ")) }
+                        td data-label="roles" {
+                            (token.roles.join(", "))
+                            @if let Some(queues) = &token.queues {
+                                span.muted.small { " for " (queues.join(", ")) }
+                            }
+                        }
                         td data-label="state" { (state(visit, token)) }
                         td data-label="made" {
                             (when::at(visit, token.created_at)) span.muted.small { " by " (token.created_by) }

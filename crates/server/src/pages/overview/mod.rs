@@ -8,7 +8,7 @@ use axum::routing::get;
 use engine::run::RunStatus;
 use engine::schedule::Status;
 use maud::{Markup, html};
-use store::{RunQuery, ScheduleView, Stats};
+use store::{RunQuery, ScheduleQuery, ScheduleView, SetAside, Stats, Total};
 
 use self::timeline::Reach;
 use super::frame::Page;
@@ -44,6 +44,7 @@ async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
     let store = visit.app.store().clone();
     let stats = store.stats(visit.now).await?;
     let of = |status: Vec<RunStatus>, overdue: bool| RunQuery {
+        hides_system: true,
         status,
         overdue,
         limit: LINES,
@@ -54,8 +55,14 @@ async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
     let failed = store.runs(of(vec![RunStatus::Failed, RunStatus::TimedOut], false)).await?;
     let overdue = store.runs(of(Vec::new(), true)).await?;
     let coming = store.coming(LINES).await?;
+    let aside = store.all_set_aside().await?;
+    let dead =
+        ScheduleQuery { status: Some(Status::Dead), limit: LINES, ..ScheduleQuery::default() };
+    let dead = store.schedules(dead).await?;
     let content = html! {
         div.head { h1 { "Overview" } }
+        (dead_schedules(&visit, &dead))
+        (set_aside(&visit, &aside))
         (figures(&stats))
         section.card id="timeline" {
             header {
@@ -91,6 +98,61 @@ async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
     Ok(visit.show(Page::new("Overview", content).live("all")))
 }
 
+/// Schedules that start nothing any more, before everything else: somebody has to do something about them.
+fn dead_schedules(visit: &Visit, dead: &store::Page<ScheduleView>) -> Markup {
+    if dead.items.is_empty() {
+        return html! {};
+    }
+    let total = match dead.total {
+        Total::Exact(total) | Total::AtLeast(total) => total,
+    };
+    html! {
+        section.card.is-bad id="dead" {
+            header { h2 { "Dead schedules" } a href="/schedules?status=dead" { "All of them" } }
+            p { "Nothing of these starts any more. Mend what is wrong, then revive them." }
+            ul {
+                @for view in &dead.items {
+                    li {
+                        a.name href={ "/schedules/" (view.schedule.id) } { (view.schedule.declared.name) }
+                        " since " (when::at(visit, view.schedule.updated_at)) ": "
+                        (view.schedule.progress.last_error.as_deref().unwrap_or("its retries are exhausted"))
+                    }
+                }
+            }
+            @if total > dead.items.len() as u64 {
+                p { "and " (grouped(total - dead.items.len() as u64)) " more" }
+            }
+        }
+    }
+}
+
+/// What cannot be read or decided as it is stored, before everything else: somebody has to do something about it.
+fn set_aside(visit: &Visit, aside: &[SetAside]) -> Markup {
+    if aside.is_empty() {
+        return html! {};
+    }
+    html! {
+        section.card.is-bad id="set-aside" {
+            header { h2 { "Set aside" } }
+            p {
+                "These cannot be read or decided as they are stored, so nothing of them happens; everything else goes \
+                 on. Run "
+                code { "punctual doctor --repair" }
+                " on the store, or restore them from a backup."
+            }
+            ul {
+                @for one in aside.iter().take(LINES) {
+                    li {
+                        strong { (one.kind()) " " (one.id) }
+                        " since " (when::at(visit, one.since)) ": " (one.reason)
+                    }
+                }
+            }
+            @if aside.len() > LINES { p { "and " (grouped((aside.len() - LINES) as u64)) " more" } }
+        }
+    }
+}
+
 fn figures(stats: &Stats) -> Markup {
     let schedules = |wanted: Status| {
         stats.schedules.iter().filter(|(status, _)| *status == wanted).map(|(_, n)| n).sum::<u64>()
@@ -106,7 +168,7 @@ fn figures(stats: &Stats) -> Markup {
             runs(RunStatus::Pending) + runs(RunStatus::Waiting),
             "",
         ),
-        ("/runs?status=suspended", "need a person", runs(RunStatus::Suspended), "is-warn"),
+        need_a_person(runs(RunStatus::Suspended), stats.approvals),
         ("/schedules?status=active", "active schedules", schedules(Status::Active), ""),
         ("/schedules?status=dead", "dead schedules", schedules(Status::Dead), "is-bad"),
         ("/runs?status=pending", "due and not taken up", stats.due, "is-warn"),
@@ -121,6 +183,15 @@ fn figures(stats: &Stats) -> Markup {
             }
         }
     }
+}
+
+/// Questions that nobody has answered, and runs of which a person has to say what became of a step.
+fn need_a_person(
+    suspended: u64,
+    approvals: u64,
+) -> (&'static str, &'static str, u64, &'static str) {
+    let address = if approvals > 0 { "/approvals" } else { "/runs?status=suspended" };
+    (address, "need a person", suspended + approvals, "is-warn")
 }
 
 fn coming_lines(visit: &Visit, coming: &[ScheduleView]) -> Markup {
@@ -141,7 +212,7 @@ fn coming_lines(visit: &Visit, coming: &[ScheduleView]) -> Markup {
                                 div.small.muted { (view.workflow_name) }
                             }
                             td.number {
-                                @if let Some(due) = &view.schedule.progress.next {
+                                @if let Some(due) = view.coming() {
                                     (when::age(visit, due.effective))
                                     div.small.muted { (when::at(visit, due.effective)) }
                                 }

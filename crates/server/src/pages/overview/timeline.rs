@@ -67,7 +67,8 @@ pub(super) async fn show(visit: &Visit, reach: Reach) -> Result<Markup, Problem>
     let start = visit.now.checked_sub(reach.span()).unwrap_or(visit.now);
     let start = Timestamp::from_second(start.as_second() / seconds * seconds).unwrap_or(start);
     let tallies = store.tallies(start, end).await?;
-    let query = RunQuery { since: Some(start), limit: DRAWN, ..RunQuery::default() };
+    let query =
+        RunQuery { since: Some(start), limit: DRAWN, hides_system: true, ..RunQuery::default() };
     let runs = store.runs(query).await?.items;
     let query = UnusualQuery { since: Some(start), outcome: None, limit: DRAWN, after: None };
     let unusual = store.unusual(query).await?.items;
@@ -162,8 +163,9 @@ impl Lanes {
 
     fn add_coming(&mut self, visit: &Visit, coming: &[ScheduleView], end: Timestamp) {
         let rules = visit.app.rules();
-        for ScheduleView { schedule, .. } in coming {
-            let Some(next) = schedule.progress.next.map(|due| due.effective) else { continue };
+        for view in coming {
+            let schedule = &view.schedule;
+            let Some(next) = view.coming().map(|due| due.effective) else { continue };
             if next > end {
                 continue;
             }

@@ -130,7 +130,11 @@ pub(in crate::pages) fn decision(visit: &Visit, asked: &ApprovalView) -> Markup 
         dl.facts {
             dt { "Asked" } dd { (when::at_and_age(visit, asked.asked_at)) }
             @if let Some(deadline) = asked.deadline {
-                dt { "To be decided by" } dd { (when::at_and_age(visit, deadline)) }
+                dt { "To be decided by" }
+                dd {
+                    (when::at_and_age(visit, deadline))
+                    @if asked.overdue { " " strong.is-bad { "overdue" } }
+                }
             }
             dt { "May decide" }
             dd {

@@ -34,6 +34,7 @@ pub(super) struct Wanted {
     until: Option<Timestamp>,
     overdue: bool,
     parent: Option<String>,
+    system: bool,
     paging: Paging,
 }
 
@@ -56,6 +57,7 @@ impl Parameters for Wanted {
         "until",
         "overdue",
         "parent",
+        "system",
         "limit",
         "cursor",
     ];
@@ -70,6 +72,7 @@ impl Parameters for Wanted {
             until: values.instant("until"),
             overdue: values.flag("overdue"),
             parent: values.text("parent"),
+            system: values.flag("system"),
             paging: values.paging(),
         }
     }
@@ -103,7 +106,10 @@ impl Wanted {
                 visit.now.checked_sub(SignedDuration::from_hours(RECENT[place].2)).ok()
             }
         });
+        let asks_for_them =
+            workflow.is_some() || parent.is_some() || self.born.is_some() || self.system;
         Ok(RunQuery {
+            hides_system: !asks_for_them,
             workflow,
             schedule: self.schedule,
             status: self.status.clone(),

@@ -100,6 +100,8 @@ fn born(view: &RunView) -> Markup {
             (TriggeredBy::Webhook, _) => { (by("webhook")) }
             (TriggeredBy::Event, _) => { "an event" }
             (TriggeredBy::Wakeup, _) => { "its sleep was over" }
+            (TriggeredBy::Incident, _) if view.parent.is_none() => { "an incident" }
+            (TriggeredBy::Incident, _) => { (parent(view, "an incident of")) }
         }
     }
 }

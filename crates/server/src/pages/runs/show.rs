@@ -3,17 +3,17 @@
 use axum::response::Response;
 use engine::RunKey;
 use maud::{Markup, html};
-use store::{ApprovalQuery, ApprovalView, Cursor, RunQuery, RunView};
+use store::{ApprovalQuery, ApprovalView, Cursor, IncidentQuery, RunQuery, RunView};
 
 use super::{actions, drawn, facts, said, steps};
 use crate::http::path::PathId;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
 use crate::http::runs::{WholeRun, told, whole};
-use crate::pages::badge;
 use crate::pages::frame::Page;
 use crate::pages::value::{self, Room};
 use crate::pages::visit::Visit;
+use crate::pages::{badge, incidents};
 
 /// Runs it has started that are named.
 const CHILDREN: usize = 10;
@@ -54,6 +54,8 @@ pub(super) async fn show(
     let asked = asked(&visit, &whole).await?;
     let sentences = told(&visit.app, &whole).await?;
     let said = said::now(&visit, &whole, |_| true).await;
+    let of_run = IncidentQuery { run: Some(whole.view.run.id.clone()), ..IncidentQuery::default() };
+    let incidents = incidents::card(&visit, of_run).await?;
     let mut room = Room::new();
     let run = &whole.view.run;
     let title = format!("{}: {}", whole.view.workflow_name, run.status.name().replace('_', " "));
@@ -89,6 +91,7 @@ pub(super) async fn show(
             section.card id="graph" { h2 { "What follows what" } (drawn::graph(&whole, false)) }
         }
         (facts::alerts(&visit, &whole.alerts))
+        (incidents)
     };
     Ok(visit.show(Page::new(title, content).live(format!("run:{}", run.id))))
 }

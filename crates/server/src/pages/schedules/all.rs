@@ -95,7 +95,7 @@ fn of(
 ) -> BTreeMap<Date, usize> {
     let mut counts = BTreeMap::new();
     let Some(plan) = object::plan(&view.schedule, &visit.app.rules()) else { return counts };
-    let rows = coming_rows(&view.schedule, &plan.timing, overrides, from, TIMES);
+    let rows = coming_rows(view, &plan.timing, overrides, from, TIMES);
     for at in rows.iter().filter_map(|row| row.effective).filter(|at| *at < until) {
         *counts.entry(visit.zone.wall(at).date()).or_insert(0) += 1;
     }

@@ -114,7 +114,7 @@ fn shown(visit: &Visit, looked: &Looked, found: &Found, limit: u32) -> Markup {
     html! {
         div #past-times {
             p { strong { (count) @if count == 1 { " occurrence" } @else { " occurrences" } " would run" }
-                ", one after the other:" }
+                ", one after the other; those that have run already are passed over:" }
             ul.plain.lines {
                 @for due in found.times.iter().take(SHOWN) {
                     li { (when::in_zone(visit, &looked.zone, due.nominal)) }

@@ -23,7 +23,7 @@ const MOST_LATER: usize = 20;
 pub(super) fn card(visit: &Visit, looked: &Looked) -> Markup {
     let schedule = looked.schedule();
     let rows = match &looked.plan {
-        Some(plan) => coming_rows(schedule, &plan.timing, &looked.overrides, visit.now, COUNT),
+        Some(plan) => coming_rows(&looked.view, &plan.timing, &looked.overrides, visit.now, COUNT),
         None => Vec::new(),
     };
     html! {

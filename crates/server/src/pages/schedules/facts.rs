@@ -2,7 +2,6 @@
 
 use calendar::Zone;
 use engine::run::RunStatus;
-use engine::schedule::Status;
 use maud::{Markup, html};
 use store::{RunQuery, RunView};
 
@@ -30,7 +29,7 @@ pub(super) fn figures(visit: &Visit, looked: &Looked, runs: &[RunView]) -> Marku
     let ended = runs.iter().filter(|view| view.run.status.has_ended()).count();
     let good = runs.iter().filter(|view| view.run.status == RunStatus::Succeeded).count();
     let (schedule, progress) = (looked.schedule(), &looked.schedule().progress);
-    let next = progress.next.filter(|_| schedule.status == Status::Active);
+    let next = looked.view.coming();
     let of_it = format!("/runs?schedule_id={}", schedule.id);
     html! {
         div.figures #figures {
@@ -86,7 +85,7 @@ pub(super) fn card(visit: &Visit, looked: &Looked) -> Markup {
                     dd { "over " (window) "; this one is " (when::took(plan.timing.moved_by())) " late" }
                 }
                 @if declared.total_repeats > 0 {
-                    dt { "Repeats" } dd { (schedule.progress.repeats) " of " (declared.total_repeats) }
+                    dt { "Repeats" } dd { (schedule.progress.current_repeat) " of " (declared.total_repeats) " succeeded" }
                 }
                 (policies(looked))
                 dt { "Starts" }
@@ -143,7 +142,13 @@ fn policies(looked: &Looked) -> Markup {
             dt { "Due while nobody is awake" } dd { (words::catch_up(&plan.catch_up)) }
         }
         dt { "A run that fails" } dd { (words::failures(declared)) }
-        dt { "A run may take" } dd { (when::took(declared.timeout())) }
+        dt { "A run may be performed" }
+        dd {
+            @match declared.timeout() {
+                Some(limit) => { "for " (when::took(limit)) ", waiting apart" },
+                None => "without a limit of the schedule",
+            }
+        }
     }
 }
 

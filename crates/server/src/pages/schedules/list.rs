@@ -259,8 +259,9 @@ fn line(visit: &Visit, view: &ScheduleView, rules: &Rules, may_choose: bool) -> 
 /// When it is due next, on its own clock, and how far away that is.
 fn next(visit: &Visit, view: &ScheduleView, rules: &Rules) -> Markup {
     let schedule = &view.schedule;
-    let Some(due) = schedule.progress.next.filter(|_| schedule.status == Status::Active) else {
-        return html! { span.muted { "–" } };
+    let Some(due) = view.coming() else {
+        let is_held = view.workflow_is_paused && schedule.status == Status::Active;
+        return html! { span.muted { @if is_held { "workflow paused" } @else { "–" } } };
     };
     let zone = object::zone(schedule, rules);
     html! {

@@ -253,7 +253,7 @@ fn to_come(looked: &Looked, from: Timestamp, until: Timestamp) -> Vec<Row> {
     let Some(plan) = &looked.plan else { return Vec::new() };
     let from = from.checked_sub(SignedDuration::from_millis(1)).unwrap_or(from);
     let up_to =
-        |count: usize| coming_rows(looked.schedule(), &plan.timing, &looked.overrides, from, count);
+        |count: usize| coming_rows(&looked.view, &plan.timing, &looked.overrides, from, count);
     let mut rows = up_to(FEW);
     let is_before = |row: &Row| row.effective.unwrap_or(row.nominal) < until;
     if rows.len() >= FEW && rows.last().is_some_and(is_before) {

@@ -4,7 +4,7 @@ use axum::response::Response;
 use calendar::Zone;
 use engine::schedule::{Override, Plan, Schedule, Status};
 use maud::{Markup, html};
-use store::ScheduleView;
+use store::{IncidentQuery, ScheduleView};
 
 use super::{backfill, coming, controls, drawings, facts, ledger, why};
 use crate::http::access::Permission;
@@ -16,7 +16,7 @@ use crate::http::schedules::object;
 use crate::pages::form::{self, Action};
 use crate::pages::frame::Page;
 use crate::pages::visit::Visit;
-use crate::pages::{badge, when};
+use crate::pages::{badge, incidents, when};
 
 /// A schedule that is looked at.
 pub(super) struct Looked {
@@ -90,6 +90,8 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let looked = Looked::at(&visit, id).await?;
     let runs = facts::last_runs(&visit, &looked).await?;
+    let of_schedule = IncidentQuery { schedule: Some(id), ..IncidentQuery::default() };
+    let incidents = incidents::card(&visit, of_schedule).await?;
     let content = html! {
         (head(&visit, &looked))
         (tabs(&looked, "schedule"))
@@ -100,6 +102,7 @@ pub(super) async fn show(
             (coming::card(&visit, &looked))
         }
         (drawings::cards(&visit, &looked, &runs))
+        (incidents)
         (ledger::card(&visit, &looked, &wanted).await?)
         div.columns {
             (why::card(&visit, &looked, wanted.at.as_deref()).await?)
@@ -116,18 +119,25 @@ pub(super) fn head(visit: &Visit, looked: &Looked) -> Markup {
     html! {
         div.head {
             nav.trail aria-label="Trail" { a href="/schedules" { "Schedules" } " / " (schedule.id) }
-            div.title { h1 { (looked.name()) } (badge::schedule(schedule.status)) }
+            div.title {
+                h1 { (looked.name()) }
+                (badge::schedule(schedule.status))
+                @if looked.view.workflow_is_paused { " " (badge::badge("workflow paused", "is-warn")) }
+            }
             div.row #actions {
                 (controls(visit, schedule))
                 @if visit.may(Permission::Operate) { (start(visit, looked)) }
                 @if visit.may(Permission::Design) {
                     a.button href={ (looked.address()) "/edit" } { "Edit" }
-                    (Action::new(format!("schedules/{}", schedule.id), "Delete")
-                        .method("DELETE")
-                        .next("/schedules")
-                        .said("The schedule was deleted.")
-                        .ask("Delete this schedule? Its history stays until it is too old.")
-                        .show(visit))
+                    // What a definition declares goes with its trigger.
+                    @if schedule.trigger.is_none() {
+                        (Action::new(format!("schedules/{}", schedule.id), "Delete")
+                            .method("DELETE")
+                            .next("/schedules")
+                            .said("The schedule was deleted.")
+                            .ask("Delete this schedule? Its history stays until it is too old.")
+                            .show(visit))
+                    }
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use calendar::{CatchUp, Fold, Gap, Policy, Roll, format_duration};
 use engine::policy::overlap::Overlap;
+use engine::policy::retry::OnExhausted;
 use engine::schedule::Declared;
 
 /// What happens when it is due while it is still active.
@@ -68,8 +69,12 @@ pub(super) fn failures(declared: &Declared) -> String {
         1 => "tried again once".to_owned(),
         many => format!("tried again up to {many} times"),
     };
-    let then = if declared.pause_on_failure { "paused" } else { "dead" };
-    format!("{tried}, then the schedule is {then}")
+    let then = match (declared.pause_on_failure, declared.on_exhausted()) {
+        (true, _) => "then the schedule is paused",
+        (false, OnExhausted::Die) => "then the schedule is dead",
+        (false, OnExhausted::Continue) => "then the next one comes as usual",
+    };
+    format!("{tried}, {then}")
 }
 
 /// The rule as it was written, in one line for each key.

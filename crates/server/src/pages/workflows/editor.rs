@@ -32,7 +32,7 @@ steps:
     type: script
     depends_on: [wait]
     source: |
-      return { said: `${input.payload.greeting}, it is ${ctx.now()}` };
+      return { said: `${input.greeting}, it is ${ctx.now()}` };
 
 outputs:
   - name: said

@@ -55,6 +55,7 @@ fn producer(visit: &Visit, view: &WorkflowView, one: &ProducerObject) -> Markup 
                 }
                 @if one.queued { " " (badge("waits for its turn", "is-wait")) }
                 (current(one.run_id.as_deref()))
+                @if let Some(words) = &one.words { div.small.muted { (words) } }
             }
             td.small data-label="Publishes to" { (one.publishes.join(", ")) }
             td.small data-label="Next" { (next(visit, one.next_run_at.as_deref())) }

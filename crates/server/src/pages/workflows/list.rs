@@ -22,21 +22,24 @@ const MOST: usize = 50;
 
 pub(super) struct Wanted {
     search: Option<String>,
+    system: bool,
     paging: Paging,
 }
 
 impl Parameters for Wanted {
-    const KNOWN: &'static [&'static str] = &["search", "limit", "cursor"];
+    const KNOWN: &'static [&'static str] = &["search", "system", "limit", "cursor"];
 
     fn read(values: &mut Values) -> Wanted {
-        Wanted { search: values.text("search"), paging: values.paging() }
+        let system = values.flag("system");
+        Wanted { search: values.text("search"), system, paging: values.paging() }
     }
 }
 
 pub(super) async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Problem> {
-    let Wanted { search, paging } = wanted;
+    let Wanted { search, system, paging } = wanted;
     let query = WorkflowQuery {
         search: search.clone(),
+        hides_system: !system,
         limit: paging.limit.min(MOST),
         after: paging.after,
     };

@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 use engine::definition::{Definition, TriggerKind};
+use engine::input_schema::InputSchema;
 use maud::{Markup, html};
 use serde_json::Value;
 use store::{RunQuery, WorkflowView};
@@ -27,7 +28,10 @@ pub(super) async fn show(
     let view = find_workflow(&visit.app, &id, None).await?;
     let payload = match declared(&view.definition) {
         Some(payload) => Some(("What its trigger gives it.", payload)),
-        None => last(&visit, &view).await?.map(|payload| ("What its last run was given.", payload)),
+        None => match last(&visit, &view).await? {
+            Some(payload) => Some(("What its last run was given.", payload)),
+            None => expected(&view.definition),
+        },
     };
     let content = html! {
         (head(&visit, &view, Tab::Run))
@@ -56,6 +60,7 @@ fn form(visit: &Visit, view: &WorkflowView, payload: Option<(&str, String)>) -> 
             @if view.workflow.paused {
                 p.muted { "The workflow is paused: what is started by hand starts all the same." }
             }
+            @if let Some(input) = &view.definition.input { (fields(input)) }
             (area("What it works on", "payload:json", &payload, 10, hint))
             div { button.main type="submit" { "Run now" } }
         }
@@ -69,6 +74,31 @@ fn declared(definition: &Definition) -> Option<String> {
         _ => None,
     });
     written(payload?)
+}
+
+/// A payload to begin with, from what the definition expects.
+fn expected(definition: &Definition) -> Option<(&'static str, String)> {
+    let sample = definition.input.as_ref()?.sample();
+    Some(("A beginning, made from what the workflow expects.", written(&sample)?))
+}
+
+/// The fields that the payload may have, for whoever fills them in.
+fn fields(input: &InputSchema) -> Markup {
+    html! {
+        @if !input.properties.is_empty() {
+            table {
+                thead { tr { th { "Field" } th { "What it has to be" } } }
+                tbody {
+                    @for (name, field) in &input.properties {
+                        tr {
+                            td { code { (name) } @if input.required.contains(name) { " (required)" } }
+                            td { (field.words()) @if let Some(about) = &field.description { ": " (about) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 async fn last(visit: &Visit, view: &WorkflowView) -> Result<Option<String>, Problem> {

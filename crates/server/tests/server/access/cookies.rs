@@ -181,3 +181,21 @@ async fn forms_of_an_open_node_have_a_key_too() {
         (&json!("anyone"), &json!("127.0.0.1"))
     );
 }
+
+/// Behind a proxy everybody has the same address.
+#[tokio::test]
+async fn wrong_tokens_of_others_lock_nobody_out() {
+    let node = closed().await;
+    let secret = node.token("ops", &["operator"]).await;
+    let sign_in =
+        async |token: &str| send(form(&node, "/sign-in", &[("token", token)])).await.status;
+    for _ in 0..10 {
+        assert_eq!(sign_in("wrong").await, 401);
+    }
+    assert_eq!(sign_in("wrong").await, 429, "whoever guesses is told to wait");
+    assert_eq!(sign_in(&secret).await, 303);
+    for _ in 0..5 {
+        node.get_with("wrong", "/api/v1/me").await.problem(401);
+        node.get_with(&secret, "/api/v1/me").await.expect(200);
+    }
+}

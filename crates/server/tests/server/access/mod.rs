@@ -4,7 +4,9 @@ mod audit;
 mod cookies;
 mod hostile;
 mod routes;
+mod streams;
 mod tokens;
+mod workers;
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::{Node, send};
 
@@ -45,10 +45,171 @@ async fn every_documented_route_answers() {
                 let refused = &operation["responses"]["401"]["content"];
                 assert!(refused["application/problem+json"].is_object(), "{method} {path}");
             }
+            described(&format!("{method} {path}"), operation);
             check(&node, path, method, operation).await;
         }
     }
     references_lead_somewhere(&document, &document);
+}
+
+/// Without a description of each answer no validator takes the document.
+fn described(operation: &str, declared: &Value) {
+    for (status, response) in declared["responses"].as_object().unwrap() {
+        let said = response["description"].as_str().unwrap_or_default();
+        assert!(!said.is_empty(), "{operation}: {status} is not described");
+        let is_problem = status.starts_with('4') || status.starts_with('5');
+        for kind in response["content"].as_object().into_iter().flatten().map(|(kind, _)| kind) {
+            assert_eq!(
+                is_problem,
+                kind == "application/problem+json",
+                "{operation}: {status} {kind}"
+            );
+        }
+    }
+    for parameter in declared["parameters"].as_array().into_iter().flatten() {
+        let said = parameter["description"].as_str().unwrap_or_default();
+        assert!(!said.is_empty(), "{operation}: {parameter} is not described");
+        let kinds = &parameter["schema"]["type"];
+        assert!(!kinds.is_array(), "{operation}: {parameter} is never null");
+    }
+}
+
+/// What kind of access each route needs is in the document as it is in the table of rules.
+#[tokio::test]
+async fn access_is_named_and_public_routes_are_marked() {
+    let node = Node::start_with(|options| options.token = Some("t".repeat(40))).await;
+    let document = node.get("/openapi.json").await.expect(200);
+    let schemes = &document["components"]["securitySchemes"];
+    assert_eq!(schemes["token"]["scheme"], "bearer");
+    assert_eq!(schemes["session"]["in"], "cookie");
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let security = operation["security"].as_array().unwrap();
+            for named in security.iter().flat_map(|one| one.as_object().unwrap().keys()) {
+                assert!(schemes[named].is_object(), "{method} {path}: {named}");
+            }
+            if path == "/api/v1/stream" {
+                continue;
+            }
+            let filled: String = path.split('/').map(fill).collect::<Vec<_>>().join("/");
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let reply = send(node.client.request(method.clone(), node.url(&filled))).await;
+            assert_eq!(reply.status != 401, security.is_empty(), "{method} {path}: {}", reply.text);
+        }
+    }
+}
+
+/// A field that nobody has described is one that somebody forgot.
+#[tokio::test]
+async fn every_field_of_every_body_is_described() {
+    let node = Node::start().await;
+    let document = node.get("/openapi.json").await.expect(200);
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    assert!(schemas.len() > 80, "{}", schemas.len());
+    for (name, schema) in schemas {
+        let parts = schema["allOf"].as_array().into_iter().flatten();
+        for part in parts.chain([schema]) {
+            for (field, property) in part["properties"].as_object().into_iter().flatten() {
+                let inner = |property: &Value| property["description"].as_str().is_some();
+                let behind = property["$ref"].as_str().and_then(|to| document.pointer(&to[1..]));
+                let choices = property["oneOf"].as_array().into_iter().flatten();
+                let known = inner(property) || behind.is_some_and(inner);
+                assert!(known || choices.into_iter().any(inner), "{name}.{field} is not described");
+            }
+        }
+    }
+}
+
+/// Answers of a node with something in it: no field is there that the document does not have.
+#[tokio::test]
+async fn answers_have_no_fields_that_are_not_documented() {
+    let node = Node::start().await;
+    let document = node.get("/openapi.json").await.expect(200);
+    node.publish(
+        "name: whole\nversion: \"1.2\"\nconcurrency: 2\ntopics: [orders]\n\
+         triggers: [{id: t, type: schedule, cron: '0 9 * * *'}, {id: w, type: webhook}]\n\
+         steps: [{id: a, type: noop}, {id: b, type: human_approval, title: Good?, depends_on: a}]\n",
+    )
+    .await;
+    let schedule = node
+        .schedule(json!({
+            "name": "n", "workflow_id": "whole", "monthly": { "day": "last", "at": "17:00" },
+            "timezone": "Europe/Berlin", "calendar": "DE-BY", "roll": "next", "fit": "hours",
+            "start": "2026-01-01T00:00", "end": "2099-01-01T00:00", "spread": "5m",
+            "dst": { "gap": "skip" }, "overlap": "queue_all", "queue_limit": 5,
+            "catch_up": { "policy": "all", "limit": 3, "pace": "1/10s" }, "total_repeats": 9,
+            "max_retries": 2, "retry": { "delay": "5s", "jitter": 0.5 }, "timeout_seconds": 9,
+            "payload": [1], "pause_on_failure": true, "retention": "7d", "description": "d",
+            "owner": "o",
+        }))
+        .await;
+    let schedule = schedule.rsplit('/').next().unwrap();
+    let run = node.run("whole").await;
+    node.until("/api/v1/approvals", |page| page["total"] == 1).await;
+    let event = json!({ "message_id": "m", "title": "t", "payload": {}, "causes": ["c"] });
+    node.post("/api/v1/topics/orders/events", event).await.expect(201);
+    let fill = |path: &str| {
+        path.replace("/schedules/{id}", &format!("/schedules/{schedule}"))
+            .replace("/runs/{id}", &format!("/runs/{run}"))
+            .replace("/workflows/{id}", "/workflows/whole")
+            .replace("/calendars/{id}", "/calendars/DE-BY")
+            .replace("{topic}", "orders")
+            .replace("{message_id}", "m")
+            .replace("{step}", "a")
+    };
+    let mut seen = 0;
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        let answer = &operations["get"]["responses"]["200"]["content"]["application/json"];
+        if answer.is_null() || ["/openapi.json", "/schema.json"].contains(&path.as_str()) {
+            continue;
+        }
+        let query = match path.rsplit('/').next() {
+            Some("is-working-day" | "next-working-day") => "?date=2026-12-24",
+            Some("working-days") => "?from=2026-12-01&to=2026-12-31",
+            _ => "",
+        };
+        let given = node.get(&format!("{}{query}", fill(path))).await.expect(200);
+        only_documented(&document, &answer["schema"], &given, path);
+        seen += 1;
+    }
+    assert!(seen > 25, "{seen}");
+}
+
+/// Schemas that a value may be: what is referred to, and what it is composed of.
+fn parts<'a>(document: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
+    let (mut found, mut left) = (Vec::new(), vec![schema]);
+    while let Some(schema) = left.pop() {
+        left.extend(schema["$ref"].as_str().and_then(|to| document.pointer(&to[1..])));
+        for kind in ["allOf", "anyOf", "oneOf"] {
+            left.extend(schema[kind].as_array().into_iter().flatten());
+        }
+        found.push(schema);
+    }
+    found
+}
+
+fn only_documented(document: &Value, schema: &Value, given: &Value, place: &str) {
+    let parts = parts(document, schema);
+    match given {
+        Value::Object(fields) => {
+            // Any object is good where no fields are named, and any field where they are all of a kind.
+            let is_open = parts.iter().all(|part| part["properties"].is_null());
+            for (name, value) in fields.iter().filter(|_| !is_open) {
+                let known = parts.iter().find_map(|part| part["properties"].get(name));
+                let known = known.unwrap_or_else(|| panic!("{place}: {name} is not documented"));
+                only_documented(document, known, value, &format!("{place} {name}"));
+            }
+        }
+        Value::Array(items) => {
+            let known = parts.iter().find_map(|part| part.get("items"));
+            for item in items {
+                if let Some(known) = known {
+                    only_documented(document, known, item, place);
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// An unknown id is not found as a thing, not as a route; each answer is among the documented ones.

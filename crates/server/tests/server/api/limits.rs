@@ -120,3 +120,58 @@ async fn headers_that_do_not_arrive_are_given_up() {
     let answer = raw(&node, b"GET /healthz HTTP/1.1\r\nHost: loc").await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
 }
+
+#[tokio::test]
+async fn two_hosts_are_refused() {
+    let node = Node::start().await;
+    for (hosts, status) in [
+        ("Host: localhost\r\n", "200"),
+        ("Host: localhost\r\nHost: localhost\r\n", "400"),
+        ("Host: localhost\r\nhost: evil.test\r\n", "400"),
+    ] {
+        for path in ["/healthz", "/api/v1/runs", "/"] {
+            let request = format!("GET {path} HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n");
+            let answer = raw(&node, request.as_bytes()).await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_given_twice_is_refused_with_its_place() {
+    let node = Node::start().await;
+    node.workflow(crate::harness::NOOP).await;
+    let payload = "{\"payload\": {\n  \"to\": [{\"a\": 1},\n    {\"b\": 1, \"\\u0062\": 2}]}}";
+    let schedule =
+        "{\"name\": \"s\", \"workflow_id\": \"nothing\", \"interval\": \"1h\", \"name\": \"t\"}";
+    let event = "[{\"message_id\": \"1\", \"payload\": {\"x\": 1, \"x\": 2}}]";
+    let many = format!("[{schedule}]");
+    for (path, body, at, line, column) in [
+        ("/api/v1/workflows/nothing/runs", payload, "payload.to[1].b", 3, 14),
+        ("/api/v1/schedules", schedule, "name", 1, 59),
+        ("/api/v1/topics/t/events", event, "[0].payload.x", 1, 42),
+        ("/api/v1/schedules/batch", &many, "[0].name", 1, 60),
+    ] {
+        let reply = node.send_as(Method::POST, path, "application/json", body.to_owned()).await;
+        let problem = reply.whole_problem(422);
+        let error = &problem["errors"][0];
+        assert_eq!(
+            (&error["path"], &error["code"]),
+            (&json!(at), &json!("duplicate")),
+            "{problem}"
+        );
+        assert_eq!((&error["line"], &error["column"]), (&json!(line), &json!(column)), "{problem}");
+    }
+    assert_eq!(node.get("/api/v1/runs").await.expect(200)["total"], 0);
+}
+
+#[tokio::test]
+async fn browsers_do_not_guess_what_an_answer_is() {
+    let node = Node::start().await;
+    for path in
+        ["/api/v1/runs", "/api/v1/nothing", "/healthz", "/openapi.json", "/metrics", "/", "/x"]
+    {
+        let reply = node.get(path).await;
+        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"), "{path}");
+    }
+}

@@ -137,7 +137,7 @@ async fn the_states_follow_the_verbs() {
 }
 
 #[tokio::test]
-async fn a_schedule_that_is_done_can_be_revived_only() {
+async fn a_schedule_that_is_done_needs_a_future() {
     let node = Node::start().await;
     node.workflow(NOOP).await;
     let once = json!({"name": "o", "workflow_id": "nothing", "at": "2020-01-01T00:00:00Z"});
@@ -147,11 +147,10 @@ async fn a_schedule_that_is_done_can_be_revived_only() {
     assert_eq!(pause.problem(400), "Cannot pause schedule with status 'done'.");
     let revive = node.post(&format!("{path}/revive"), Value::Null).await;
     assert!(revive.problem(409).contains("Change the rule first"));
-    node.patch(&path, json!({"cron": "@daily", "at": null})).await.expect(200);
-    let revived = node.post(&format!("{path}/revive"), Value::Null).await.expect(200);
-    assert_eq!(revived["status"], "active");
-    assert_eq!(revived["run_count"], 1);
-    assert_eq!(revived["last_outcome"], "succeeded");
+    let changed = node.patch(&path, json!({"cron": "@daily", "at": null})).await.expect(200);
+    assert_eq!(changed["status"], "active", "another rule gives it a future again");
+    assert_eq!(changed["run_count"], 1);
+    assert_eq!(changed["last_outcome"], "succeeded");
 }
 
 #[tokio::test]
@@ -211,4 +210,43 @@ async fn rules_are_previewed_without_creating_anything() {
     ] {
         node.post("/api/v1/preview", body).await.problem(status);
     }
+}
+
+/// The body that the scheduler's documents print, with the slash behind the path.
+#[tokio::test]
+async fn the_printed_example_is_accepted() {
+    let node = Node::start().await;
+    let workflow = node.publish("name: t\nsteps: [{id: a, type: noop}]\n").await;
+    let body = json!({
+        "name": "Daily report",
+        "workflow_id": workflow.parse::<u64>().unwrap(),
+        "trigger_node_id": "trigger_schedule_abc123",
+        "interval_seconds": 86400,
+        "total_repeats": 0,
+        "max_retries": 3,
+        "timeout_seconds": 600,
+        "trigger_payload": {"report_type": "daily"},
+    });
+    let created = node.post("/api/v1/schedules/", body).await.expect(201);
+    assert_eq!(created["payload"], json!({"report_type": "daily"}));
+    assert_eq!(created["warnings"][0]["code"], "unknown-trigger", "{created}");
+    let pattern = json!({"name": "p", "workflow_id": workflow, "pattern": "CRON",
+        "expression": "0 9 * * MON-FRI", "calendar": "US", "overlap": "QUEUE", "catch_up": "ALL"});
+    let created = node.post("/api/v1/schedules/", pattern).await.expect(201);
+    assert_eq!((&created["overlap"], &created["catch_up"]), (&json!("queue"), &json!("all")));
+}
+
+#[tokio::test]
+async fn a_time_in_the_past_says_what_will_happen() {
+    let node = Node::start().await;
+    node.publish("name: t\nsteps: [{id: a, type: noop}]\n").await;
+    let past = json!({"name": "s", "workflow_id": "t", "at": "2020-01-01T09:00:00Z"});
+    let preview = json!({"at": "2020-01-01T09:00:00Z"});
+    let preview = node.post("/api/v1/preview", preview).await.expect(200);
+    assert_eq!(preview["warnings"][0]["code"], "past", "{preview}");
+    let created = node.post("/api/v1/schedules", past).await.expect(201);
+    assert_eq!(created["warnings"][0]["code"], "past", "{created}");
+    let runs =
+        node.until("/api/v1/runs?workflow=t&status=succeeded", |page| page["total"] == 1).await;
+    assert_eq!(runs["items"][0]["schedule_id"], created["id"], "it runs at once, as it says");
 }

@@ -5,14 +5,16 @@ use serde_json::{Value, json};
 use crate::harness::{NOOP, Node, SLOW};
 
 #[tokio::test]
-async fn of_a_thousand_triggers_one_starts_a_run() {
+async fn of_a_thousand_triggers_that_do_not_want_to_wait_one_starts_a_run() {
     let node = Node::start().await;
     node.workflow(SLOW).await;
     let body = json!({"name": "s", "workflow_id": "slow", "cron": "@daily"});
     let path = node.schedule(body).await;
     let trigger = format!("{path}/trigger");
-    let replies =
-        futures_util::future::join_all((0..1_000).map(|_| node.post(&trigger, Value::Null))).await;
+    let replies = futures_util::future::join_all(
+        (0..1_000).map(|_| node.post(&trigger, json!({"if_busy": "refuse"}))),
+    )
+    .await;
     let (started, refused): (Vec<_>, Vec<_>) = replies.iter().partition(|r| r.status == 200);
     assert_eq!(started.len(), 1);
     let run = started[0].json()["run_id"].clone();

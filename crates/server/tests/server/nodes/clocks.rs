@@ -5,30 +5,20 @@ use std::sync::Arc;
 use engine::WorkflowId;
 use engine::schedule::read_written;
 use engine::turn::{Command, NewSchedule};
-use jiff::{SignedDuration, Timestamp};
-use server::{Clock, SystemClock};
+use futures_util::future::join_all;
+use jiff::SignedDuration;
+use serde_json::Value;
+use server::upkeep::Retention;
+use server::{Clock as _, OffsetClock, SystemClock};
 
 use crate::ground::Ground;
 use crate::harness::{NOOP, Node};
-
-/// A clock that is off.
-struct Off(SignedDuration);
-
-impl Clock for Off {
-    fn now(&self) -> Timestamp {
-        SystemClock.now().checked_add(self.0).unwrap()
-    }
-
-    fn on_host(&self, at: Timestamp) -> Timestamp {
-        at.checked_sub(self.0).unwrap()
-    }
-}
 
 #[tokio::test]
 async fn a_clock_that_is_an_hour_off_changes_nothing() {
     for hours in [-1, 1] {
         let ground = Ground::shared();
-        let clock = Arc::new(Off(SignedDuration::from_hours(hours)));
+        let clock = Arc::new(OffsetClock(SignedDuration::from_hours(hours)));
         let node = Node::start_on(ground.clone(), |options| options.clock = clock).await;
         let workflow = WorkflowId(node.workflow(NOOP).await.parse().unwrap());
         let hub = node.server.hub();
@@ -45,4 +35,41 @@ async fn a_clock_that_is_an_hour_off_changes_nothing() {
         assert_eq!(ground.number(&early).await, 0, "{hours}: it was not due yet");
         node.server.stop().await.unwrap();
     }
+}
+
+/// Clients at a time.
+const CLIENTS: usize = 100;
+/// Requests of each in each life of the node.
+const REQUESTS: usize = 5;
+/// What a machine that is busy with other tests may take for an answer.
+const SLOW: SignedDuration = SignedDuration::from_secs(30);
+
+/// Each answer tells the time once, however many are on their way at the same time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_clients_move_no_clock_and_no_history_is_lost() {
+    let ground = Ground::shared();
+    let count = "SELECT count(*) FROM ended_runs";
+    let mut ended = 0;
+    for _ in 0..3 {
+        let node = Node::start_on(ground.clone(), |_| {}).await;
+        let text = "name: nothing\nconcurrency: 1000\nsteps: [{id: a, type: noop}]\n";
+        let workflow = node.workflow(text).await;
+        let runs = format!("/api/v1/workflows/{workflow}/runs");
+        let client = async |_| {
+            let mut started = 0;
+            for _ in 0..REQUESTS {
+                let reply = node.post(&runs, Value::Null).await;
+                started += i64::from(reply.status == 201);
+                let off = node.server.hub().now().duration_since(SystemClock.now()).abs();
+                assert!(off < SLOW, "the node's clock is off by {off}");
+            }
+            started
+        };
+        ended += join_all((0..CLIENTS).map(client)).await.into_iter().sum::<i64>();
+        ground.until(count, |runs| runs == ended).await;
+        let removed = Retention::default().run_once(node.server.hub()).await.unwrap();
+        assert_eq!((removed.rows, ground.number(count).await), (0, ended));
+        node.server.stop().await.unwrap();
+    }
+    assert!(ended > 0);
 }

@@ -72,7 +72,13 @@ async fn works(node: &Node, ground: &crate::ground::Ground) {
         };
         let definition = engine::definition::read(source, &context).unwrap().into();
         let source = source.to_owned();
-        match hub.command(Command::SaveWorkflow { source, definition, publish: true }, None).await {
+        match hub
+            .command(
+                Command::SaveWorkflow { source, definition, publish: true, folder: None },
+                None,
+            )
+            .await
+        {
             Ok(commanded) => match commanded.answer {
                 engine::turn::Answer::Workflow { id, .. } => break id.to_string(),
                 other => panic!("{other:?}"),

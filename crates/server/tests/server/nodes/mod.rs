@@ -24,6 +24,7 @@ async fn start(node: &Node, workflow: &str) -> String {
         payload: None,
         by: "test".to_owned(),
         trace: None,
+        if_busy: Default::default(),
     };
     let command = Command::StartWorkflow { id, run };
     match node.server.hub().command(command, None).await.unwrap().answer {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{node, start};
 use crate::ground::Ground;
 use crate::harness::{NOOP, Node, PATIENCE};
-use testbed::Cluster;
+use testbed::{Cluster, Proxy};
 
 /// Asks until the node answers with the status; what it says.
 async fn readyz(node: &Node, status: u16) -> String {
@@ -36,6 +36,26 @@ async fn a_node_says_that_its_database_is_gone_and_goes_on_when_it_is_back() {
     let runs = format!("/api/v1/workflows/{workflow}/runs");
     node.post(&runs, serde_json::Value::Null).await.problem(503);
     cluster.start_again().unwrap();
+    readyz(&node, 200).await;
+    start(&node, &workflow).await;
+    ground.until("SELECT count(*) FROM ended_runs WHERE status = 4", |runs| runs == 1).await;
+    node.server.stop().await.unwrap();
+    drop(ground);
+}
+
+/// The database is there, and what lies between forgets the connections to it: neither end is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_connections_fall_silent_says_so_and_goes_on() {
+    let cluster = Cluster::builder().fsync(false).start().unwrap();
+    let proxy = Proxy::start(cluster.port()).unwrap();
+    let own = format!(":{}/", cluster.port());
+    let ground = Ground::at(cluster.url().replace(&own, &format!(":{}/", proxy.port())));
+    let node = node(&ground, "only").await;
+    let workflow = node.workflow(NOOP).await;
+    assert!(proxy.fall_silent() > 2);
+    let said = readyz(&node, 503).await;
+    // Whoever notices first says it: a question of this very request, or one before it.
+    assert!(said.contains("not answer"), "{said}");
     readyz(&node, 200).await;
     start(&node, &workflow).await;
     ground.until("SELECT count(*) FROM ended_runs WHERE status = 4", |runs| runs == 1).await;

@@ -15,7 +15,7 @@ use super::{claim, start};
 use crate::harness::Node;
 
 const TASK: &str = "name: t\nsteps:\n\
-    - {id: ask, type: agent_task, agent: reports, message: 'Of {{ input.payload.day }}, {{ secrets.KEY }}', \
+    - {id: ask, type: agent_task, agent: reports, message: 'Of {{ input.day }}, {{ secrets.KEY }}', \
        model: small, temperature: 0.5, retry: {max: 3, delay: 10ms}}\n\
     - {id: more, type: agent_task, agent: others, message: hi, depends_on: [ask]}\n";
 

@@ -7,12 +7,12 @@ use super::start;
 use crate::harness::Node;
 
 const ASKS: &str = "name: t\nconcurrency: 100\nsteps:\n\
-    - {id: may-i, type: human_approval, title: 'Pay {{ input.payload.amount }}?', \
-       assignees: '{{ input.payload.who }}', deadline: {within: 2h}}\n\
+    - {id: may-i, type: human_approval, title: 'Pay {{ input.amount }}?', \
+       assignees: '{{ input.who }}', deadline: {within: 2h}}\n\
     - {id: done, type: noop, depends_on: [may-i]}\n";
 
 async fn asked(node: &Node, who: &str) -> String {
-    let text = ASKS.replace("'{{ input.payload.who }}'", who);
+    let text = ASKS.replace("'{{ input.who }}'", who);
     node.publish(&text).await;
     let run = start(node, "t", json!({"amount": 7})).await;
     node.run_until(&run, |status| status == RunStatus::Waiting).await;
@@ -107,4 +107,42 @@ async fn what_cannot_be_decided_is_refused() {
         node.post(&format!("/api/v1/approvals/{path}"), by.clone()).await.problem(404);
     }
     node.post(&format!("/api/v1/approvals/{run}/done/approve"), by).await.problem(409);
+}
+
+const LATE: &str = "name: late\nsteps:\n\
+    - {id: may-i, type: human_approval, title: 'Ship it?', assignees: [ann], deadline: {within: 100ms}}\n";
+
+#[tokio::test]
+async fn an_approval_that_is_late_makes_its_run_late_and_everything_says_so() {
+    let node = Node::start().await;
+    node.publish(LATE).await;
+    let run = start(&node, "late", Value::Null).await;
+    let path = format!("/api/v1/runs/{run}");
+    node.until(&path, |object| object["overdue"] == true).await;
+    let late = node.get("/api/v1/runs?overdue=true").await.expect(200);
+    assert_eq!((&late["items"][0]["id"], &late["total"]), (&json!(run), &json!(1)));
+    assert_eq!(node.get("/api/v1/approvals").await.expect(200)["items"][0]["overdue"], true);
+    assert_eq!(node.get("/api/v1/stats").await.expect(200)["approvals"], 1);
+    let overview = node.get("/").await;
+    assert!(
+        !overview.text.contains("Everything was done in the time promised"),
+        "{}",
+        overview.text
+    );
+    assert!(overview.text.contains("<strong>1</strong><span>need a person</span>"));
+    assert!(node.get("/approvals").await.text.contains("overdue"));
+    let told = node.get(&format!("{path}/explain")).await.expect(200);
+    let told: Vec<&str> =
+        told["sentences"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let says = |start: &str, end: &str| {
+        let found = told.iter().any(|said| said.starts_with(start) && said.ends_with(end));
+        assert!(found, "{start} … {end}: {told:?}");
+    };
+    says("Step may-i waits for a decision by ann since ", ".");
+    says("Step may-i was to be done by ", ", and is overdue.");
+    says("At ", ".");
+    decide(&node, &run, "approve", json!({"by": "ann"})).await.expect(200);
+    let ended = node.ended(&run).await;
+    assert_eq!((&ended["status"], &ended["overdue"]), (&json!("succeeded"), &json!(true)));
+    assert_eq!(node.get("/api/v1/stats").await.expect(200)["approvals"], 0);
 }

@@ -102,7 +102,9 @@ async fn whoever_has_no_secret_is_not_let_in() {
         send(call(&node, trigger, "{}").bearer_auth("sesame")).await.problem(status);
     }
     for trigger in ["unknown", "unusable"] {
-        let said = signed(&node, trigger, "1", "{}").await.problem(503);
+        signed(&node, trigger, "1", "{}").await.problem(401);
+        // Whoever may ask is told that it is not their mistake.
+        let said = send(call(&node, trigger, "{}").bearer_auth("sesame")).await.problem(503);
         assert!(!said.contains("NOWHERE") && !said.contains("BAD"), "{said}");
     }
     assert_eq!(node.get("/api/v1/runs").await.expect(200)["items"], json!([]));
@@ -117,4 +119,37 @@ async fn an_open_trigger_takes_texts_and_the_token() {
     assert_eq!(input(&node, &reply).await, "just a text");
     let large = call(&node, "open", &"x".repeat(1024 * 1024 + 1)).bearer_auth("sesame");
     send(large).await.problem(413);
+}
+
+/// Whoever may not ask does not learn which triggers there are, how they are called, or what is wrong with a call.
+#[tokio::test]
+async fn what_is_there_and_what_is_not_answer_alike() {
+    let node = node().await;
+    let viewer = node.token("vera", &["viewer"]).await;
+    let now = node.server.hub().now().as_second().to_string();
+    let forged = |trigger: &str, body: &str| {
+        let request = call(&node, trigger, body).header("webhook-id", "1");
+        let request = request.header("webhook-timestamp", &now);
+        request.header("webhook-signature", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
+    };
+    let triggers = ["signed", "made", "open", "unknown", "unusable", "off", "by-hand", "missing"];
+    let large = "x".repeat(2 << 20);
+    for (body, status) in [("{}", 401), ("no JSON", 401), ("", 401), (large.as_str(), 413)] {
+        let mut told = Vec::new();
+        for trigger in triggers {
+            for request in [call(&node, trigger, body), forged(trigger, body)] {
+                let reply = send(request).await;
+                assert_eq!(reply.status, status, "{trigger}: {}", reply.text);
+                told.push(reply.text);
+            }
+        }
+        told.dedup();
+        assert_eq!(told.len(), 1, "{told:#?}");
+    }
+    let mut told = Vec::new();
+    for trigger in triggers {
+        told.push(send(call(&node, trigger, "{}").bearer_auth(&viewer)).await.problem(403));
+    }
+    told.dedup();
+    assert_eq!(told.len(), 1, "{told:#?}");
 }

@@ -11,7 +11,7 @@ use crate::harness::{Node, Reply};
 
 /// Two steps for workers, one after the other.
 const TWO_STEPS: &str = "name: t\nconcurrency: 1000\nsteps:\n\
-    - {id: a, type: worker, queue: q, input: {n: '{{ input.payload.n }}'}, retry: {max: 2, delay: 10ms}}\n\
+    - {id: a, type: worker, queue: q, input: {n: '{{ input.n }}'}, retry: {max: 2, delay: 10ms}}\n\
     - {id: b, type: worker, queue: r, depends_on: [a]}\n";
 
 async fn claim(node: &Node, queue: &str, more: Value) -> Vec<Value> {

@@ -237,3 +237,36 @@ async fn figures_and_documentation() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_schedule_without_a_zone_has_that_of_its_calendar() {
+    let node = Node::start().await;
+    node.publish("name: t\nsteps: [{id: a, type: noop}]\n").await;
+    put(&node, "office", office()).await.expect(201);
+    let body = |more: Value| {
+        let mut body =
+            json!({"name": "s", "workflow_id": "t", "cron": "0 9 * * *", "calendar": "office"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let own = node.post("/api/v1/schedules", body(json!({}))).await.expect(201);
+    assert_eq!((&own["zone"], &own["warnings"]), (&json!("America/New_York"), &json!([])));
+    let next = own["next_run_at"].as_str().unwrap();
+    assert!(next.contains("T09:00:00-0"), "{next}");
+    let other = node.post("/api/v1/schedules", body(json!({"timezone": "UTC"}))).await.expect(201);
+    assert_eq!(other["zone"], "UTC");
+    assert_eq!(other["warnings"][0]["code"], "calendar-zone", "{other}");
+}
+
+#[tokio::test]
+async fn a_calendar_without_hours_never_works_and_says_so() {
+    let node = Node::start().await;
+    let never = json!({"timezone": "UTC", "hours": {}});
+    let never = put(&node, "never", never).await.expect(201);
+    assert_eq!(never["warnings"][0]["code"], "no-working-time", "{never}");
+    assert_eq!(never["spec"]["hours"], json!({}));
+    let path = "/api/v1/calendars/never/is-working-day?date=2026-03-02";
+    assert_eq!(node.get(path).await.expect(200)["working"], false);
+    let usual = put(&node, "usual", json!({"timezone": "UTC"})).await.expect(201);
+    assert_eq!(usual["warnings"], json!([]));
+}

@@ -4,6 +4,7 @@ mod calendars;
 mod hostile;
 mod http_steps;
 mod output;
+mod payloads;
 mod runs;
 mod steps;
 mod upkeep;

@@ -196,11 +196,18 @@ async fn abandoned(ground: &Ground) -> String {
         audit: None,
         traced: false,
     };
-    let save = Command::SaveWorkflow { source: text.to_owned(), definition, publish: true };
+    let save =
+        Command::SaveWorkflow { source: text.to_owned(), definition, publish: true, folder: None };
     let Answer::Workflow { id, .. } = store.command(command(save)).await.unwrap().answer else {
         panic!("not saved");
     };
-    let run = NewRun { id: 1, payload: None, by: "test".to_owned(), trace: None };
+    let run = NewRun {
+        id: 1,
+        payload: None,
+        by: "test".to_owned(),
+        trace: None,
+        if_busy: Default::default(),
+    };
     let start = Command::StartWorkflow { id, run };
     let Answer::Run(run) = store.command(command(start)).await.unwrap().answer else {
         panic!("not started");

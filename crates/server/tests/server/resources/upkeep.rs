@@ -9,7 +9,7 @@ use engine::schedule::read_written;
 use engine::turn::{Answer, Command, Effect, NewSchedule, Places};
 use engine::{NodeId, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
-use server::upkeep::{NextTimes, Retention};
+use server::upkeep::{NextTimes, Removed, Retention};
 use server::{Clock, Hub};
 use store::{PostgresClock, Report, RunQuery, Store, TurnRequest};
 
@@ -27,7 +27,7 @@ impl Clock for ByHand {
 
 /// A hub over a store, without a driver: turns are taken by hand.
 struct House {
-    hub: Hub,
+    hub: Arc<Hub>,
     clock: Arc<ByHand>,
     node: NodeId,
     _ground: Ground,
@@ -40,7 +40,7 @@ impl House {
         let clock = Arc::new(ByHand::default());
         let (nudges, _) = tokio::sync::mpsc::unbounded_channel();
         let node = store.join("node", moment(clock.now())).await.unwrap().node;
-        let hub = Hub::new(store, clock.clone(), nudges);
+        let hub = Arc::new(Hub::new(store, clock.clone(), nudges));
         House { hub, clock, node, _ground: ground }
     }
 
@@ -54,16 +54,25 @@ impl House {
     }
 
     async fn schedules(&self, count: usize) -> Vec<ScheduleId> {
+        self.declare(count, r#"{"name": "s", "cron": "0 * * * *"}"#).await
+    }
+
+    async fn declare(&self, count: usize, fields: &str) -> Vec<ScheduleId> {
         let text = "name: t\nsteps: [{id: a, type: noop}]\n";
         let rules = self.store().rules();
         let context =
             ReadContext { zones: rules.zones(), now: self.hub.now(), known_calendar: &|_| None };
         let definition = Arc::new(engine::definition::read(text, &context).unwrap());
-        let save = Command::SaveWorkflow { source: text.to_owned(), definition, publish: true };
+        let save = Command::SaveWorkflow {
+            source: text.to_owned(),
+            definition,
+            publish: true,
+            folder: None,
+        };
         let Answer::Workflow { id, .. } = self.hub.command(save, None).await.unwrap().answer else {
             panic!("not saved");
         };
-        let declared = read_written(r#"{"name": "s", "cron": "0 * * * *"}"#).unwrap().declared;
+        let declared = read_written(fields).unwrap().declared;
         let new = NewSchedule { workflow: id, trigger: None, declared };
         let create = Command::CreateSchedules(vec![new; count]);
         match self.hub.command(create, None).await.unwrap().answer {
@@ -121,12 +130,40 @@ async fn history_goes_when_it_has_been_kept_long_enough() {
     house.pass(SignedDuration::from_hours(29 * 24));
     house.settle().await;
     let retention = Retention::default();
-    assert_eq!(retention.run_once(&house.hub).await.unwrap(), 0);
+    assert_eq!(retention.run_once(&house.hub).await.unwrap().rows, 0);
     assert_eq!(house.runs().await, 2_200);
     house.pass(SignedDuration::from_hours(25));
-    assert_eq!(retention.run_once(&house.hub).await.unwrap(), 2_200, "runs and their rows");
+    assert_eq!(retention.run_once(&house.hub).await.unwrap().rows, 2_200, "runs and their rows");
     assert_eq!(house.runs().await, 1_100);
-    assert_eq!(retention.run_once(&house.hub).await.unwrap(), 0);
+    assert_eq!(retention.run_once(&house.hub).await.unwrap().rows, 0);
+}
+
+#[tokio::test]
+async fn history_is_looked_at_as_often_as_the_shortest_retention_needs() {
+    let house = House::new().await;
+    let retention = Retention::default();
+    let hour = SignedDuration::from_hours(1);
+    // A node of a shared store is never idle, and looks after each pause.
+    let is_shared = house.store().lease().is_some();
+    let waits = |removed: Removed| removed.next.map(|at| at.duration_since(house.hub.now()));
+    let idle = retention.run_once(&house.hub).await.unwrap();
+    assert_eq!((idle.rows, idle.pause), (0, hour));
+    assert!(is_shared || idle.next.is_none(), "{idle:?}");
+    house.schedules(1).await;
+    house.pass(hour);
+    house.settle().await;
+    // What there is, is not old for days.
+    let month = retention.run_once(&house.hub).await.unwrap();
+    assert_eq!((month.rows, month.pause), (0, hour));
+    assert!(is_shared || waits(month).unwrap() > hour * 24 * 7, "{month:?}");
+    house.declare(1, r#"{"name": "b", "cron": "0 * * * *", "retention": "5m"}"#).await;
+    house.pass(hour);
+    house.settle().await;
+    let soon = retention.run_once(&house.hub).await.unwrap();
+    assert_eq!((soon.rows, soon.pause), (0, SignedDuration::from_secs(150)));
+    assert!(waits(soon).unwrap() <= SignedDuration::from_mins(5) + hour / 3_600, "{soon:?}");
+    house.pass(SignedDuration::from_mins(6));
+    assert_eq!(retention.run_once(&house.hub).await.unwrap().rows, 2, "a run and its row");
 }
 
 #[tokio::test]

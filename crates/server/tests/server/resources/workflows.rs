@@ -265,12 +265,12 @@ steps: []
 }
 
 #[tokio::test]
-async fn a_start_by_hand_gives_a_run_or_names_the_one_in_its_way() {
+async fn a_start_by_hand_gives_a_run_waits_its_turn_or_names_the_one_in_its_way() {
     let node = Node::start().await;
     let mut lifeline = crate::lifeline::Lifeline::new();
     let script = lifeline.endless_script();
-    let text = format!("name: t\nsteps: [{{id: a, type: exec, command: [sh, -c, '{script}']}}]\n");
-    node.publish(&text).await;
+    let steps = format!("steps: [{{id: a, type: exec, command: [sh, -c, '{script}']}}]\n");
+    node.publish(&format!("name: t\nconcurrency: 1\n{steps}")).await;
     let payload = r#"{"payload": {"big": 9007199254740993, "exact": 1.10}}"#;
     let reply =
         node.send_as(Method::POST, "/api/v1/workflows/t/runs", "application/json", payload).await;
@@ -279,11 +279,27 @@ async fn a_start_by_hand_gives_a_run_or_names_the_one_in_its_way() {
     assert_eq!(reply.header("location"), Some(&*format!("/api/v1/runs/{id}")));
     assert!(reply.text.contains(r#"{"big": 9007199254740993, "exact": 1.10}"#), "{}", reply.text);
     lifeline.held().await;
-    let busy = node.post("/api/v1/workflows/t/runs", json!({})).await.whole_problem(409);
+    let refuse = json!({"if_busy": "refuse"});
+    let busy = node.post("/api/v1/workflows/t/runs", refuse).await.whole_problem(409);
     assert_eq!(busy["run_id"], id);
     assert!(busy["detail"].as_str().unwrap().contains(id));
+    let mut waiting = Vec::new();
+    for position in 1..=2 {
+        let waits = node.post("/api/v1/workflows/t/runs", json!({})).await.expect(202);
+        assert_eq!((&waits["status"], &waits["position"]), (&json!("pending"), &json!(position)));
+        let id = waits["id"].as_str().unwrap().to_owned();
+        let told = node.get(&format!("/api/v1/runs/{id}/explain")).await.expect(200);
+        let said =
+            format!("It waits its turn, at position {position}: t runs at most 1 at a time.");
+        assert_eq!(told["sentences"][1], said);
+        waiting.push(id);
+    }
+    for id in waiting {
+        node.post(&format!("/api/v1/runs/{id}/cancel"), Value::Null).await.expect(200);
+    }
     for (body, status) in [
         (json!({"payloda": 1}), 422),
+        (json!({"if_busy": "sometimes"}), 422),
         (json!([]), 422),
         (json!({"payload": "x".repeat(300_000)}), 422),
         (json!({"payload": "x".repeat(2_000_000)}), 413),
@@ -293,4 +309,65 @@ async fn a_start_by_hand_gives_a_run_or_names_the_one_in_its_way() {
     node.post(&format!("/api/v1/runs/{id}/cancel"), Value::Null).await.expect(200);
     lifeline.released().await;
     node.ended(id).await;
+}
+
+#[tokio::test]
+async fn a_hundred_starts_without_a_limit_are_a_hundred_runs() {
+    let node = Node::start().await;
+    node.publish("name: t\nsteps: [{id: a, type: noop}]\n").await;
+    let mut runs = std::collections::BTreeSet::new();
+    for _ in 0..100 {
+        let run = node.post("/api/v1/workflows/t/runs", json!({})).await.expect(201);
+        runs.insert(run["id"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(runs.len(), 100);
+    for id in runs {
+        node.ended(&id).await;
+    }
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_would_become_of_triggers_and_versions_say_which_is_live() {
+    let node = Node::start().await;
+    let text = "name: t\nsteps: [{id: a, type: noop}]\ntriggers:\n- {id: stays, type: schedule, cron: daily}\n\
+                - {id: moves, type: schedule, cron: '0 9 * * *'}\n- {id: goes, type: schedule, interval: 1h}\n";
+    node.publish(text).await;
+    let after = text.replace("0 9", "0 10").replace("id: goes", "id: comes");
+    let path = "/api/v1/workflows?publish=true&dry_run=true";
+    let planned = node.yaml(path, after.clone()).await.expect(200);
+    let triggers = planned["triggers"].as_array().unwrap();
+    let changes: Vec<_> = triggers
+        .iter()
+        .map(|told| (told["id"].as_str().unwrap(), told["change"].as_str().unwrap()))
+        .collect();
+    let expected =
+        [("stays", "unchanged"), ("moves", "changed"), ("comes", "new"), ("goes", "removed")];
+    assert_eq!(changes, expected, "{planned}");
+    assert!(triggers.iter().all(|told| told["next_run_at"].is_string()), "{planned}");
+    let words = triggers[0]["words"].as_str().unwrap();
+    assert!(words.contains("(0 0 * * *)"), "a preset is shown with its expansion: {words}");
+    let versions = node.get("/api/v1/workflows/t/versions").await.expect(200);
+    assert_eq!(versions["items"][0]["live"], true, "nothing was published: {versions}");
+    node.yaml("/api/v1/workflows", after).await.expect(201);
+    let versions = node.get("/api/v1/workflows/t/versions").await.expect(200);
+    let live: Vec<_> = versions["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|version| (&version["revision"], &version["live"]))
+        .collect();
+    assert_eq!(live, [(&json!(2), &json!(false)), (&json!(1), &json!(true))]);
+}
+
+#[tokio::test]
+async fn a_producer_shows_its_rule() {
+    let node = Node::start().await;
+    node.publish(
+        "name: t\ntopics: [{name: o, external: true}]\nproducers: {p: {schedule: {interval: 1d}, handler: {type: worker, queue: q}}}\n",
+    )
+    .await;
+    let shown = node.get("/api/v1/workflows/t").await.expect(200);
+    let producer = &shown["producers"][0];
+    assert_eq!(producer["schedule"], json!({"interval": "1d"}));
+    assert!(producer["words"].as_str().unwrap().starts_with("every 1d"), "{producer}");
 }

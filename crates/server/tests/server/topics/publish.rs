@@ -44,7 +44,7 @@ async fn one_or_many_are_published_and_the_same_again_replaces() {
 #[tokio::test]
 async fn what_an_event_says_is_kept_exactly() {
     let node = shop().await;
-    let payload = "{\"n\":12345678901234567890.10,\"e\":1E+2,\"z\":\"a\\u0000\\u20ac/\",\"n\":-0}";
+    let payload = "{\"n\":12345678901234567890.10,\"e\":1E+2,\"z\":\"a\\u0000\\u20ac/\",\"m\":-0}";
     let body =
         format!("{{\"message_id\": \"a\", \"causes\": [\"x\", \"y\"], \"payload\": {payload}}}");
     node.send_as(Method::POST, EVENTS, "application/json", body).await.expect(201);

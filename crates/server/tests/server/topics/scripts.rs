@@ -1,7 +1,12 @@
 //! Definitions that are scripts.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use reqwest::Method;
+use runners::script::{ScriptHost, Scripts};
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use crate::harness::{Node, Reply};
 
@@ -34,7 +39,13 @@ async fn a_script_is_a_definition() {
 
 #[tokio::test]
 async fn mistakes_have_their_place_in_the_script() {
-    let node = Node::start().await;
+    // What computes for ever is ended soon, also where others have most of the machine.
+    let node = Node::start_with(|options| {
+        let mut host = ScriptHost::new(env!("CARGO_BIN_EXE_server-script-child"), &[]);
+        host.limits.cpu = Duration::from_millis(200);
+        options.scripts = Some(Arc::new(Scripts::new(host)));
+    })
+    .await;
     for (text, line, said) in [
         ("export default workflow({\n  name: 'x',\n  steps: [;\n});\n", 3, ""),
         ("const a = 1;\n\nthrow new Error('no way');\n", 3, "no way"),
@@ -101,4 +112,64 @@ async fn a_script_ends_when_its_step_may_take_no_longer_and_is_tried_again() {
     assert_eq!(ended["error"]["message"], "the script was not done within 300ms");
     let step = &ended["steps"][0];
     assert_eq!((&step["attempts"], &step["earlier"][0]["attempt"]), (&json!(2), &json!(1)));
+}
+
+#[tokio::test]
+async fn scripts_that_wait_for_answers_keep_nobody_waiting() {
+    let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let node = Node::start_with(|options| {
+        let program = env!("CARGO_BIN_EXE_server-script-child");
+        let host = ScriptHost { children: 2, ..ScriptHost::new(program, &[]) };
+        options.scripts = Some(Arc::new(Scripts::new(host)));
+    })
+    .await;
+    let waits = format!(
+        "name: waits\nconcurrency: 10\nsteps:\n\
+         - {{id: a, type: script, script: \"await ctx.fetch('http://127.0.0.1:{port}/')\"}}\n"
+    );
+    node.publish(&waits).await;
+    let mut asked = Vec::new();
+    for _ in 0..5 {
+        node.run("waits").await;
+        asked.push(silent.accept().await.unwrap());
+    }
+    node.publish("name: quick\nsteps: [{id: a, type: script, script: 'return 1'}]\n").await;
+    assert_eq!(node.ended(&node.run("quick").await).await["output"], 1);
+    let text = "export default workflow({ name: 'made', steps: [{ id: 'a', type: 'noop' }] });\n";
+    javascript(&node, PUBLISH, text).await.expect(201);
+    drop(asked);
+}
+
+#[tokio::test]
+async fn scripts_in_a_definition_are_read_before_it_is_published() {
+    let node = Node::start().await;
+    let text = "name: t\ntopics: [{name: o, external: true}]\nsteps:\n- id: a\n  type: script\n  script: |\n    \
+                const x = 1;\n    return x +;\n- {id: b, type: for_each, items: [1], step: {type: script, source: 'return )'}}\n\
+                producers:\n  p:\n    schedule: {interval: 1d}\n    publishes: o\n    handler: 'if (state) {'\n";
+    let problem = node.yaml(PUBLISH, text).await.whole_problem(422);
+    let places: Vec<_> = problem["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| {
+            let place = (error["line"].as_u64().unwrap(), error["column"].as_u64().unwrap());
+            assert_eq!(error["code"], "script", "{problem}");
+            (error["path"].as_str().unwrap(), place)
+        })
+        .collect();
+    assert_eq!(
+        places,
+        [
+            ("steps[0].script", (8, 15)),
+            ("steps[1].step.source", (9, 76)),
+            ("producers.p.handler", (14, 27)),
+        ],
+        "{problem}"
+    );
+    let good = text.replace("x +;", "x;").replace("return )", "return 1").replace("{'", "{}'");
+    node.yaml(PUBLISH, good).await.expect(201);
+    let described = "export default workflow({\n  name: 'd',\n  steps: [{ id: 'a', type: 'script', script: 'return (' }],\n});\n";
+    let problem = javascript(&node, PUBLISH, described).await.whole_problem(422);
+    assert_eq!(problem["errors"][0]["line"], 3, "{problem}");
 }

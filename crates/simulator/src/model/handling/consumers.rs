@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::handlers::HandlerKind;
+use engine::handlers::{HandlerKind, MutationStatus};
 use engine::run::{RunStatus, TriggeredBy};
 use engine::topics::EventState;
 use engine::turn::Command;
@@ -60,12 +60,17 @@ impl Model {
             let mut credit = self.handling.credit.get(&row.id).copied().unwrap_or(0) + called;
             let created = seen.moved.iter().filter(|moved| moved.is_new && row.has(&moved.row));
             let created = created.count() as u32;
+            let is_given_up = self.is_given_up(seen, row, before.as_ref(), created);
+            credit += u32::from(is_given_up);
             if created > credit {
                 return broken("causes", format!("{row:?} looks without a cause"));
             }
             credit -= created;
             let was_called = before.as_ref().is_some_and(|before| before.cause.is_some());
-            if (must || was_called) && row.cause.is_none() && created == 0 {
+            // One whose run has been pending until now looks with that.
+            let begins = seen.moved.iter().any(|moved| moved.has_begun && row.has(&moved.row));
+            let need_not = begins || is_given_up && !self.has_pending(row);
+            if (must || was_called) && row.cause.is_none() && created == 0 && !need_not {
                 return broken("causes", format!("{row:?} was called, and does not look"));
             }
             if row.cause.is_some() && credit == 0 {
@@ -122,6 +127,32 @@ impl Model {
         let all = told + woken + u32::from(by_hand) + ended.len() as u32 + u32::from(is_new);
         let started = matches!(seen.command(), Some(Command::StartHandler { .. })) && by_hand;
         (all, told > 0 || woken > 0 || started || failed)
+    }
+
+    /// Whether somebody has given up what a consumer was to go on with: an ended run whose mutation is done, or one that
+    /// is cancelled after its mutation. Its failure calls for nothing any more, but pending events do.
+    fn is_given_up(
+        &self,
+        seen: &Seen<'_>,
+        row: &HandlerRow,
+        before: Option<&HandlerRow>,
+        created: u32,
+    ) -> bool {
+        let resumed = before.is_some_and(|before| before.resumes.is_some());
+        let is_cancelled = |run: &RunRow| {
+            let mutation = self.handling.mutations.get(&run.key);
+            let is_mutated =
+                matches!(mutation, Some(MutationStatus::Applied | MutationStatus::Skipped));
+            run.status == RunStatus::Cancelled && is_mutated
+        };
+        let mut own = seen.moved.iter().map(|moved| &moved.row).filter(|run| row.has(run));
+        resumed && row.resumes.is_none() && created == 0 || own.any(is_cancelled)
+    }
+
+    /// Whether there is something that a consumer could work on.
+    fn has_pending(&self, row: &HandlerRow) -> bool {
+        let mut events = self.handling.events.values();
+        events.any(|event| event.state == EventState::Pending && self.hears(row, event.topic))
     }
 
     /// A consumer sleeps for as long as it says, within limits.
@@ -194,7 +225,7 @@ impl Model {
             let others = self.runs.values().filter(|other| other.workflow == workflow);
             let others = others.filter(|other| other.handler.is_some());
             let active: Vec<i64> = others
-                .filter(|other| other.status != RunStatus::Pending || other.consumes())
+                .filter(|other| other.status != RunStatus::Pending)
                 .map(|other| other.key)
                 .collect();
             if active.len() > 1 {

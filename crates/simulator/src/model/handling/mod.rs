@@ -106,7 +106,7 @@ fn gave<'a>(cause: &Cause, moved: &'a [Moved]) -> Vec<Gave<'a>> {
             ends.extend(reports.iter().map(|report| (report.run, report.token, &report.end)));
         }
         Cause::Command(command) => {
-            if let Command::EndAttempt { id, token, end } = &**command
+            if let Command::EndAttempt { id, token, end, .. } = &**command
                 && let Some(moved) = moved.iter().find(|moved| moved.row.id() == *id)
             {
                 ends.push((moved.row.key, *token, end));
@@ -185,15 +185,15 @@ impl Model {
                 None => self.handling.handlers.remove(&id),
             };
         }
-        let published = self.check_published(&seen, &before, &old)?;
-        self.check_consumers(&seen, &old, &published, &listened)?;
-        self.check_turns(&seen, &old)?;
         for (run, status) in mutations {
             match status {
                 Some(status) => self.handling.mutations.insert(run, status),
                 None => self.handling.mutations.remove(&run),
             };
         }
+        let published = self.check_published(&seen, &before, &old)?;
+        self.check_consumers(&seen, &old, &published, &listened)?;
+        self.check_turns(&seen, &old)?;
         self.check_mutations(&seen)
     }
 
@@ -226,11 +226,13 @@ impl Model {
         Some((row.topic, row.message_id.clone()))
     }
 
-    /// The run of a handler that has its workflow's turn.
+    /// The run of a handler that has its workflow's turn: the one that has begun, or else a consumer's that is to. While
+    /// the workflow is paused, one that is asked for goes before it.
     pub(super) fn has_the_turn(&self, workflow: i64) -> Option<&RunRow> {
         let of = self.runs.values().filter(|run| run.workflow == workflow);
-        let mut handled = of.filter(|run| run.handler.is_some());
-        handled.find(|run| run.status != RunStatus::Pending || run.consumes())
+        let handled: Vec<&RunRow> = of.filter(|run| run.handler.is_some()).collect();
+        let begun = handled.iter().find(|run| run.status != RunStatus::Pending);
+        begun.or_else(|| handled.iter().find(|run| run.consumes())).copied()
     }
 
     /// The first of a chain of retries.

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::deadlines::after;
-use super::{Seen, Story};
+use super::{OVERLAP, Seen, Story};
 use crate::clock::instant;
 use crate::model::{Cause, Checked, broken};
 use crate::process::rows::AttemptRow;
@@ -53,7 +53,7 @@ impl Seen<'_> {
                 own.next().filter(|_| own.next().is_none()).map(|own| (own.token, &own.end))
             }
             Cause::Command(command) => match &**command {
-                Command::EndAttempt { id: of, token, end } if *of == id => Some((*token, end)),
+                Command::EndAttempt { id: of, token, end, .. } if *of == id => Some((*token, end)),
                 _ => None,
             },
             Cause::Node => None,
@@ -83,6 +83,16 @@ impl Seen<'_> {
         }
     }
 
+    /// When this commit happens for the run's records: a clock that was set back a little does not put it before what the
+    /// run has been through.
+    fn stamp(&self) -> i64 {
+        let Some(before) = self.before else { return self.now };
+        let since = before.position.active.iter().filter_map(|active| active.doing.since());
+        let since = since.map(|at| at.as_millisecond()).chain(before.started_at);
+        let known = since.fold(before.created_at, i64::max);
+        if known - self.now <= OVERLAP { known.max(self.now) } else { self.now }
+    }
+
     fn check_active(&self, active: &Active) -> Checked {
         let is_old = self.was_active(active.part()).is_some_and(|was| was.doing == active.doing);
         if is_old {
@@ -98,9 +108,10 @@ impl Seen<'_> {
                     let message = format!("tried again at {at}, expected {}", instant(expected));
                     return self.broken("retry", active.step, &message);
                 }
+                let ended_at = self.stamp();
                 let is_it = |row: &AttemptRow| {
                     (row.step, row.item) == (active.step, active.item)
-                        && (row.attempt, row.ended_at) == (active.attempt, self.now)
+                        && (row.attempt, row.ended_at) == (active.attempt, ended_at)
                 };
                 match self.is.earlier.iter().any(is_it) {
                     true => Ok(()),

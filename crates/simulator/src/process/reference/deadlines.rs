@@ -107,15 +107,19 @@ impl Seen<'_> {
             let message = format!("run {}: {alert:?} is no more", self.after.key);
             return broken("deadline", message);
         }
+        let is_late = |story: &Story| story.expected.values().any(|one| one.due <= self.now);
+        let was_late = is_late(story);
+        let knew_some = !story.expected.is_empty();
         self.expect(story);
-        let of_run = story.expected.get(&None);
         // The clock may have been set back since.
         let is_new = self.is.overdue && self.was.is_none_or(|was| !was.overdue);
-        match of_run.filter(|expected| is_new && expected.due > self.now) {
-            Some(expected) => {
+        let knows_some = knew_some && !story.expected.is_empty();
+        match is_new && knows_some && !was_late && !is_late(story) {
+            true => {
+                let expected = &story.expected;
                 broken("deadline", format!("run {} is not overdue: {expected:?}", self.after.key))
             }
-            None => Ok(()),
+            false => Ok(()),
         }
     }
 

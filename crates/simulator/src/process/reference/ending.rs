@@ -5,7 +5,7 @@ use engine::run::RunStatus::{Cancelled, Failed, Succeeded, TimedOut};
 use engine::run::{Ending, RunError, StepState, StepStatus, UNDOING, WHOLE};
 use serde_json::{Map, Value};
 
-use super::{Seen, Story};
+use super::{OVERLAP, Seen, Story};
 use crate::model::{Checked, broken};
 use crate::watch::RunRow;
 
@@ -45,7 +45,15 @@ impl Seen<'_> {
     }
 
     /// A run is told that its time is over when it is.
-    pub(super) fn check_time(&self) -> Checked {
+    pub(super) fn check_time(&self, story: &mut Story) -> Checked {
+        // What goes on changes with commits alone: between two of them the clock of the timeout goes or stands.
+        let performed = self.before.is_some_and(|before| {
+            before.position.active.iter().any(|active| active.doing.counts())
+        });
+        if performed {
+            story.performed += (self.now - story.seen_at).max(0);
+        }
+        story.seen_at = self.now;
         let times_out = |row: &RunRow| {
             let ending = row.position.ending.as_ref().map(|ending| ending.ending);
             ending == Some(Ending::TimedOut) || row.status == TimedOut
@@ -53,8 +61,7 @@ impl Seen<'_> {
         if !times_out(self.after) || self.before.is_some_and(times_out) {
             return Ok(());
         }
-        let limit = self.after.started_at.zip(self.after.timeout);
-        match limit.is_some_and(|(from, limit)| from + limit <= self.now) {
+        match self.after.timeout.is_some_and(|limit| limit <= story.performed + OVERLAP) {
             true => Ok(()),
             false => broken("ending", format!("run {} is in time", self.after.key)),
         }

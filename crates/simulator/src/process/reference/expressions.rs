@@ -37,7 +37,7 @@ impl Seen<'_> {
     }
 
     fn value(&self, path: &str) -> Option<Value> {
-        if let Some(key) = path.strip_prefix("input.payload.") {
+        if let Some(key) = path.strip_prefix("input.") {
             return self.is.payload.get(key).cloned();
         }
         let (id, rest) = path.strip_prefix("steps.")?.split_once('.')?;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use engine::Rules;
-use engine::run::{Active, Doing, Part, StepState, StepStatus, UNDOING, WHOLE};
+use engine::run::{Active, Claimant, Doing, Part, StepState, StepStatus, UNDOING, WHOLE};
 use engine::turn::Command;
 
 use self::deadlines::Expected;
@@ -40,7 +40,14 @@ struct Story {
     expected: BTreeMap<Option<u32>, Expected>,
     /// How often a person has said what became of something.
     resolved: u32,
+    /// For how long something was performed, in milliseconds.
+    performed: i64,
+    /// When the run last changed.
+    seen_at: i64,
 }
+
+/// What is recorded of a run is not before what it has been through, even if the clock was: by so many milliseconds.
+const OVERLAP: i64 = 5_000;
 
 /// One commit, as far as one run is concerned.
 struct Seen<'a> {
@@ -81,7 +88,7 @@ impl Reference {
         seen.check_attempts(story)?;
         seen.check_deadlines(story)?;
         seen.check_undoing(story)?;
-        seen.check_time()?;
+        seen.check_time(story)?;
         if after.status.has_ended() {
             seen.check_ended(story)?;
             self.stories.remove(&after.key);
@@ -138,12 +145,28 @@ impl Seen<'_> {
         self.before?.position.part(part.step, part.item)
     }
 
+    /// What changes a run as a worker's word came from the claim that the attempt belongs to.
+    fn check_claimant(&self, token: u32, said_by: &Claimant) -> Checked {
+        let active = self.before.and_then(|before| before.position.with_token(token));
+        match active.map(|active| &active.doing) {
+            Some(Doing::Claimed { claimant, .. }) if **claimant != *said_by => {
+                let message = format!(
+                    "run {}: attempt {token} of {claimant:?}, by {said_by:?}",
+                    self.after.key
+                );
+                broken("claimants", message)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What a worker or a person has said counts only where it is theirs to say.
     fn check_said(&self, story: &mut Story) -> Checked {
         let Cause::Command(command) = self.cause else { return Ok(()) };
         let (key, id) = (self.after.key, self.after.id());
         match &**command {
-            Command::EndAttempt { id: of, token, .. } if *of == id => {
+            Command::EndAttempt { id: of, token, claimant, .. } if *of == id => {
+                self.check_claimant(*token, claimant)?;
                 let knows = |row: &RunRow| row.position.with_token(*token).is_some();
                 if !self.before.is_some_and(knows) {
                     let message = format!("run {key}: old token {token} was accepted");
@@ -154,7 +177,8 @@ impl Seen<'_> {
                     false => Ok(()),
                 }
             }
-            Command::Heartbeat { id: of, token, .. } if *of == id => {
+            Command::Heartbeat { id: of, token, claimant, .. } if *of == id => {
+                self.check_claimant(*token, claimant)?;
                 let lives = |row: &RunRow| row.position.with_token(*token).is_some();
                 match self.before.is_some_and(lives) {
                     true => Ok(()),

@@ -49,7 +49,7 @@ pub struct MovedTable {
 /// held against what was sent, before the commit: after a failure nothing is there.
 pub async fn copy_to_postgres(from: &Path, options: &PostgresOptions) -> Result<Moved, Failure> {
     // Nobody begins to use it meanwhile.
-    let held = crate::sqlite::hold(from)?;
+    let held = crate::sqlite::FileLock::hold(from)?;
     let folder = tempfile_beside(from)?;
     let copy = folder.path().join("copy.db");
     crate::sqlite::backup_file(from, &copy)?;
@@ -285,6 +285,7 @@ async fn finish(source: &Connection, transaction: &Transaction<'_>) -> Result<()
     let topic = greatest("SELECT max(id) FROM topics")?;
     let event = greatest("SELECT max(key) FROM events")?.max(noted("greatest_event")?);
     let handler = greatest("SELECT max(id) FROM handlers")?.max(noted("greatest_handler")?);
+    let incident = greatest("SELECT max(key) FROM incidents")?.max(noted("greatest_incident")?);
     let node = greatest("SELECT max(id) FROM nodes")?;
     let token = greatest("SELECT max(id) FROM tokens")?;
     let audit = greatest("SELECT max(key) FROM audit")?;
@@ -302,6 +303,7 @@ async fn finish(source: &Connection, transaction: &Transaction<'_>) -> Result<()
            SELECT DISTINCT unnest(owners), 'moved', 0, 0, 0, 0, 0 FROM open_runs;
          SELECT setval('schedule_ids', {}), setval('workflow_ids', {}), setval('run_blocks', {}),
            setval('topic_ids', {}), setval('event_blocks', {}), setval('handler_ids', {}),
+           setval('incident_keys', {}),
            setval(pg_get_serial_sequence('nodes', 'id'), {}),
            setval(pg_get_serial_sequence('tokens', 'id'), {}),
            setval(pg_get_serial_sequence('audit', 'key'), {});
@@ -312,6 +314,7 @@ async fn finish(source: &Connection, transaction: &Transaction<'_>) -> Result<()
         topic.max(1),
         event / KEYS + 1,
         handler.max(1),
+        incident.max(1),
         node.max(1),
         token.max(1),
         audit.max(1),

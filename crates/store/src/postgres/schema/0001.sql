@@ -33,7 +33,6 @@ CREATE TABLE progress (
   next_nominal bigint,
   next_effective bigint,
   n bigint NOT NULL,
-  repeats bigint NOT NULL,
   current_repeat bigint NOT NULL,
   current_retry integer NOT NULL,
   run_count bigint NOT NULL,
@@ -44,6 +43,9 @@ CREATE TABLE progress (
   live text,
   has_overrides boolean NOT NULL,
   recomputed_at bigint,
+  -- The incident that is open.
+  incident bigint,
+  renewed_at bigint,
   version integer NOT NULL,
   -- Which turn wrote it; 0 if something else did. Whoever wrote it need not read it to know what it says.
   stamp bigint NOT NULL DEFAULT 0
@@ -125,19 +127,31 @@ CREATE TABLE workflows (
   live integer,
   concurrency integer,
   active integer NOT NULL,
-  by_hand bigint,
   retention bigint,
+  -- The incident that is open, of runs that no schedule started.
+  incident bigint,
   created_at bigint NOT NULL,
   updated_at bigint NOT NULL
 ) WITH (fillfactor = 50);
 CREATE INDEX workflows_paused_by ON workflows (paused_by) WHERE paused_by IS NOT NULL;
 CREATE INDEX workflows_handling ON workflows (handling) WHERE handling IS NOT NULL;
 
+-- What cannot be read or decided as it is stored. kind: 0 a run, 1 a schedule, 3 a handler. Drivers pass over it.
+CREATE TABLE set_aside (
+  kind smallint NOT NULL,
+  id bigint NOT NULL,
+  reason text NOT NULL,
+  at bigint NOT NULL,
+  PRIMARY KEY (kind, id)
+);
+
 CREATE TABLE revisions (
   workflow bigint NOT NULL,
   revision integer NOT NULL,
   source text NOT NULL,
   definition text NOT NULL,
+  -- The folder of a node that it was published from.
+  folder text,
   created_at bigint NOT NULL,
   PRIMARY KEY (workflow, revision)
 );
@@ -172,6 +186,9 @@ CREATE TABLE open_runs (
   parent bigint,
   parent_token integer,
   depth smallint,
+  -- The first run of the family, and how many events and deadlines lie between it and this run.
+  root bigint,
+  hops smallint,
   input text NOT NULL,
   output text,
   error text,
@@ -195,6 +212,8 @@ CREATE INDEX open_runs_by_wakeup ON open_runs (wake_at) WHERE wake_at IS NOT NUL
 CREATE INDEX open_runs_ready ON open_runs ((key + 0)) WHERE lacks_place;
 CREATE INDEX open_runs_overdue ON open_runs ((key + 0)) WHERE overdue;
 CREATE INDEX open_runs_by_parent ON open_runs (parent) WHERE parent IS NOT NULL;
+-- For how many runs a family has.
+CREATE INDEX open_runs_by_root ON open_runs (root) WHERE root IS NOT NULL;
 
 CREATE TABLE ended_runs (LIKE open_runs INCLUDING DEFAULTS);
 ALTER TABLE ended_runs ADD PRIMARY KEY (key);
@@ -209,6 +228,7 @@ CREATE INDEX ended_runs_not_well ON ended_runs (status, key) WHERE status > 4;
 CREATE INDEX ended_runs_not_well_by_workflow ON ended_runs (workflow, status, key) WHERE status > 4;
 CREATE INDEX ended_runs_overdue ON ended_runs (key) WHERE overdue;
 CREATE INDEX ended_runs_by_parent ON ended_runs (parent, key) WHERE parent IS NOT NULL;
+CREATE INDEX ended_runs_by_root ON ended_runs (root) WHERE root IS NOT NULL;
 
 CREATE VIEW runs AS SELECT * FROM open_runs UNION ALL SELECT * FROM ended_runs;
 
@@ -279,6 +299,28 @@ CREATE TABLE alerts (
   PRIMARY KEY (run, step, action, at)
 );
 
+-- From a failure to the next success: of a schedule, or of the runs that no schedule started. run and ended_by: ids of
+-- runs. told and ended_told: JSON lists of who was told, or why not. ending: how it ended.
+CREATE TABLE incidents (
+  key bigint PRIMARY KEY,
+  workflow bigint NOT NULL,
+  schedule bigint,
+  run text,
+  nominal bigint,
+  error text NOT NULL,
+  began_at bigint NOT NULL,
+  told text NOT NULL,
+  ending smallint,
+  ended_at bigint,
+  ended_by text,
+  ended_told text
+);
+CREATE INDEX incidents_open ON incidents (key) WHERE ended_at IS NULL;
+CREATE INDEX incidents_by_workflow ON incidents (workflow, key);
+CREATE INDEX incidents_by_schedule ON incidents (schedule, key) WHERE schedule IS NOT NULL;
+CREATE INDEX incidents_by_run ON incidents (run) WHERE run IS NOT NULL;
+CREATE INDEX incidents_by_end ON incidents (ended_at) WHERE ended_at IS NOT NULL;
+
 -- Topics, with how many of their events are in each state: nobody has to count them. The lock of a topic is that of
 -- its events, of its subscriptions and of what waits for it.
 CREATE TABLE topics (
@@ -308,6 +350,8 @@ CREATE TABLE events (
   attempt integer NOT NULL,
   run bigint,
   reason text,
+  -- How many events and deadlines lie between the first run of its family and this event.
+  hops smallint NOT NULL,
   created_at bigint NOT NULL,
   updated_at bigint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
@@ -411,7 +455,12 @@ CREATE TABLE nodes (
   seen_at bigint NOT NULL,
   lease_until bigint NOT NULL,
   capacity integer NOT NULL,
-  attempts integer NOT NULL
+  attempts integer NOT NULL,
+  -- What this life found after downtime: occurrences and attempts.
+  missed bigint NOT NULL DEFAULT 0,
+  made_up bigint NOT NULL DEFAULT 0,
+  coalesced bigint NOT NULL DEFAULT 0,
+  taken_over bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
 CREATE TABLE meta (
@@ -427,6 +476,7 @@ CREATE SEQUENCE workflow_ids;
 CREATE SEQUENCE event_blocks;
 CREATE SEQUENCE topic_ids;
 CREATE SEQUENCE handler_ids;
+CREATE SEQUENCE incident_keys;
 
 -- Who may ask. Tokens stay when they are revoked: no other one has their name. hash: SHA-256 of the secret; roles: a
 -- JSON list.
@@ -435,6 +485,8 @@ CREATE TABLE tokens (
   name text COLLATE "C" NOT NULL UNIQUE,
   hash bytea NOT NULL UNIQUE,
   roles text NOT NULL,
+  -- From which queues its holder may claim, as a JSON list; from every one if there is none.
+  queues text,
   created_at bigint NOT NULL,
   created_by text NOT NULL,
   expires_at bigint,

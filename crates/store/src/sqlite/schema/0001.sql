@@ -36,7 +36,6 @@ CREATE TABLE progress (
   next_nominal INTEGER,
   next_effective INTEGER,
   n INTEGER NOT NULL,
-  repeats INTEGER NOT NULL,
   current_repeat INTEGER NOT NULL,
   current_retry INTEGER NOT NULL,
   run_count INTEGER NOT NULL,
@@ -46,7 +45,10 @@ CREATE TABLE progress (
   last_outcome INTEGER,
   live TEXT,
   has_overrides INTEGER NOT NULL,
-  recomputed_at INTEGER
+  recomputed_at INTEGER,
+  -- The incident that is open.
+  incident INTEGER,
+  renewed_at INTEGER
 );
 
 -- The words of schedules' names, for search by their beginnings.
@@ -117,19 +119,31 @@ CREATE TABLE workflows (
   live INTEGER,
   concurrency INTEGER,
   active INTEGER NOT NULL,
-  by_hand INTEGER,
   retention INTEGER,
+  -- The incident that is open, of runs that no schedule started.
+  incident INTEGER,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
 );
 CREATE INDEX workflows_paused_by ON workflows (paused_by) WHERE paused_by IS NOT NULL;
 CREATE INDEX workflows_handling ON workflows (handling) WHERE handling IS NOT NULL;
 
+-- What cannot be read or decided as it is stored: kind as in `wakeups`. The driver passes over it.
+CREATE TABLE set_aside (
+  kind INTEGER NOT NULL,
+  id INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (kind, id)
+) WITHOUT ROWID;
+
 CREATE TABLE revisions (
   workflow INTEGER NOT NULL,
   revision INTEGER NOT NULL,
   source TEXT NOT NULL,
   definition TEXT NOT NULL,
+  -- The folder of a node that it was published from.
+  folder TEXT,
   created_at INTEGER NOT NULL,
   PRIMARY KEY (workflow, revision)
 ) WITHOUT ROWID;
@@ -163,6 +177,9 @@ CREATE TABLE runs (
   parent INTEGER,
   parent_token INTEGER,
   depth INTEGER,
+  -- The first run of the family, and how many events and deadlines lie between it and this run.
+  root INTEGER,
+  hops INTEGER,
   input TEXT NOT NULL,
   output TEXT,
   error TEXT,
@@ -186,6 +203,8 @@ CREATE INDEX runs_not_well_by_workflow ON runs (workflow, status) WHERE status >
 CREATE INDEX runs_ready ON runs (key) WHERE lacks_place = 1;
 CREATE INDEX runs_overdue ON runs (key) WHERE overdue = 1;
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
+-- For how many runs a family has.
+CREATE INDEX runs_by_root ON runs (root) WHERE root IS NOT NULL;
 
 -- item: 0 the step itself, -1 what undoes it, else one of its items.
 CREATE TABLE steps (
@@ -253,6 +272,28 @@ CREATE TABLE alerts (
   PRIMARY KEY (run, step, action, at)
 ) WITHOUT ROWID;
 
+-- From a failure to the next success: of a schedule, or of the runs that no schedule started. run and ended_by: ids of
+-- runs. told and ended_told: JSON lists of who was told, or why not. ending: how it ended.
+CREATE TABLE incidents (
+  key INTEGER PRIMARY KEY,
+  workflow INTEGER NOT NULL,
+  schedule INTEGER,
+  run TEXT,
+  nominal INTEGER,
+  error TEXT NOT NULL,
+  began_at INTEGER NOT NULL,
+  told TEXT NOT NULL,
+  ending INTEGER,
+  ended_at INTEGER,
+  ended_by TEXT,
+  ended_told TEXT
+);
+CREATE INDEX incidents_open ON incidents (key) WHERE ended_at IS NULL;
+CREATE INDEX incidents_by_workflow ON incidents (workflow, key);
+CREATE INDEX incidents_by_schedule ON incidents (schedule, key) WHERE schedule IS NOT NULL;
+CREATE INDEX incidents_by_run ON incidents (run) WHERE run IS NOT NULL;
+CREATE INDEX incidents_by_end ON incidents (ended_at) WHERE ended_at IS NOT NULL;
+
 -- Topics, with how many of their events are in each state: nobody has to count them.
 CREATE TABLE topics (
   id INTEGER PRIMARY KEY,
@@ -279,6 +320,8 @@ CREATE TABLE events (
   attempt INTEGER NOT NULL,
   run INTEGER,
   reason TEXT,
+  -- How many events and deadlines lie between the first run of its family and this event.
+  hops INTEGER NOT NULL,
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
 );
@@ -370,7 +413,12 @@ CREATE TABLE calendars (
 CREATE TABLE nodes (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT NOT NULL,
-  started_at INTEGER NOT NULL
+  started_at INTEGER NOT NULL,
+  -- What this life found after downtime: occurrences and attempts.
+  missed INTEGER NOT NULL DEFAULT 0,
+  made_up INTEGER NOT NULL DEFAULT 0,
+  coalesced INTEGER NOT NULL DEFAULT 0,
+  taken_over INTEGER NOT NULL DEFAULT 0
 );
 
 CREATE TABLE meta (
@@ -391,6 +439,8 @@ CREATE TABLE tokens (
   name TEXT NOT NULL UNIQUE,
   hash BLOB NOT NULL UNIQUE,
   roles TEXT NOT NULL,
+  -- From which queues its holder may claim, as a JSON list; from every one if there is none.
+  queues TEXT,
   created_at INTEGER NOT NULL,
   created_by TEXT NOT NULL,
   expires_at INTEGER,

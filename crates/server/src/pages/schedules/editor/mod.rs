@@ -240,7 +240,8 @@ async fn whole(
 
 const BOUNDS: [&str; 5] = ["start", "end", "spread", "total_repeats", "dst"];
 const POLICIES: [&str; 3] = ["overlap", "queue_limit", "catch_up"];
-const FAILURES: [&str; 4] = ["max_retries", "retry", "timeout_seconds", "pause_on_failure"];
+const FAILURES: [&str; 5] =
+    ["max_retries", "on_exhausted", "retry", "timeout_seconds", "pause_on_failure"];
 const ABOUT: [&str; 3] = ["description", "owner", "retention"];
 
 /// Fields that few need: open if something in them is wrong.

@@ -50,7 +50,7 @@ impl Sheet<'_> {
                 (self.line(&Field::new("Spread over", "spread:null").placeholder("none")
                     .hint("such as 10m: schedules of one time do not begin all at once")))
                 (self.line(&Field::new("Ends after", "total_repeats:number-or-null").placeholder("never")
-                    .hint("so many occurrences; 0 is never")))
+                    .hint("so many that succeeded; 0 is never")))
                 (self.select(&Field::new("A time that the clock jumps over", "dst.gap"), &gap))
                 (self.select(&Field::new("A time that the clock shows twice", "dst.fold"), &fold))
             }
@@ -80,7 +80,7 @@ impl Sheet<'_> {
                 (self.select(&Field::new("Due while nobody is awake", "catch_up.policy"), &catch_up))
                 (self.line(&Field::new("If not older than", "catch_up.window").placeholder("any age")
                     .hint("such as 1d")))
-                (self.line(&Field::new("At most", "catch_up.limit:number").hint("for all of them")))
+                (self.line(&Field::new("At most", "catch_up.limit:number").hint("for all of them; the latest 100 if left out")))
                 (self.line(&Field::new("At this pace", "catch_up.pace").placeholder("at once")
                     .hint("such as 1/10s: one every 10 s")))
             }
@@ -92,23 +92,26 @@ impl Sheet<'_> {
         let (retries, timeout) =
             (DEFAULT_MAX_RETRIES.to_string(), DEFAULT_TIMEOUT_SECONDS.to_string());
         let is_paused = self.typed.get("pause_on_failure") == "true";
+        let exhausted =
+            [("die", "the schedule is dead"), ("continue", "the next one comes as usual")];
         html! {
             // Nothing of it is left if all of it is emptied.
             input type="hidden" name="retry:json" value="{}";
             input type="hidden" name="pause_on_failure:flag" value="false";
             div.fields {
                 (self.line(&Field::new("Retries", "max_retries:number-or-null").placeholder(&retries)))
+                (self.select(&Field::new("When they are exhausted", "on_exhausted"), &exhausted))
                 (self.line(&Field::new("The first one after", "retry.delay").placeholder("60s, or the interval")))
                 (self.line(&Field::new("The longest wait", "retry.max_delay").placeholder("ten times the first")))
                 (self.line(&Field::new("Scattered by", "retry.jitter:json").placeholder("0")
                     .hint("a part of the wait, 0 to 1")))
-                (self.line(&Field::new("A run may take", "timeout_seconds:number-or-null").placeholder(&timeout)
-                    .hint("seconds")))
+                (self.line(&Field::new("A run may be performed for", "timeout_seconds:number-or-null").placeholder(&timeout)
+                    .hint("seconds, waiting apart; 0 is no limit")))
                 div.field {
                     div.check {
                         input type="checkbox" id="field-pause" name="pause_on_failure:flag" value="true"
                             checked[is_paused];
-                        label for="field-pause" { "Paused instead of dead when retries are exhausted" }
+                        label for="field-pause" { "Paused when retries are exhausted" }
                     }
                 }
             }

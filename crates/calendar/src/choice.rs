@@ -1,0 +1,14 @@
+//! Words that stand for one of several things, as people write them: in any case.
+
+/// The thing with this name. The error reads as that of a word which is not known.
+pub fn by_name<T: Copy>(
+    written: &str,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+) -> Result<T, String> {
+    let found = all.iter().find(|thing| name(**thing).eq_ignore_ascii_case(written));
+    found.copied().ok_or_else(|| {
+        let names: Vec<String> = all.iter().map(|thing| format!("`{}`", name(*thing))).collect();
+        format!("unknown variant `{written}`, expected one of {}", names.join(", "))
+    })
+}

@@ -1,0 +1,115 @@
+//! Folders of definitions that change while no node runs: what is live, what is trusted, what is told.
+
+use serde_json::{Value, json};
+
+use crate::node::{Home, Node};
+use crate::punctual;
+
+/// A node in the same place, an hour or more later.
+fn later(home: &Home, seconds: i64, more: &[&str]) -> Node {
+    let mut command = punctual();
+    command.args(home.serve_args()).arg("--clock-offset").arg(seconds.to_string()).args(more);
+    Node::start(command)
+}
+
+fn workflow(node: &Node, name: &str) -> Value {
+    let (_, text) = node.get(&format!("/api/v1/workflows/{name}"));
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn every_ten_minutes(says: &str) -> String {
+    format!(
+        "name: clock\ntriggers: [{{ id: tick, type: schedule, interval: 10m, catch_up: last }}]\n\
+         steps: [{{ id: say, type: exec, command: [echo, {says}] }}]\n"
+    )
+}
+
+#[test]
+fn what_was_missed_runs_as_the_folder_says_now() {
+    let home = Home::new().with("clock.yaml", &every_ten_minutes("old"));
+    let node = home.serve();
+    assert_eq!(workflow(&node, "clock")["revision"], 1);
+    assert!(node.stop().success());
+    let home = home.with("clock.yaml", &every_ten_minutes("new"));
+    let node = later(&home, 3_600, &[]);
+    let ended = |page: &Value| page["items"][0]["ended_at"].is_string();
+    let page = node.wait_for(&["run", "list", "--workflow", "clock"], ended);
+    let run = &page["items"][0];
+    let facts = (&run["revision"], &run["status"], &run["triggered_by"]);
+    assert_eq!(facts, (&json!(2), &json!("succeeded"), &json!("schedule")), "{run:#}");
+    let schedules = node.json(&["schedule", "list"]);
+    assert_eq!(schedules["items"][0]["status"], "active", "{schedules:#}");
+    assert!(node.stop().success());
+}
+
+#[test]
+fn a_run_that_began_on_an_earlier_version_of_the_file_ends_on_it() {
+    let text = |says: &str| {
+        format!(
+            "name: patient\nsteps:\n  - {{ id: wait, type: timer, delay: 1h }}\n  \
+             - {{ id: say, type: exec, command: [echo, {says}], depends_on: wait }}\n"
+        )
+    };
+    let home = Home::new().with("patient.yaml", &text("old"));
+    let node = home.serve();
+    node.shown(&["run", "patient"]);
+    node.wait_for(&["run", "list", "--status", "waiting"], |page| page["total"] == 1);
+    assert!(node.stop().success());
+    let home = home.with("patient.yaml", &text("new"));
+    let node = later(&home, 7_200, &[]);
+    let ended = |page: &Value| page["items"][0]["ended_at"].is_string();
+    let page = node.wait_for(&["run", "list"], ended);
+    let run = &page["items"][0];
+    assert_eq!((&run["revision"], &run["status"]), (&json!(1), &json!("succeeded")), "{run:#}");
+    assert_eq!(workflow(&node, "patient")["revision"], 2);
+    assert!(node.stop().success());
+}
+
+#[test]
+fn a_file_that_is_wrong_is_passed_over_and_told() {
+    let says = |name: &str, says: &str| {
+        format!("name: {name}\nsteps: [{{ id: x, type: exec, command: [echo, {says}] }}]\n")
+    };
+    let home = Home::new().with("a.yaml", &says("a", "old")).with("b.yaml", &says("b", "old"));
+    let node = home.serve();
+    assert!(node.stop().success());
+    let home = home
+        .with("a.yaml", "name: a\nsteps: [{ id: x, type: nop }]\n")
+        .with("b.yaml", &says("b", "new"))
+        .with("c.yaml", &says("b", "again"));
+    std::fs::write(home.definitions().join("d.yaml"), [0xff, 0xfe, 0x00]).expect("written");
+    let mut node = later(&home, 0, &["--prune"]);
+    for expected in ["a.yaml:2:", "workflow b is in ", "d.yaml"] {
+        let line = node.logged(expected);
+        let message = line["message"].as_str().unwrap_or_default();
+        assert!(message.contains("this file is passed over"), "{line}");
+    }
+    node.logged("it is not archived while files are wrong");
+    let live = |name: &str| workflow(&node, name)["revision"].clone();
+    assert_eq!((live("a"), live("b")), (json!(1), json!(2)));
+    // Its last good version is still the folder's own.
+    assert_eq!(node.json(&["run", "a", "--follow"])["status"], "succeeded");
+    assert!(node.stop().success());
+}
+
+#[test]
+fn a_file_that_is_gone_is_told_and_its_workflow_archived_if_asked() {
+    let home = Home::new()
+        .with("kept.yaml", "name: kept\nsteps: [{ id: x, type: noop }]\n")
+        .with("gone.yaml", "name: gone\nsteps: [{ id: x, type: noop }]\n");
+    let node = home.serve();
+    // What comes through the API has no file, and needs none.
+    node.shown(&["apply", &crate::file("api.yaml", "name: api\nsteps: [{ id: x, type: noop }]\n")]);
+    assert!(node.stop().success());
+    std::fs::remove_file(home.definitions().join("gone.yaml")).expect("it is removed");
+    let mut node = home.serve();
+    assert_eq!(node.logged("its file is gone; it stays published")["workflow"], "gone");
+    assert_eq!(workflow(&node, "gone")["status"], "published");
+    assert!(node.stop().success());
+    let mut node = later(&home, 0, &["--prune"]);
+    assert_eq!(node.logged("its file is gone; it was archived")["workflow"], "gone");
+    let status = |name: &str| workflow(&node, name)["status"].clone();
+    assert_eq!(status("gone"), "archived");
+    assert_eq!((status("kept"), status("api")), (json!("published"), json!("published")));
+    assert!(node.stop().success());
+}

@@ -1,0 +1,290 @@
+//! Where in a script the parts of its description stand, as far as they are written out as literals of objects and
+//! lists. What is computed has no place here.
+//!
+//! This reads no JavaScript: it follows brackets, strings and comments from `workflow(` on. A text that it does not
+//! understand has fewer places, never wrong values: these come from evaluating the script.
+
+use super::limits;
+use super::source::Span;
+
+/// A part that is written out.
+pub(super) struct Literal {
+    pub(super) span: Span,
+    parts: Parts,
+}
+
+enum Parts {
+    Fields(Vec<(String, Span, Literal)>),
+    Items(Vec<Literal>),
+    None,
+}
+
+impl Literal {
+    /// A field, with the place of its key.
+    pub(super) fn field(&self, key: &str) -> Option<(Span, &Literal)> {
+        let Parts::Fields(fields) = &self.parts else { return None };
+        // Of two fields with one name the later one counts.
+        let found = fields.iter().rev().find(|(name, ..)| name == key);
+        found.map(|(_, key, value)| (*key, value))
+    }
+
+    /// An item of a list.
+    pub(super) fn item(&self, at: usize) -> Option<&Literal> {
+        match &self.parts {
+            Parts::Items(items) => items.get(at),
+            _ => None,
+        }
+    }
+}
+
+/// The description of a workflow, where the script writes it out.
+pub(super) fn described(text: &str) -> Option<Literal> {
+    let mut reader = Reader { text: text.as_bytes(), at: 0 };
+    while !reader.rest().is_empty() {
+        if reader.rest().starts_with(b"workflow") && !reader.follows_a_word() {
+            reader.at += b"workflow".len();
+            reader.blank();
+            if reader.take(b'(') {
+                return reader.value(0);
+            }
+        } else {
+            reader.step();
+        }
+    }
+    None
+}
+
+struct Reader<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn rest(&self) -> &[u8] {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&self) -> u8 {
+        self.rest().first().copied().unwrap_or(0)
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let is_it = self.peek() == byte && self.at < self.text.len();
+        self.at += usize::from(is_it);
+        is_it
+    }
+
+    fn follows_a_word(&self) -> bool {
+        let before = self.at.checked_sub(1).and_then(|at| self.text.get(at));
+        before.is_some_and(|byte| is_word(*byte) || *byte == b'.')
+    }
+
+    /// Past white space and comments.
+    fn blank(&mut self) {
+        loop {
+            match self.rest() {
+                [b' ' | b'\t' | b'\r' | b'\n', ..] => self.at += 1,
+                [b'/', b'/' | b'*', ..] => self.step(),
+                _ => return,
+            }
+        }
+    }
+
+    /// Past one character, string or comment.
+    fn step(&mut self) {
+        match self.rest() {
+            [b'/', b'/', ..] => {
+                self.at +=
+                    self.rest().iter().position(|b| *b == b'\n').unwrap_or(self.rest().len());
+            }
+            [b'/', b'*', ..] => {
+                let end = self.rest().windows(2).skip(2).position(|pair| pair == b"*/");
+                self.at += end.map_or(self.rest().len(), |end| end + 4);
+            }
+            [quote @ (b'"' | b'\'' | b'`'), ..] => {
+                let quote = *quote;
+                self.at += 1;
+                while self.at < self.text.len() && !self.take(quote) {
+                    self.at += if self.peek() == b'\\' { 2 } else { 1 };
+                }
+            }
+            [] => {}
+            _ => self.at += 1,
+        }
+    }
+
+    /// A value, up to the comma or bracket behind it.
+    fn value(&mut self, depth: usize) -> Option<Literal> {
+        self.blank();
+        let start = self.at;
+        let parts = match self.peek() {
+            b'{' if depth < limits::DEPTH => self.fields(depth)?,
+            b'[' if depth < limits::DEPTH => self.items(depth)?,
+            _ => Parts::None,
+        };
+        let end = self.at;
+        self.expression();
+        // Something follows the bracket: it is no literal.
+        let is_literal = self.text[end..self.at].iter().all(u8::is_ascii_whitespace);
+        let (parts, end) = match (parts, is_literal) {
+            (parts @ (Parts::Fields(_) | Parts::Items(_)), true) => (parts, end),
+            _ => (Parts::None, self.at),
+        };
+        let written = self.text[start..end].trim_ascii_end().len();
+        Some(Literal { span: Span::new(start, start + written), parts })
+    }
+
+    /// Past the rest of an expression: to a comma or a closing bracket that is not within brackets.
+    fn expression(&mut self) {
+        let mut open = 0usize;
+        while self.at < self.text.len() {
+            match self.peek() {
+                b'(' | b'[' | b'{' => open += 1,
+                b')' | b']' | b'}' if open == 0 => return,
+                b')' | b']' | b'}' => open -= 1,
+                b',' if open == 0 => return,
+                _ => {}
+            }
+            self.step();
+        }
+    }
+
+    fn items(&mut self, depth: usize) -> Option<Parts> {
+        self.at += 1;
+        let mut items = Vec::new();
+        loop {
+            self.blank();
+            if self.take(b']') {
+                return Some(Parts::Items(items));
+            }
+            // What is spread has a length that nobody knows here.
+            if self.rest().starts_with(b"...") || self.at >= self.text.len() {
+                return None;
+            }
+            items.push(self.value(depth + 1)?);
+            self.take(b',');
+        }
+    }
+
+    fn fields(&mut self, depth: usize) -> Option<Parts> {
+        self.at += 1;
+        let mut fields = Vec::new();
+        loop {
+            self.blank();
+            if self.take(b'}') {
+                return Some(Parts::Fields(fields));
+            }
+            if self.at >= self.text.len() {
+                return None;
+            }
+            let key = self.key();
+            self.blank();
+            let value = match (&key, self.take(b':')) {
+                (Some(_), true) => self.value(depth + 1)?,
+                // A method, a name alone, something computed or spread: it ends where the next field begins.
+                (key, _) => {
+                    let start = key.as_ref().map_or(self.at, |(_, span)| span.start);
+                    self.expression();
+                    Literal { span: Span::new(start, self.at), parts: Parts::None }
+                }
+            };
+            fields.extend(key.map(|(name, span)| (name, span, value)));
+            self.take(b',');
+        }
+    }
+
+    /// The name of a field, if it is written out.
+    fn key(&mut self) -> Option<(String, Span)> {
+        loop {
+            let start = self.at;
+            let quoted = matches!(self.peek(), b'"' | b'\'');
+            match quoted {
+                true => self.step(),
+                false => {
+                    let word = self.rest().iter().take_while(|byte| is_word(**byte)).count();
+                    self.at += word;
+                }
+            }
+            let span = Span::new(start, self.at);
+            let inside =
+                if quoted { start + 1..self.at.max(start + 2) - 1 } else { start..self.at };
+            let name = std::str::from_utf8(self.text.get(inside)?).ok()?;
+            if name.is_empty() {
+                return None;
+            }
+            self.blank();
+            // `async run(ctx) { … }` is called `run`.
+            let is_modifier = !quoted && ["async", "get", "set", "static"].contains(&name);
+            if !(is_modifier && (is_word(self.peek()) || self.peek() == b'*')) {
+                return Some((name.to_owned(), span));
+            }
+            self.take(b'*');
+            self.blank();
+        }
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands at the end of a way, and the key before it.
+    fn at<'t>(text: &'t str, way: &[&str]) -> Option<(&'t str, &'t str)> {
+        let root = described(text)?;
+        let (mut literal, mut key) = (&root, Span::default());
+        for step in way {
+            (key, literal) = match step.parse() {
+                Ok(number) => (Span::default(), literal.item(number)?),
+                Err(_) => literal.field(step)?,
+            };
+        }
+        let slice = |span: Span| &text[span.start..span.end];
+        Some((slice(key), slice(literal.span)))
+    }
+
+    #[test]
+    fn parts_are_found_by_the_way_to_them() {
+        let text = "// workflow({ name: \"no\" })\nexport default workflow({\n  name: \"a, b\", 'time-zone': \"x\", /* } */\n  \
+                    steps: [{ id: 'one', delay: 60 * 5, }, { async script(ctx) { return [1, { a: '}' }]; }, last: true }],\n  \
+                    producers: { ['x' + 1]: 1, poll, ...more, late: { at: fn(1, 2).x } },\n});\nworkflow({})";
+        let cases: [(&[&str], &str, &str); 9] = [
+            (&["name"], "name", "\"a, b\""),
+            (&["time-zone"], "'time-zone'", "\"x\""),
+            (&["steps", "0", "id"], "id", "'one'"),
+            (&["steps", "0", "delay"], "delay", "60 * 5"),
+            (&["steps", "1", "last"], "last", "true"),
+            (&["steps", "1", "script"], "script", "script(ctx) { return [1, { a: '}' }]; }"),
+            (&["producers", "poll"], "poll", "poll"),
+            (&["producers", "late", "at"], "at", "fn(1, 2).x"),
+            (&["producers", "late"], "late", "{ at: fn(1, 2).x }"),
+        ];
+        for (way, key, value) in cases {
+            assert_eq!(at(text, way), Some((key, value)), "{way:?}");
+        }
+        assert_eq!(at(text, &["nothing"]), None);
+    }
+
+    #[test]
+    fn texts_that_are_no_scripts_end() {
+        for text in [
+            "",
+            "workflow(",
+            "workflow({",
+            "workflow({a",
+            "workflow({a:",
+            "workflow([",
+            "workflow({'a",
+            "workflow({a: `",
+            "workflow(/*",
+            "myworkflow({a: 1})",
+        ] {
+            assert!(described(text).is_none_or(|found| found.field("b").is_none()), "{text}");
+        }
+        let deep = format!("workflow({}", "[".repeat(100_000));
+        assert!(described(&deep).is_none_or(|found| found.item(1).is_none()));
+    }
+}

@@ -1,0 +1,145 @@
+//! The scripts that a definition holds as texts, with their places: whoever can evaluate scripts checks them before
+//! the definition is published.
+
+use serde_json::Value;
+
+use super::flaw::Flaw;
+use super::path::{join, join_index};
+use super::source::{Source, Span};
+use super::tree::{self, Kind, Node};
+use super::{described, handlers};
+
+/// A script as a text.
+#[derive(Clone, Debug)]
+pub struct ScriptText {
+    /// The way to it.
+    pub path: String,
+    /// `step`, or the phase of a handler: `handler`, `prepare`, `mutate`, `reconcile`, `next`.
+    pub phase: &'static str,
+    /// The text.
+    pub source: String,
+    span: Span,
+}
+
+/// The scripts in a definition in YAML or JSON. None if it cannot be read at all: that is told elsewhere.
+pub fn script_texts(text: &str) -> Vec<ScriptText> {
+    let source = Source::new(text.strip_prefix('\u{feff}').unwrap_or(text));
+    tree::parse(&source).map(|(root, _)| of_root(&root)).unwrap_or_default()
+}
+
+/// The scripts that are texts in what a script describes.
+pub fn described_script_texts(text: &str, described: &Value) -> Vec<ScriptText> {
+    let source = Source::new(text);
+    described::tree(&source, described).map(|root| of_root(&root)).unwrap_or_default()
+}
+
+fn of_root(root: &Node) -> Vec<ScriptText> {
+    let mut found = Vec::new();
+    if let Some(Kind::List(steps)) = below(root, "steps") {
+        for (at, step) in steps.iter().enumerate() {
+            let path = join_index("steps", at);
+            of_action(step, &path, "step", &mut found);
+            for key in ["step", "compensation"] {
+                if let Some(entry) = step.entry(key) {
+                    of_action(&entry.value, &join(&path, key), "step", &mut found);
+                }
+            }
+        }
+    }
+    let phases: [(&str, &[(&str, &'static str)]); 2] = [
+        ("producers", &[("handler", handlers::PRODUCE)]),
+        (
+            "consumers",
+            &[
+                ("prepare", handlers::PREPARE),
+                ("mutate", handlers::MUTATE),
+                ("reconcile", "reconcile"),
+                ("next", handlers::NEXT),
+            ],
+        ),
+    ];
+    for (kind, phases) in phases {
+        let Some(Kind::Map(all)) = below(root, kind) else { continue };
+        for handler in all {
+            let path = join(kind, &handler.key);
+            for (key, phase) in phases {
+                let Some(entry) = handler.value.entry(key) else { continue };
+                let path = join(&path, key);
+                match &entry.value.kind {
+                    Kind::Text(_) => found.extend(script(&entry.value, path, phase)),
+                    _ => of_action(&entry.value, &path, phase, &mut found),
+                }
+            }
+        }
+    }
+    found
+}
+
+fn below<'n>(node: &'n Node, key: &str) -> Option<&'n Kind> {
+    node.entry(key).map(|entry| &entry.value.kind)
+}
+
+/// The script of an action. Without a type it is one by its key alone.
+fn of_action(node: &Node, path: &str, phase: &'static str, found: &mut Vec<ScriptText>) {
+    let is_script = match below(node, "type") {
+        Some(Kind::Text(kind)) => kind == "script",
+        _ => node.entry("type").is_none(),
+    };
+    for key in ["script", "source"].into_iter().filter(|_| is_script) {
+        if let Some(entry) = node.entry(key) {
+            found.extend(script(&entry.value, join(path, key), phase));
+        }
+    }
+}
+
+fn script(node: &Node, path: String, phase: &'static str) -> Option<ScriptText> {
+    let Kind::Text(source) = &node.kind else { return None };
+    Some(ScriptText { path, phase, source: source.clone(), span: node.span })
+}
+
+impl ScriptText {
+    /// What is wrong with it, at a line and column of its own, as a flaw of the definition. Zero for a place that is not
+    /// known.
+    pub fn flaw(&self, text: &str, message: String, line: u32, column: u32) -> Flaw {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let source = Source::new(text);
+        let mut flaw = Flaw::new("script", message);
+        flaw.path.clone_from(&self.path);
+        let span = self.place(text, line as usize, column as usize).unwrap_or(self.span);
+        // A script that describes a definition may have no place for it at all.
+        if span != Span::default() {
+            (flaw.line, flaw.column) = source.position(span.start);
+            flaw.excerpt = Some(source.excerpt(span));
+        }
+        flaw
+    }
+
+    /// The place in the text of the definition, if the lines of the script stand there as they are.
+    fn place(&self, text: &str, line: usize, column: usize) -> Option<Span> {
+        let first = self.source.lines().find(|line| !line.trim().is_empty())?;
+        let (start, written) = match text.get(self.span.start..self.span.end) {
+            Some(written) if written.contains(first) => (self.span.start, written),
+            // What a script describes has only a place near to it.
+            _ if text.matches(first).count() == 1 => (0, text),
+            _ => return None,
+        };
+        // The lines of the script follow each other, each behind what is put before it there.
+        let mut shown = written.split_inclusive('\n').scan(start, |at, line| {
+            *at += line.len();
+            Some((*at - line.len(), line))
+        });
+        let mut found = None;
+        for wanted in self.source.lines().take(line).map(str::trim_end) {
+            found = shown.find_map(|(at, line)| match wanted.is_empty() {
+                true => line.trim().is_empty().then_some((at, wanted)),
+                false => line.find(wanted).map(|inside| (at + inside, wanted)),
+            });
+            found?;
+        }
+        let (at, wanted) = found?;
+        let before =
+            wanted.chars().take(column.saturating_sub(1)).map(char::len_utf8).sum::<usize>();
+        let width = wanted[before..].chars().next().map_or(0, char::len_utf8);
+        Some(Span::new(at + before, at + before + width))
+    }
+}

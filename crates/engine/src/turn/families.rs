@@ -1,0 +1,65 @@
+//! Families: a run, the runs that it starts by steps, events and deadlines, and those that they start. A family has
+//! limits, so that what starts itself ends with a reason instead of filling the store.
+
+use super::{Book, ById, Turn};
+use crate::ids::RunKey;
+use crate::run::Parent;
+use crate::run::family::{HOPS, too_many_hops};
+
+/// Runs above a run, each waiting for the next. One that starts itself is stopped here.
+const DEPTH: u8 = 8;
+/// Runs that descend from one run: `for_each` over ten thousand items, each with a few runs of its own.
+const DESCENDANTS: usize = 50_000;
+/// How many runs descend from each root, as far as this turn knows.
+pub(super) type Families = ById<RunKey, usize>;
+
+/// How a run comes to be started by another one.
+#[derive(Clone, Copy)]
+pub(super) enum Link {
+    /// By a step; the attempt that waits for it, if one does.
+    Step(Option<u32>),
+    /// By an event that a step or a handler published, or by a deadline.
+    Hop,
+}
+
+impl<B: Book> Turn<'_, B> {
+    /// The place of a run that `of` starts in its family, or why it must not be started.
+    pub(super) fn join_family(
+        &mut self,
+        of: RunKey,
+        link: Link,
+    ) -> Result<Result<Parent, String>, B::Error> {
+        if !self.load_run(of)? {
+            return Ok(Err(format!("the run {of:?} that starts it is gone")));
+        }
+        let Some(run) = self.runs.get(&of).map(|slot| &slot.run) else {
+            return Ok(Err(format!("the run {of:?} that starts it is gone")));
+        };
+        let parent = match link {
+            Link::Step(token) => Parent::by_step(run, token),
+            Link::Hop => Parent::by_hop(run, self.moment.now),
+        };
+        if parent.depth > DEPTH {
+            return Ok(Err(format!("more than {DEPTH} runs would stand above each other")));
+        }
+        if parent.hops > HOPS {
+            return Ok(Err(too_many_hops()));
+        }
+        let count = self.descendants_of(parent.root)?;
+        if *count >= DESCENDANTS {
+            let root = self.run_id(Some(parent.root))?.map(|id| id.to_string());
+            let root = root.unwrap_or_default();
+            return Ok(Err(format!("run {root} has led to {DESCENDANTS} runs already, the most")));
+        }
+        *count += 1;
+        Ok(Ok(parent))
+    }
+
+    fn descendants_of(&mut self, root: RunKey) -> Result<&mut usize, B::Error> {
+        if !self.families.contains_key(&root) {
+            let known = self.book.descendants(root, DESCENDANTS)?;
+            self.families.insert(root, known);
+        }
+        Ok(self.families.entry(root).or_default())
+    }
+}

@@ -1,0 +1,407 @@
+//! Incidents within a turn: they begin and end with the run that is their cause.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::command::NewRun;
+use super::runs::Origin;
+use super::writes::{IncidentWrite, Notice};
+use super::{Book, Change, Turn};
+use crate::definition::{Channel, IncidentAction};
+use crate::ids::{IncidentKey, RunKey, ScheduleId, WorkflowId};
+use crate::incidents::{How, Incident, IncidentEnd, Setup, Told, ToldOutcome};
+use crate::notices;
+use crate::policy::overlap::IfBusy;
+use crate::run::{Ending, Run, RunError, TriggeredBy};
+use crate::schedule::{Due, Status};
+
+/// Of what is written at the end, so many characters are told: the end says why.
+const OUTPUT_CHARS: usize = 2_000;
+
+/// Where nobody has said anything.
+pub(super) static NO_SETUP: Setup = Setup::NONE;
+
+/// What has finally failed.
+pub(super) struct Failed {
+    /// The run, if there was one.
+    pub(super) run: Option<RunKey>,
+    /// When the occurrence was due.
+    pub(super) due: Option<Due>,
+    /// What went wrong.
+    pub(super) error: String,
+    /// Whether the schedule died of it.
+    pub(super) has_died: bool,
+}
+
+/// Whose incident it is.
+#[derive(Clone, Copy)]
+enum Subject {
+    Schedule(ScheduleId, WorkflowId),
+    /// Runs that no schedule started.
+    Workflow(WorkflowId),
+}
+
+impl Subject {
+    fn workflow(self) -> WorkflowId {
+        match self {
+            Subject::Schedule(_, workflow) | Subject::Workflow(workflow) => workflow,
+        }
+    }
+
+    fn schedule(self) -> Option<ScheduleId> {
+        match self {
+            Subject::Schedule(id, _) => Some(id),
+            Subject::Workflow(_) => None,
+        }
+    }
+}
+
+/// Whether an incident begins or ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Failure,
+    Recovery,
+}
+
+impl<B: Book> Turn<'_, B> {
+    /// An occurrence has failed for good, or the schedule has died.
+    pub(super) fn schedule_failed(
+        &mut self,
+        id: ScheduleId,
+        failed: Failed,
+    ) -> Result<(), B::Error> {
+        let Some(slot) = self.schedules.get_mut(&id) else { return Ok(()) };
+        let subject = Subject::Schedule(id, slot.schedule.workflow);
+        match slot.schedule.progress.incident {
+            Some(_) if !failed.has_died => return Ok(()),
+            Some(open) => {
+                // Nothing more comes of it: that is told, whatever was told before.
+                let end = IncidentEnd::of_itself(How::Died, self.moment.now);
+                self.writes.incidents.push(IncidentWrite::End(open, Box::new(end)));
+            }
+            None => {}
+        }
+        self.begin_incident(subject, failed)
+    }
+
+    /// A run of the schedule has succeeded.
+    pub(super) fn schedule_succeeded(
+        &mut self,
+        id: ScheduleId,
+        run: Option<RunKey>,
+    ) -> Result<(), B::Error> {
+        let Some(slot) = self.schedules.get_mut(&id) else { return Ok(()) };
+        let subject = Subject::Schedule(id, slot.schedule.workflow);
+        let Some(open) = slot.schedule.progress.incident.take() else { return Ok(()) };
+        slot.change = slot.change.max(Change::Progress);
+        self.end_incident(subject, open, run)
+    }
+
+    /// A run has ended that no schedule started. What tells of incidents, or was started by one, begins none.
+    pub(super) fn judge_run(&mut self, key: RunKey) -> Result<(), B::Error> {
+        let Some(run) = self.runs.get(&key).map(|slot| slot.run.clone()) else { return Ok(()) };
+        match run.ending() {
+            Some(Ending::Succeeded) => self.workflow_succeeded(&run),
+            Some(Ending::Failed | Ending::TimedOut) => self.workflow_failed(&run),
+            Some(Ending::Cancelled) | None => Ok(()),
+        }
+    }
+
+    /// The run of a handler has failed and is not tried again: its workflow waits for a person.
+    pub(super) fn handler_failed(&mut self, run: &Run) -> Result<(), B::Error> {
+        match run.schedule {
+            Some(id) if self.load_schedule(id)? => {
+                let due = run.nominal.zip(run.effective);
+                let due = due.map(|(nominal, effective)| Due { nominal, effective });
+                let failed = Failed { run: Some(run.key), due, error: said(run), has_died: false };
+                self.schedule_failed(id, failed)
+            }
+            _ => self.workflow_failed(run),
+        }
+    }
+
+    fn workflow_failed(&mut self, run: &Run) -> Result<(), B::Error> {
+        let Some(slot) = self.load_workflow(run.workflow)? else { return Ok(()) };
+        let tells =
+            run.triggered_by == TriggeredBy::Incident || slot.workflow.name == notices::NAME;
+        if tells || slot.workflow.incident.is_some() {
+            return Ok(());
+        }
+        let error = said(run);
+        let failed = Failed { run: Some(run.key), due: None, error, has_died: false };
+        self.begin_incident(Subject::Workflow(run.workflow), failed)
+    }
+
+    pub(super) fn workflow_succeeded(&mut self, run: &Run) -> Result<(), B::Error> {
+        let Some(slot) = self.load_workflow(run.workflow)? else { return Ok(()) };
+        let Some(open) = slot.workflow.incident.take() else { return Ok(()) };
+        slot.is_changed = true;
+        self.end_incident(Subject::Workflow(run.workflow), open, Some(run.key))
+    }
+
+    fn begin_incident(&mut self, subject: Subject, failed: Failed) -> Result<(), B::Error> {
+        let key = self.book.new_incident_key();
+        match subject {
+            Subject::Schedule(id, _) => {
+                if let Some(slot) = self.schedules.get_mut(&id) {
+                    slot.schedule.progress.incident = Some(key);
+                    slot.change = slot.change.max(Change::Progress);
+                }
+            }
+            Subject::Workflow(id) => {
+                if let Some(slot) = self.load_workflow(id)? {
+                    slot.workflow.incident = Some(key);
+                    slot.is_changed = true;
+                }
+            }
+        }
+        let mut about = self.about(subject, key, failed.run)?;
+        about["event"] = "failure".into();
+        about["error"] = failed.error.clone().into();
+        about["nominal_at"] = json!(failed.due.map(|due| due.nominal.to_string()));
+        about["effective_at"] = json!(failed.due.map(|due| due.effective.to_string()));
+        about["output_end"] = json!(self.output_end(failed.run)?);
+        let told = self.tell(subject, key, Event::Failure, failed.run, &about)?;
+        let run = self.run_id(failed.run)?.map(|id| id.to_string());
+        self.notice_incident(subject, key, true, &told);
+        self.writes.incidents.push(IncidentWrite::Begin(Box::new(Incident {
+            key,
+            workflow: subject.workflow(),
+            schedule: subject.schedule(),
+            run,
+            nominal: failed.due.map(|due| due.nominal),
+            error: failed.error,
+            began_at: self.moment.now,
+            told,
+            end: None,
+        })));
+        Ok(())
+    }
+
+    fn end_incident(
+        &mut self,
+        subject: Subject,
+        key: IncidentKey,
+        run: Option<RunKey>,
+    ) -> Result<(), B::Error> {
+        let before = self.incident(key)?;
+        let mut about = self.about(subject, key, run)?;
+        about["event"] = "recovery".into();
+        about["failed_since"] =
+            json!(before.as_ref().map(|incident| incident.began_at.to_string()));
+        about["error"] = json!(before.map(|incident| incident.error));
+        let told = self.tell(subject, key, Event::Recovery, run, &about)?;
+        let run = self.run_id(run)?.map(|id| id.to_string());
+        self.notice_incident(subject, key, false, &told);
+        let end = IncidentEnd { how: How::Recovered, at: self.moment.now, run, told };
+        self.writes.incidents.push(IncidentWrite::End(key, Box::new(end)));
+        Ok(())
+    }
+
+    /// An incident, also one that began in this turn.
+    fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, B::Error> {
+        let begun = self.writes.incidents.iter().find_map(|write| match write {
+            IncidentWrite::Begin(incident) if incident.key == key => Some((**incident).clone()),
+            _ => None,
+        });
+        match begun {
+            Some(incident) => Ok(Some(incident)),
+            None => self.book.incident(key),
+        }
+    }
+
+    fn notice_incident(
+        &mut self,
+        subject: Subject,
+        key: IncidentKey,
+        is_open: bool,
+        told: &[Told],
+    ) {
+        let refused = told.iter().filter_map(Told::refusal).collect();
+        let (workflow, schedule) = (subject.workflow(), subject.schedule());
+        self.notices.push(Notice::Incident { key, workflow, schedule, is_open, refused });
+    }
+
+    /// What is to be done: what is written nearest holds. The trigger, else the workflow, else the node.
+    fn actions(
+        &mut self,
+        subject: Subject,
+        event: Event,
+        run: Option<RunKey>,
+    ) -> Result<Vec<IncidentAction>, B::Error> {
+        let slot = subject.schedule().and_then(|id| self.schedules.get(&id));
+        let own = slot.and_then(|slot| match event {
+            Event::Failure => slot.schedule.declared.on_failure.clone(),
+            Event::Recovery => slot.schedule.declared.on_recovery.clone(),
+        });
+        if let Some(actions) = own {
+            return Ok(actions);
+        }
+        let workflow = subject.workflow();
+        let version = run.and_then(|key| self.runs.get(&key)).map(|slot| slot.run.version);
+        let definition = match version {
+            Some(version) => self.definition(workflow, version)?,
+            None => self.live_definition(workflow)?,
+        };
+        let written = definition.as_ref().and_then(|definition| match event {
+            Event::Failure => definition.on_failure.clone(),
+            Event::Recovery => definition.on_recovery.clone(),
+        });
+        let setup = self.setup;
+        Ok(written.unwrap_or_else(|| match event {
+            Event::Failure => setup.on_failure.clone(),
+            Event::Recovery => setup.on_recovery.clone(),
+        }))
+    }
+
+    fn tell(
+        &mut self,
+        subject: Subject,
+        key: IncidentKey,
+        event: Event,
+        run: Option<RunKey>,
+        about: &Value,
+    ) -> Result<Vec<Told>, B::Error> {
+        let mut told = Vec::new();
+        for action in self.actions(subject, event, run)? {
+            for channel in &action.notify {
+                let outcome = self.tell_channel(key, (event, told.len()), run, channel, about)?;
+                told.push(Told { what: channel.shown(), outcome });
+            }
+            let Some(name) = action.start else { continue };
+            let outcome = match self.live_workflow(&name)? {
+                Ok(workflow) => {
+                    let new = self.incident_run(key, (event, told.len()), run, about);
+                    self.start_of_incident(run, workflow, &new)?
+                }
+                Err(why) => ToldOutcome::Refused(why),
+            };
+            told.push(Told { what: format!("start {name}"), outcome });
+        }
+        Ok(told)
+    }
+
+    fn tell_channel(
+        &mut self,
+        key: IncidentKey,
+        place: (Event, usize),
+        run: Option<RunKey>,
+        channel: &Channel,
+        about: &Value,
+    ) -> Result<ToldOutcome, B::Error> {
+        if let Some(why) = self.setup.refusal(channel) {
+            return Ok(ToldOutcome::Refused(why.to_owned()));
+        }
+        let workflow = self.notice_workflow()?;
+        let payload = notices::incident_payload(channel, about);
+        let new = self.incident_run(key, place, run, &payload);
+        self.start_of_incident(run, workflow, &new)
+    }
+
+    fn incident_run(
+        &self,
+        key: IncidentKey,
+        (event, place): (Event, usize),
+        run: Option<RunKey>,
+        payload: &Value,
+    ) -> NewRun {
+        const INCIDENT: u64 = 0x696e_6369;
+        let what = INCIDENT + u64::from(event == Event::Recovery);
+        NewRun {
+            id: self.derived_id(RunKey(key.0), what, i64::try_from(place).unwrap_or(i64::MAX)),
+            payload: serde_json::value::to_raw_value(payload).ok(),
+            by: run.map_or_else(|| format!("incident {key}"), |run| self.by_run(run)),
+            trace: run.and_then(|run| self.trace_of_run(run)),
+            if_busy: IfBusy::Wait,
+        }
+    }
+
+    fn start_of_incident(
+        &mut self,
+        run: Option<RunKey>,
+        workflow: (WorkflowId, u32),
+        new: &NewRun,
+    ) -> Result<ToldOutcome, B::Error> {
+        let why = TriggeredBy::Incident;
+        let run = run.and_then(|key| self.runs.get(&key)).map(|slot| slot.run.clone());
+        let started = match run {
+            Some(run) => self.start_for(&run, workflow, new, why)?,
+            None => Ok(self.create_run(new, workflow.0, workflow.1, Origin::of(why))?),
+        };
+        Ok(match started {
+            Ok(_) => ToldOutcome::Run(crate::ids::RunId::Other(new.id).to_string()),
+            Err(why) => ToldOutcome::Refused(why),
+        })
+    }
+
+    /// What whoever is told or started learns.
+    fn about(
+        &mut self,
+        subject: Subject,
+        key: IncidentKey,
+        run: Option<RunKey>,
+    ) -> Result<Value, B::Error> {
+        let workflow = self.load_workflow(subject.workflow())?;
+        let workflow = workflow.map(|slot| slot.workflow.name.clone()).unwrap_or_default();
+        let slot = subject.schedule().and_then(|id| self.schedules.get(&id));
+        let schedule = slot.map(|slot| {
+            json!({
+                "id": slot.schedule.id.to_string(),
+                "name": slot.schedule.declared.name,
+                "status": slot.schedule.status.name(),
+                "is_dead": slot.schedule.status == Status::Dead,
+            })
+        });
+        let run = run.and_then(|key| self.runs.get(&key)).map(|slot| &slot.run);
+        let input = run.and_then(|run| serde_json::from_str::<Value>(run.input.get()).ok());
+        let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
+        let link = self.setup.public_url.as_ref().map(|url| match (run, slot) {
+            (Some(run), _) => format!("{url}/runs/{}", run.id),
+            (None, Some(slot)) => format!("{url}/schedules/{}", slot.schedule.id),
+            (None, None) => format!("{url}/workflows/{workflow}"),
+        });
+        Ok(json!({
+            "incident": key.to_string(),
+            "workflow": workflow,
+            "schedule": schedule,
+            "run": run.map(|run| run.id.to_string()),
+            "status": run.map(|run| run.status.name()),
+            "ended_at": time(run.and_then(|run| run.ended_at)),
+            "at": self.moment.now.to_string(),
+            "input": input,
+            "link": link,
+        }))
+    }
+
+    /// The end of what the step that failed has written.
+    fn output_end(&mut self, run: Option<RunKey>) -> Result<Option<String>, B::Error> {
+        let Some(run) = run.and_then(|key| self.runs.get(&key)).map(|slot| slot.run.clone()) else {
+            return Ok(None);
+        };
+        let Some(step) = run.error.as_ref().and_then(|error| error.step.clone()) else {
+            return Ok(None);
+        };
+        let process = self.process(run.workflow, run.version, run.handler.as_deref())?;
+        let at = process.and_then(|process| process.steps.iter().position(|s| s.id == step));
+        let Some(at) = at.and_then(|at| u32::try_from(at).ok()) else { return Ok(None) };
+        let output = self.step_record(run.key, at)?.and_then(|record| record.output);
+        let output = output.and_then(|output| serde_json::from_str::<Value>(output.get()).ok());
+        Ok(output.as_ref().and_then(written).map(|text| last_chars(text.trim_end()).to_owned()))
+    }
+}
+
+/// What a command or a server said, of what is kept of it.
+fn written(output: &Value) -> Option<&str> {
+    let texts =
+        ["stderr", "stdout", "body"].into_iter().filter_map(|key| output.get(key)?.as_str());
+    texts.chain(output.as_str()).find(|text| !text.trim().is_empty())
+}
+
+fn last_chars(text: &str) -> &str {
+    let start = text.char_indices().rev().nth(OUTPUT_CHARS - 1).map_or(0, |(at, _)| at);
+    &text[start..]
+}
+
+fn said(run: &Run) -> String {
+    run.error.as_ref().map_or_else(|| run.status.name().to_owned(), RunError::said)
+}

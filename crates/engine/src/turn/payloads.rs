@@ -1,0 +1,51 @@
+//! Payloads that do not fit what their workflow expects are refused where somebody gives them.
+
+use calendar::Mistake;
+use serde_json::value::RawValue;
+
+use super::command::Refused;
+use super::{Book, Turn};
+use crate::definition::handlers::producer_of_trigger;
+use crate::ids::{ScheduleId, WorkflowId};
+
+impl<B: Book> Turn<'_, B> {
+    /// What is wrong with a payload for the version that is live. A workflow that expects nothing takes anything.
+    pub(super) fn payload_mistakes(
+        &mut self,
+        workflow: WorkflowId,
+        payload: Option<&RawValue>,
+    ) -> Result<Vec<Mistake>, B::Error> {
+        let Some(live) = self.load_workflow(workflow)?.and_then(|slot| slot.workflow.live) else {
+            return Ok(Vec::new());
+        };
+        let Some(definition) = self.definition(workflow, live)? else { return Ok(Vec::new()) };
+        let Some(expected) = &definition.input else { return Ok(Vec::new()) };
+        let payload = payload.map_or("null", RawValue::get);
+        Ok(expected.check(&serde_json::from_str(payload).unwrap_or_default()))
+    }
+
+    pub(super) fn unfit_payload(
+        &mut self,
+        workflow: WorkflowId,
+        payload: Option<&RawValue>,
+    ) -> Result<Option<Refused>, B::Error> {
+        let mistakes = self.payload_mistakes(workflow, payload)?;
+        Ok((!mistakes.is_empty()).then(|| Refused::Invalid(vec![(0, mistakes)])))
+    }
+
+    /// The same for a run of a schedule: with the payload that is given, or else its own. Producers take anything.
+    pub(super) fn unfit_for_schedule(
+        &mut self,
+        id: ScheduleId,
+        given: Option<&RawValue>,
+    ) -> Result<Option<Refused>, B::Error> {
+        let Some(schedule) = self.schedules.get(&id).map(|slot| &slot.schedule) else {
+            return Ok(None);
+        };
+        if schedule.trigger.as_deref().and_then(producer_of_trigger).is_some() {
+            return Ok(None);
+        }
+        let own = schedule.declared.payload.clone();
+        self.unfit_payload(schedule.workflow, given.or(own.as_deref()))
+    }
+}

@@ -1,0 +1,160 @@
+//! Schedules that people and programs create, change, delete and control.
+
+use jiff::SignedDuration;
+
+use super::command::{Answer, Asked, NewSchedule, Refused, Verb};
+use super::{Book, Change, Turn};
+use crate::ids::{ScheduleId, WorkflowId};
+use crate::schedule::{self, Input, Schedule, Written};
+
+impl<B: Book> Turn<'_, B> {
+    pub(super) fn create_schedules(&mut self, new: Vec<NewSchedule>) -> Asked<B::Error> {
+        let now = self.moment.now;
+        let mut plans = Vec::with_capacity(new.len());
+        let mut invalid = Vec::new();
+        for (index, schedule) in new.iter().enumerate() {
+            match schedule.declared.check(self.rules, now) {
+                Ok(plan) => plans.push(plan),
+                Err(mistakes) => invalid.push((index, mistakes)),
+            }
+        }
+        for (index, schedule) in new.iter().enumerate() {
+            let known = self.load_workflow(schedule.workflow)?.map(|slot| slot.workflow.live);
+            if known.flatten().is_none() {
+                let message = format!("Workflow {} has no published version.", schedule.workflow);
+                return Ok(Err(Refused::Conflict(message)));
+            }
+            let payload = schedule.declared.payload.as_deref();
+            let unfit = self.payload_mistakes(schedule.workflow, payload)?;
+            if !unfit.is_empty() {
+                invalid.push((index, unfit));
+            }
+        }
+        if !invalid.is_empty() {
+            return Ok(Err(Refused::Invalid(invalid)));
+        }
+        let mut ids = Vec::with_capacity(new.len());
+        self.schedules.reserve(new.len());
+        for (mut schedule, plan) in new.into_iter().zip(plans) {
+            let timeout = self.timeout_of(schedule.workflow)?;
+            schedule.declared.fill_for_api(timeout);
+            ids.push(self.create_schedule(schedule, plan));
+        }
+        Ok(Ok(Answer::Created(ids)))
+    }
+
+    pub(super) fn create_schedule(
+        &mut self,
+        new: NewSchedule,
+        mut plan: schedule::Plan,
+    ) -> ScheduleId {
+        let id = self.book.new_schedule_id();
+        if new.declared.timing.spread.is_some() {
+            plan.timing = plan.timing.for_schedule(&id.to_string());
+        }
+        let NewSchedule { workflow, trigger, declared } = new;
+        let schedule = Schedule::new(id, workflow, trigger, declared, &plan, self.moment.now);
+        self.keep_schedule(Box::new(schedule), true);
+        id
+    }
+
+    pub(super) fn edit_schedule(&mut self, id: ScheduleId, patch: &str) -> Asked<B::Error> {
+        if !self.load_schedule(id)? {
+            return Ok(Err(Refused::unknown_schedule(id)));
+        }
+        let Some(slot) = self.schedules.get(&id) else {
+            return Ok(Err(Refused::unknown_schedule(id)));
+        };
+        if let Some(trigger) = &slot.schedule.trigger {
+            let message = format!(
+                "Schedule {id} is declared by trigger {trigger} of its workflow. Change it there."
+            );
+            return Ok(Err(Refused::Conflict(message)));
+        }
+        let declared = slot.schedule.declared.clone();
+        let trigger = declared.trigger_node_id.clone();
+        let before = Written { declared, trigger, workflow: None };
+        let invalid = |mistakes| Ok(Err(Refused::Invalid(vec![(0, mistakes)])));
+        let after = match schedule::patch(&before, patch) {
+            Ok(after) => after,
+            Err(mistakes) => return invalid(mistakes),
+        };
+        if let Err(mistakes) = after.declared.check(self.rules, self.moment.now) {
+            return invalid(mistakes);
+        }
+        let workflow = slot.schedule.workflow;
+        if let Some(named) = after.workflow
+            && named != workflow.to_string()
+            && self.book.workflow_named(&named)? != Some(workflow)
+        {
+            let message = "A schedule stays with its workflow. Create another schedule instead.";
+            return Ok(Err(Refused::Conflict(message.to_owned())));
+        }
+        if after.trigger != before.trigger {
+            let message = "A schedule keeps its trigger_node_id. Create another schedule instead.";
+            return Ok(Err(Refused::Conflict(message.to_owned())));
+        }
+        if let Some(refused) = self.unfit_payload(workflow, after.declared.payload.as_deref())? {
+            return Ok(Err(refused));
+        }
+        let mut declared = after.declared;
+        declared.fill_for_api(self.timeout_of(workflow)?);
+        let input = Input::Edit(declared);
+        Ok(self.decide_schedule(id, input, None)?.map(|()| Answer::Schedule(id)))
+    }
+
+    /// The limit that the live version of a workflow has itself.
+    fn timeout_of(&mut self, workflow: WorkflowId) -> Result<Option<SignedDuration>, B::Error> {
+        let live = self.load_workflow(workflow)?.and_then(|slot| slot.workflow.live);
+        let Some(live) = live else { return Ok(None) };
+        Ok(self.definition(workflow, live)?.and_then(|definition| definition.timeout))
+    }
+
+    pub(super) fn delete_schedules(&mut self, ids: &[ScheduleId]) -> Asked<B::Error> {
+        for id in ids {
+            if self.load_schedule(*id)?
+                && let Some(refused) =
+                    self.schedules.get(id).and_then(|slot| declared_elsewhere(&slot.schedule))
+            {
+                return Ok(Err(refused));
+            }
+        }
+        let mut deleted = 0;
+        for id in ids {
+            if self.load_schedule(*id)?
+                && let Some(slot) = self.schedules.get_mut(id)
+            {
+                slot.change = Change::Deleted;
+                deleted += 1;
+            }
+        }
+        Ok(Ok(Answer::Count(deleted)))
+    }
+
+    pub(super) fn control_schedule(&mut self, id: ScheduleId, verb: Verb) -> Asked<B::Error> {
+        let (input, name) = match verb {
+            Verb::Pause => (Input::Pause, None),
+            Verb::Resume { catch_up } => (Input::Resume { catch_up }, None),
+            Verb::Revive => (Input::Revive, None),
+            Verb::Enable => (Input::Resume { catch_up: false }, Some("enable")),
+            Verb::Disable => (Input::Pause, Some("disable")),
+        };
+        let decided = self.decide_schedule(id, input, None)?;
+        Ok(decided.map(|()| Answer::Schedule(id)).map_err(|refused| match (refused, name) {
+            (Refused::Schedule(schedule::Refusal::WrongStatus { status, .. }), Some(verb)) => {
+                Refused::Schedule(schedule::Refusal::WrongStatus { verb, status })
+            }
+            (other, _) => other,
+        }))
+    }
+}
+
+/// What a definition declares is not deleted by itself: the next publication would bring it back.
+fn declared_elsewhere(schedule: &Schedule) -> Option<Refused> {
+    let trigger = schedule.trigger.as_deref()?;
+    let (id, workflow) = (schedule.id, schedule.workflow);
+    Some(Refused::Conflict(format!(
+        "Schedule {id} is declared by {trigger} in the definition of workflow {workflow}. Disable it with \
+         POST /api/v1/schedules/{id}/disable, or take it out of the definition and publish that."
+    )))
+}

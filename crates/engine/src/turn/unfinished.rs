@@ -1,0 +1,233 @@
+//! Consumers whose mutation is done and whose last phase has failed: they go on with the version that is live, or a
+//! person ends them.
+
+use super::command::{Answer, Asked, NewRun, Refused};
+use super::{Book, Turn};
+use crate::definition::Definition;
+use crate::definition::handlers::{MUTATION, NEXT};
+use crate::handlers::{Cause, Handler};
+use crate::ids::{HandlerId, RunId, RunKey, WorkflowId};
+use crate::run::{Position, Resolution, Run, StepRecord, StepState};
+use crate::topics::{EventState, Fate};
+
+/// An ended run whose events are still reserved, and the consumer that is to go on with it.
+#[derive(Clone, Copy)]
+pub(super) struct Unfinished {
+    run: RunKey,
+    consumer: HandlerId,
+}
+
+impl<B: Book> Turn<'_, B> {
+    /// Whether a consumer is to go on with this run.
+    pub(super) fn unfinished(&mut self, id: &RunId) -> Result<Option<Unfinished>, B::Error> {
+        let Some(key) = self.book.run_key(id)? else { return Ok(None) };
+        self.unfinished_run(key)
+    }
+
+    fn unfinished_run(&mut self, key: RunKey) -> Result<Option<Unfinished>, B::Error> {
+        if !self.load_run(key)? {
+            return Ok(None);
+        }
+        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(None) };
+        let (workflow, Some(name)) = (run.workflow, run.handler.clone()) else { return Ok(None) };
+        let Some(consumer) = self.handler_named(workflow, &name)? else { return Ok(None) };
+        let resumes = self.handler(consumer).and_then(|known| known.resumes);
+        Ok(resumes.filter(|resumes| *resumes == key).map(|run| Unfinished { run, consumer }))
+    }
+
+    /// Someone gives the run up, or says what became of its last phase.
+    pub(super) fn resolve_unfinished(
+        &mut self,
+        id: &RunId,
+        unfinished: Unfinished,
+        resolution: Resolution,
+        by: &str,
+    ) -> Asked<B::Error> {
+        match resolution {
+            Resolution::DidNotHappen => {
+                let workflow = self.workflow_of(unfinished);
+                self.call_handler(unfinished.consumer, Cause::ByHand)?;
+                if let Some(consumer) = self.handler_mut(unfinished.consumer) {
+                    consumer.retry_at = None;
+                }
+                if let Some(workflow) = workflow {
+                    self.look_at_handlers(workflow)?;
+                }
+            }
+            Resolution::Applied => {
+                for fate in self.reserved_by(unfinished.run)? {
+                    self.move_event(&fate, EventState::Consumed, Some(unfinished.run), None)?;
+                }
+                self.nothing_left(unfinished)?;
+            }
+            Resolution::Failed | Resolution::Skip => {
+                let reserved = self.reserved_by(unfinished.run)?;
+                self.skip_mutated(&reserved, by)?;
+                self.nothing_left(unfinished)?;
+            }
+        }
+        Ok(Ok(Answer::Run(id.to_string())))
+    }
+
+    /// Someone asks for the last phase to be done again, now: as this run.
+    pub(super) fn retry_unfinished(
+        &mut self,
+        unfinished: Unfinished,
+        new: &NewRun,
+    ) -> Asked<B::Error> {
+        self.call_handler(unfinished.consumer, Cause::ByHand)?;
+        if let Some(consumer) = self.handler_mut(unfinished.consumer) {
+            consumer.retry_at = None;
+        }
+        let Some(handler) = self.handler(unfinished.consumer).cloned() else {
+            return Ok(Err(Refused::NotFound { what: "handler", id: String::new() }));
+        };
+        self.resume_consumer(unfinished.consumer, &handler, unfinished.run, new)?;
+        Ok(Ok(Answer::Run(RunId::Other(new.id).to_string())))
+    }
+
+    /// A run whose mutation is done, and whose last phase is not, goes on as another, as soon as the workflow is free.
+    pub(super) fn resume_consumer(
+        &mut self,
+        id: HandlerId,
+        handler: &Handler,
+        earlier: RunKey,
+        new: &NewRun,
+    ) -> Result<(), B::Error> {
+        let Some(key) = self.go_on_with(earlier, new)? else { return Ok(()) };
+        for fate in self.reserved_by(earlier)? {
+            self.move_event(&fate, EventState::Reserved, Some(key), None)?;
+        }
+        let handling =
+            self.load_workflow(handler.workflow)?.and_then(|slot| slot.workflow.handling);
+        if handling.is_none() {
+            self.take_turn(id, key)?;
+        }
+        if let Some(handler) = self.handler_mut(id) {
+            handler.run = Some(key);
+            // It begins also while its workflow is paused if somebody asks for it.
+            handler.cause = handler.cause.filter(|cause| *cause == Cause::ByHand);
+            handler.resumes = None;
+        }
+        self.try_begin(key)?;
+        Ok(())
+    }
+
+    /// Someone says that nobody is to work on an event that an ended run still has.
+    pub(super) fn skip_reserved(
+        &mut self,
+        fate: &Fate,
+        message_id: &str,
+        by: &str,
+    ) -> Asked<B::Error> {
+        let Some(run) = fate.run else {
+            let message = format!("Cannot skip event {message_id}: it is reserved by no run.");
+            return Ok(Err(Refused::Conflict(message)));
+        };
+        let Some(unfinished) = self.unfinished_run(run)? else {
+            let run = self.run_id(Some(run))?.map(|id| id.to_string()).unwrap_or_default();
+            let message = format!(
+                "Event {message_id} is reserved by run {run}, which works on it. Wait for the run, or cancel it."
+            );
+            return Ok(Err(Refused::Conflict(message)));
+        };
+        self.skip_mutated(std::slice::from_ref(fate), by)?;
+        if self.reserved_by(run)?.is_empty() {
+            self.nothing_left(unfinished)?;
+        }
+        Ok(Ok(Answer::Count(1)))
+    }
+
+    /// A run was cancelled after its mutation: its events are not given back, for the same would be done again.
+    pub(super) fn cancelled_after_mutation(
+        &mut self,
+        run: &Run,
+        reserved: &[Fate],
+        consumer: HandlerId,
+    ) -> Result<(), B::Error> {
+        let said = run.error.as_ref().map(|error| error.message.clone());
+        self.skip_mutated(reserved, &said.unwrap_or_else(|| "a cancelled run".to_owned()))?;
+        self.nothing_left(Unfinished { run: run.key, consumer })
+    }
+
+    fn skip_mutated(&mut self, reserved: &[Fate], by: &str) -> Result<(), B::Error> {
+        for fate in reserved {
+            let reason = format!("its mutation was done, and the last phase was given up: {by}");
+            self.move_event(fate, EventState::Skipped, None, Some(reason))?;
+        }
+        Ok(())
+    }
+
+    /// The consumer has nothing to go on with any more: it looks for other events.
+    fn nothing_left(&mut self, unfinished: Unfinished) -> Result<(), B::Error> {
+        let Some(consumer) = self.handler_mut(unfinished.consumer) else { return Ok(()) };
+        consumer.resumes = None;
+        consumer.retry_at = None;
+        consumer.failures = 0;
+        // What called it was the failure.
+        consumer.cause = consumer.cause.filter(|cause| *cause != Cause::Retry);
+        let (workflow, name) = (consumer.workflow, consumer.name.clone());
+        let has_more = match self.live_definition(workflow)? {
+            Some(live) => self.has_pending(workflow, &live, &name)?,
+            None => false,
+        };
+        if has_more {
+            self.call_handler(unfinished.consumer, Cause::More)?;
+        }
+        self.look_at_handlers(workflow)
+    }
+
+    fn workflow_of(&self, unfinished: Unfinished) -> Option<WorkflowId> {
+        self.handler(unfinished.consumer).map(|consumer| consumer.workflow)
+    }
+
+    /// Where a run begins that goes on with an earlier one, in which version, and what was done before. That is the
+    /// live version, unless it has no mutation any more: then nobody would know that one was done.
+    pub(super) fn carried_over(
+        &mut self,
+        run: &Run,
+        records: Vec<StepRecord>,
+    ) -> Result<(u32, Position, Vec<StepRecord>), B::Error> {
+        let position = run.position.where_it_failed(&[]);
+        let handler = run.handler.as_deref();
+        let live = self.load_workflow(run.workflow)?.and_then(|slot| slot.workflow.live);
+        let before = self.process(run.workflow, run.version, handler)?;
+        let after = match live {
+            Some(live) => self.process(run.workflow, live, handler)?,
+            None => None,
+        };
+        let (Some(live), Some(before), Some(after)) = (live, before, after) else {
+            return Ok((run.version, position, records));
+        };
+        if after.graph().index(MUTATION).is_none() {
+            return Ok((run.version, position, records));
+        }
+        let (states, records) = moved_over(&position, records, &before, &after);
+        Ok((
+            live,
+            Position { states: states.into_iter().collect(), ..Position::default() },
+            records,
+        ))
+    }
+}
+
+/// Phases are the same if they have the same name. One that the earlier version did not have is passed over: the
+/// mutation is behind it.
+fn moved_over(
+    position: &Position,
+    records: Vec<StepRecord>,
+    before: &Definition,
+    after: &Definition,
+) -> (Vec<StepState>, Vec<StepRecord>) {
+    let state = |id: &str| match before.graph().index(id) {
+        _ if id == NEXT => StepState::Pending,
+        Some(earlier) => position.states.of(earlier),
+        None => StepState::Skipped,
+    };
+    let states = after.steps.iter().map(|step| state(&step.id)).collect();
+    let moved = |record: StepRecord| {
+        let id = &before.steps.get(record.step as usize)?.id;
+        Some(StepRecord { step: after.graph().index(id)?, ..record })
+    };
+    (states, records.into_iter().filter_map(moved).collect())
+}

@@ -1,0 +1,192 @@
+//! How this node reaches people: what is set up, without secrets, and a message to try it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use engine::definition::{Action, Channel, IncidentAction, Notification};
+use engine::incidents::Setup;
+use runners::{Ended, Runners, Work};
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::App;
+use super::answer::{self, Answered};
+use super::body::JsonBody;
+use super::problem::{Problem, Wrong};
+use super::query::Query;
+
+/// A test message is sent or given up within this.
+const TEST_TIME: Duration = Duration::from_secs(30);
+
+/// Whom the node can tell something, and what tells them.
+pub(crate) struct Reach {
+    /// As decisions see it.
+    pub(crate) setup: Arc<Setup>,
+    /// The mail server's host, and who its messages come from.
+    pub(crate) mail: Option<(String, String)>,
+    /// What sends messages.
+    pub(crate) runners: Runners,
+}
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(test))
+}
+
+/// The ways in which this node reaches people.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ChannelsObject {
+    /// One for each kind.
+    pub(crate) items: Vec<ChannelObject>,
+    /// What happens when something fails and neither its trigger nor its workflow says so.
+    pub(crate) on_failure: Vec<String>,
+    /// What happens when it succeeds again.
+    pub(crate) on_recovery: Vec<String>,
+    /// What links in messages begin with.
+    pub(crate) public_url: Option<String>,
+}
+
+/// One way to reach people.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ChannelObject {
+    /// `email`, `webhook` or `slack`.
+    pub(crate) kind: &'static str,
+    /// Whether messages can be sent so.
+    pub(crate) configured: bool,
+    /// The mail server.
+    pub(crate) host: Option<String>,
+    /// Who mail comes from.
+    pub(crate) from: Option<String>,
+    /// Hosts that webhooks are signed for with secrets of their own.
+    pub(crate) hosts: Vec<String>,
+    /// Whether webhooks to all other hosts are signed too.
+    pub(crate) other_hosts: bool,
+    /// What to set, if it is not set up.
+    pub(crate) remedy: Option<&'static str>,
+}
+
+impl Reach {
+    /// Nobody is reached.
+    #[cfg(test)]
+    pub(crate) fn nowhere() -> Reach {
+        let runners = Runners::new(runners::Policy::default());
+        Reach { setup: Arc::default(), mail: None, runners: runners.expect("runners") }
+    }
+
+    pub(crate) fn shown(&self) -> ChannelsObject {
+        let Setup { on_failure, on_recovery, public_url, channels } = &*self.setup;
+        let channels = channels.clone().unwrap_or_default();
+        let plain = |kind, configured| ChannelObject {
+            kind,
+            configured,
+            host: None,
+            from: None,
+            hosts: Vec::new(),
+            other_hosts: false,
+            remedy: None,
+        };
+        let (host, from) = self.mail.clone().unzip();
+        let email = ChannelObject {
+            remedy: self
+                .mail
+                .is_none()
+                .then_some("PUNCTUAL_SMTP=smtps://user:password@host?from=punctual@example.org"),
+            host,
+            from,
+            ..plain("email", channels.mail)
+        };
+        let signs = channels.webhooks || !channels.webhook_hosts.is_empty();
+        let webhook = ChannelObject {
+            hosts: channels.webhook_hosts,
+            other_hosts: channels.webhooks,
+            remedy: (!signs).then_some("PUNCTUAL_WEBHOOK_SECRET=whsec_…"),
+            ..plain("webhook", signs)
+        };
+        ChannelsObject {
+            // Slack needs nothing but the URL.
+            items: vec![email, webhook, plain("slack", true)],
+            on_failure: shown(on_failure),
+            on_recovery: shown(on_recovery),
+            public_url: public_url.clone(),
+        }
+    }
+}
+
+fn shown(actions: &[IncidentAction]) -> Vec<String> {
+    let of_one = |action: &IncidentAction| {
+        let told = action.notify.iter().map(Channel::shown);
+        let started = action.start.iter().map(|name| format!("start {name}"));
+        told.chain(started).collect::<Vec<_>>()
+    };
+    actions.iter().flat_map(of_one).collect()
+}
+
+/// How this node reaches people, without secrets.
+#[utoipa::path(get, path = "/channels", tag = "node",
+    responses((status = 200, body = ChannelsObject)))]
+async fn list(State(app): State<App>, Query(()): Query<()>) -> Answered {
+    answer::ok(&app.reach().shown())
+}
+
+/// Whom to send a test message.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Tested {
+    /// `email:ADDRESS`, `webhook:URL` or `slack:URL`.
+    channel: String,
+}
+
+/// A test message was sent.
+#[derive(Debug, Serialize, ToSchema)]
+struct Sent {
+    /// To whom, without secrets.
+    channel: String,
+    /// Always true: what was not sent is a problem.
+    sent: bool,
+}
+
+/// Sends a test message through a channel.
+#[utoipa::path(post, path = "/channels/test", tag = "node", request_body = Tested,
+    responses((status = 200, body = Sent),
+        (status = 409, body = Problem, description = "The channel is not set up on this node"),
+        (status = 422, body = Problem),
+        (status = 503, body = Problem, description = "It was not taken")))]
+async fn test(State(app): State<App>, Query(()): Query<()>, body: JsonBody) -> Answered {
+    let Tested { channel } = body.read()?;
+    let channel = Channel::parse(&channel).map_err(|problem| {
+        let wrong = Wrong::new("channel", problem.code, &problem.message);
+        Problem::invalid([wrong.allow("email:ADDRESS, webhook:URL or slack:URL")])
+    })?;
+    let shown = channel.shown();
+    if let Some(why) = app.reach().setup.refusal(&channel) {
+        return Err(Problem::conflict(format!("{shown}: {why}.")));
+    }
+    let id = uuid::Uuid::from_u128(app.new_run_id()).to_string();
+    let work = Work {
+        action: Action::Notification(Notification {
+            to: vec![channel],
+            subject: Some("A test message of Punctual".to_owned()),
+            message: "Somebody has asked for this message to see whether it arrives.".to_owned(),
+            data: None,
+        }),
+        step_id: "test".to_owned(),
+        idempotency_key: format!("{id}/test"),
+        run_id: id,
+        input: "null".into(),
+        traceparent: None,
+        ear: None,
+        earlier: None,
+        timeout: TEST_TIME,
+    };
+    let why = match app.reach().runners.perform(work, CancellationToken::new()).await {
+        Ended::Succeeded { .. } => return answer::ok(&Sent { channel: shown, sent: true }),
+        Ended::Failed { message, .. }
+        | Ended::TimedOut { message }
+        | Ended::Cancelled { message } => message,
+    };
+    let why = app.secrets().mask(&why).into_owned();
+    Err(Problem::unavailable(format!("{shown}: the message was not sent: {why}")))
+}

@@ -1,0 +1,150 @@
+//! How many connections are taken, in all and from one address.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit};
+
+/// Connections at a time: a few hundred people and programs, and a thousand workers that each hold one while they
+/// wait. Each costs some 20 KiB.
+const MOST: usize = 2_048;
+/// Half of them: whoever opens all that they may leaves as many for everybody else. Those behind one proxy are one
+/// address, and have enough.
+const FROM_ONE_ADDRESS: usize = MOST / 2;
+/// Files that are left for the store, commands, scripts and outgoing requests, whatever the process may open.
+const KEPT_FILES: usize = 256;
+/// However few files the process may open.
+const FEWEST: usize = 64;
+/// A peer that takes nothing of its answer for so long is gone, or means no good. A network that comes back resends
+/// within this.
+const WRITE_TIME: Duration = Duration::from_secs(20);
+/// Whoever takes longer to send the head of a request is not in earnest; a connection on which nothing is asked for
+/// so long is closed.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+
+/// What connections may take.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    /// At a time.
+    pub most: usize,
+    /// At a time from one address, or from one IPv6 network of 64 bits.
+    pub from_one_address: usize,
+    /// A connection whose peer takes nothing of its answer for so long is closed.
+    pub write_time: Duration,
+    /// The head of a request has arrived after so long, or the connection is closed; one without a request as well.
+    pub header_time: Duration,
+}
+
+impl Default for ConnectionLimits {
+    /// As many as make sense, and as the process may open files for.
+    fn default() -> ConnectionLimits {
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let files = usize::try_from(files).unwrap_or(usize::MAX);
+        let most = MOST.min(files.saturating_sub(KEPT_FILES)).max(FEWEST);
+        ConnectionLimits {
+            most,
+            from_one_address: FROM_ONE_ADDRESS.min(most / 2),
+            write_time: WRITE_TIME,
+            header_time: HEADER_TIME,
+        }
+    }
+}
+
+/// The connections that are open, by who opened them.
+#[derive(Debug)]
+pub(super) struct Places {
+    limits: ConnectionLimits,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// One connection's place; free again when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    places: Arc<Places>,
+    address: IpAddr,
+}
+
+impl Places {
+    pub(super) fn new(limits: ConnectionLimits) -> Arc<Places> {
+        Arc::new(Places { limits, taken: Mutex::default() })
+    }
+
+    /// A place for a connection from this address, if there is one.
+    pub(super) fn take(self: &Arc<Self>, from: IpAddr) -> Option<Place> {
+        let address = network(from);
+        let mut taken = self.lock();
+        if taken.all >= self.limits.most {
+            return None;
+        }
+        let own = taken.by_address.get(&address).copied().unwrap_or_default();
+        if own >= self.limits.from_one_address {
+            return None;
+        }
+        taken.by_address.insert(address, own + 1);
+        taken.all += 1;
+        Some(Place { places: self.clone(), address })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.lock();
+        taken.all -= 1;
+        match taken.by_address.get_mut(&self.address) {
+            Some(own) if *own > 1 => *own -= 1,
+            _ => drop(taken.by_address.remove(&self.address)),
+        }
+    }
+}
+
+/// Whoever has one IPv6 address has the whole network around it.
+pub(in crate::http) fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(address) if address.to_ipv4_mapped().is_none() => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_one_address() {
+        let network = |text: &str| network(text.parse().unwrap());
+        assert_eq!(network("2001:db8::1"), network("2001:db8::ffff"));
+        assert_ne!(network("2001:db8::1"), network("2001:db8:1::1"));
+        assert_ne!(network("::ffff:192.0.2.1"), network("::ffff:192.0.2.2"));
+    }
+
+    #[test]
+    fn places_are_counted_in_all_and_by_address() {
+        let limits =
+            ConnectionLimits { most: 3, from_one_address: 2, ..ConnectionLimits::default() };
+        let places = Places::new(limits);
+        let from = |last: u8| IpAddr::from([192, 0, 2, last]);
+        let first = places.take(from(1)).unwrap();
+        let _second = places.take(from(1)).unwrap();
+        assert!(places.take(from(1)).is_none(), "the address has all that it may");
+        let _third = places.take(from(2)).unwrap();
+        assert!(places.take(from(3)).is_none(), "there are no more in all");
+        drop(first);
+        let _fourth = places.take(from(1)).unwrap();
+        assert_eq!(places.lock().by_address.len(), 2);
+    }
+}

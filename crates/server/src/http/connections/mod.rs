@@ -1,0 +1,190 @@
+//! Connections: how many, how long each may take to say what it wants, and that it takes its answer.
+
+mod limits;
+mod stream;
+mod unread;
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::header::{EXPECT, HeaderValue, RETRY_AFTER};
+use axum::http::{Request, Uri};
+use axum::response::{IntoResponse as _, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use prometheus_client::metrics::counter::Counter;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+use tower_service::Service as _;
+
+use super::Peer;
+use super::problem::Problem;
+pub use limits::ConnectionLimits;
+pub(super) use limits::network;
+use limits::{Place, Places};
+use stream::WriteLimited;
+use unread::RequestBody;
+
+const MOST_HEADERS: usize = 100;
+const LARGEST_HEADERS: usize = 64 * 1024;
+/// Connections beside all others, for one request each: to ask how the node is, or to be told that it is busy. When
+/// they are taken the oldest goes: who asks how a node is has asked within milliseconds.
+const RESERVED: usize = 64;
+/// Who has one of those has to say what it wants at once.
+const RESERVED_TIME: Duration = Duration::from_secs(2);
+/// Routes that the node answers even when all its connections are taken.
+const ALWAYS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+/// Whoever is told that the node is busy may ask again after so many seconds.
+const ASK_AGAIN: HeaderValue = HeaderValue::from_static("1");
+/// Answers that are under way at a stop may take so long.
+const FINISH: Duration = Duration::from_secs(5);
+/// After an error of accepting (no file handles left), so long until the next try.
+const BREATHER: Duration = Duration::from_millis(50);
+
+/// Takes connections until `stop`, then lets the answers that are under way end. Counts those that it had no place
+/// for.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Arc<Router>,
+    limits: ConnectionLimits,
+    refused: Counter,
+    stop: CancellationToken,
+) {
+    let places = Places::new(limits);
+    let graceful = GracefulShutdown::new();
+    let mut reserved: VecDeque<AbortHandle> = VecDeque::with_capacity(RESERVED);
+    let mut is_full = false;
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be taken");
+                tokio::time::sleep(BREATHER).await;
+                continue;
+            }
+        };
+        let place = places.take(peer.ip());
+        let was_full = std::mem::replace(&mut is_full, place.is_none());
+        let connection = Connection { peer: peer.ip(), router: Router::clone(&router), place };
+        if connection.place.is_some() {
+            connection.spawn(stream, limits, &graceful);
+            continue;
+        }
+        refused.inc();
+        if !was_full {
+            tracing::warn!(peer = %peer.ip(), "there are too many connections: more are refused");
+        }
+        reserved.retain(|reserved| !reserved.is_finished());
+        if reserved.len() >= RESERVED
+            && let Some(oldest) = reserved.pop_front()
+        {
+            oldest.abort();
+        }
+        reserved.push_back(connection.spawn(stream, limits, &graceful));
+    }
+    drop(listener);
+    if tokio::time::timeout(FINISH, graceful.shutdown()).await.is_err() {
+        tracing::warn!("connections were cut off");
+    }
+}
+
+/// A connection that was accepted.
+struct Connection {
+    peer: IpAddr,
+    router: Router,
+    /// Without one it is answered once, and only if it asks how the node is.
+    place: Option<Place>,
+}
+
+impl Connection {
+    /// Answers its requests in a task of its own.
+    fn spawn(
+        self,
+        stream: TcpStream,
+        limits: ConnectionLimits,
+        graceful: &GracefulShutdown,
+    ) -> AbortHandle {
+        // Small answers go out at once.
+        let _ = stream.set_nodelay(true);
+        let Connection { peer, router, place } = self;
+        let has_place = place.is_some();
+        let header_time = match has_place {
+            true => limits.header_time,
+            false => limits.header_time.min(RESERVED_TIME),
+        };
+        let service = service_fn(move |request: Request<Incoming>| {
+            answer(request, peer, router.clone(), has_place)
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .keep_alive(has_place)
+            .header_read_timeout(header_time)
+            .max_headers(MOST_HEADERS)
+            .max_header_size(LARGEST_HEADERS)
+            .serve_connection(TokioIo::new(WriteLimited::new(stream, limits.write_time)), service);
+        let connection = graceful.watch(connection);
+        let task = tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended early");
+            }
+            drop(place);
+        });
+        task.abort_handle()
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    peer: IpAddr,
+    mut router: Router,
+    has_place: bool,
+) -> Result<Response, Infallible> {
+    let expects_continue = request.headers().contains_key(EXPECT);
+    let body = |incoming| Body::new(RequestBody::new(incoming, expects_continue));
+    let mut request = without_trailing_slash(request.map(body));
+    if !has_place && !ALWAYS.contains(&request.uri().path()) {
+        return Ok(busy());
+    }
+    request.extensions_mut().insert(Peer(peer));
+    router.call(request).await
+}
+
+fn busy() -> Response {
+    let detail = "The node has as many connections as it takes, in all or from your address. Close \
+                  some, or try again.";
+    let mut response = Problem::unavailable(detail).into_response();
+    response.headers_mut().insert(RETRY_AFTER, ASK_AGAIN);
+    response
+}
+
+/// `/api/v1/schedules/` is `/api/v1/schedules`.
+fn without_trailing_slash(mut request: Request<Body>) -> Request<Body> {
+    let path = request.uri().path();
+    let trimmed = path.trim_end_matches('/');
+    if trimmed.len() == path.len() || trimmed.is_empty() {
+        return request;
+    }
+    let target = match request.uri().query() {
+        Some(query) => format!("{trimmed}?{query}"),
+        None => trimmed.to_owned(),
+    };
+    let mut parts = request.uri().clone().into_parts();
+    parts.path_and_query = target.parse().ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+    request
+}

@@ -1,0 +1,146 @@
+//! Incidents: what has failed and not succeeded since, and who was told.
+
+use axum::extract::State;
+use engine::incidents::{How, Told, ToldOutcome};
+use engine::{RunId, ScheduleId};
+use jiff::Timestamp;
+use serde::Serialize;
+use store::{IncidentQuery, IncidentView};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::App;
+use super::answer::{self, Answered, Listed};
+use super::problem::Problem;
+use super::query::{Paging, Parameters, Query, Values};
+use super::workflows::find_workflow;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list))
+}
+
+struct Wanted {
+    open: bool,
+    workflow: Option<String>,
+    schedule: Option<ScheduleId>,
+    run: Option<RunId>,
+    paging: Paging,
+}
+
+impl Parameters for Wanted {
+    const KNOWN: &'static [&'static str] =
+        &["open", "workflow", "schedule_id", "run_id", "limit", "cursor"];
+
+    fn read(values: &mut Values) -> Wanted {
+        Wanted {
+            open: values.flag("open"),
+            workflow: values.text("workflow"),
+            schedule: values.parsed("schedule_id", "the id of a schedule"),
+            run: values.parsed("run_id", "the id of a run"),
+            paging: values.paging(),
+        }
+    }
+}
+
+/// An incident: from a failure to the next success.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct IncidentObject {
+    id: String,
+    workflow_id: String,
+    /// The workflow's name.
+    workflow: Option<String>,
+    /// The schedule whose occurrence failed; nothing if no schedule started the run.
+    schedule_id: Option<String>,
+    /// The schedule's name.
+    schedule: Option<String>,
+    /// The run that failed. A schedule may die without one.
+    run_id: Option<String>,
+    /// When the occurrence was due by its rule.
+    #[schema(value_type = Option<String>)]
+    nominal_at: Option<Timestamp>,
+    /// Why the run failed, or the schedule died.
+    error: String,
+    /// When it failed for good.
+    #[schema(value_type = String)]
+    began_at: Timestamp,
+    /// What came of `on_failure`.
+    told: Vec<ToldObject>,
+    /// When it was over.
+    #[schema(value_type = Option<String>)]
+    ended_at: Option<Timestamp>,
+    /// `recovered`, `died` (another incident followed: the schedule died) or `removed`.
+    ending: Option<&'static str>,
+    /// The run that succeeded.
+    ended_by: Option<String>,
+    /// What came of `on_recovery`.
+    recovery_told: Vec<ToldObject>,
+}
+
+/// What came of one channel, or of a workflow that was to be started.
+#[derive(Debug, Serialize, ToSchema)]
+struct ToldObject {
+    /// Whom or what, without secrets.
+    what: String,
+    /// The run that tells it, or that was started.
+    run_id: Option<String>,
+    /// Why nothing was sent or started.
+    refused: Option<String>,
+}
+
+impl From<Told> for ToldObject {
+    fn from(told: Told) -> ToldObject {
+        let (run_id, refused) = match told.outcome {
+            ToldOutcome::Run(id) => (Some(id), None),
+            ToldOutcome::Refused(why) => (None, Some(why)),
+        };
+        ToldObject { what: told.what, run_id, refused }
+    }
+}
+
+impl From<IncidentView> for IncidentObject {
+    fn from(view: IncidentView) -> IncidentObject {
+        let IncidentView { incident, workflow_name, schedule_name } = view;
+        let end = incident.end;
+        let ending = end.as_ref().map(|end| How::name(end.how));
+        let ended_at = end.as_ref().map(|end| end.at);
+        let (ended_by, told) = end.map(|end| (end.run, end.told)).unzip();
+        IncidentObject {
+            id: incident.key.to_string(),
+            workflow_id: incident.workflow.to_string(),
+            workflow: workflow_name,
+            schedule_id: incident.schedule.map(|id| id.to_string()),
+            schedule: schedule_name,
+            run_id: incident.run,
+            nominal_at: incident.nominal,
+            error: incident.error,
+            began_at: incident.began_at,
+            told: incident.told.into_iter().map(Into::into).collect(),
+            ended_at,
+            ending,
+            ended_by: ended_by.flatten(),
+            recovery_told: told.into_iter().flatten().map(Into::into).collect(),
+        }
+    }
+}
+
+/// Incidents, latest first.
+#[utoipa::path(get, path = "/incidents", tag = "incidents",
+    params(("open" = Option<bool>, Query, description = "Only those that are not over"),
+        ("workflow" = Option<String>, Query, description = "Id or name of a workflow"),
+        ("schedule_id" = Option<String>, Query),
+        ("run_id" = Option<String>, Query, description = "That this run has begun"),
+        ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<IncidentObject>), (status = 400, body = Problem),
+        (status = 404, body = Problem)))]
+async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
+    let Wanted { open, workflow, schedule, run, paging: Paging { limit, after } } = wanted;
+    let workflow = match workflow {
+        Some(name) => Some(find_workflow(&app, &name, None).await?.workflow.id),
+        None => None,
+    };
+    let query = IncidentQuery { open, workflow, schedule, run, limit, after };
+    let page = app.store().incidents(query).await?;
+    let items: Vec<IncidentObject> = page.items.into_iter().map(Into::into).collect();
+    answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
+}

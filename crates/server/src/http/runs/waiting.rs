@@ -1,0 +1,160 @@
+//! What a run waits for now, when it is to be done, and what its deadlines have brought about, in sentences.
+
+use engine::run::{Active, Doing, RECONCILING, Run, RunStatus, UNDOING, WHOLE, Watch};
+use jiff::Timestamp;
+use store::AlertView;
+
+use super::WholeRun;
+use crate::http::App;
+use crate::http::problem::Problem;
+
+/// Parts of a run that are told of one by one.
+const TOLD: usize = 20;
+
+/// All of it.
+pub(super) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Problem> {
+    let run = &whole.view.run;
+    let mut told = Vec::new();
+    if run.status == RunStatus::Pending {
+        told.push(pending(app, whole).await?);
+    }
+    let active = &run.position.active;
+    for part in active.iter().take(TOLD) {
+        told.extend(waits_for(app, whole, part).await?);
+    }
+    if active.len() > TOLD {
+        told.push(format!("{} more of its steps wait or run.", active.len() - TOLD));
+    }
+    told.extend(run.position.watches.iter().map(|watch| deadline(whole, watch)));
+    told.extend(whole.alerts.iter().map(alert));
+    Ok(told)
+}
+
+/// Why a run has not begun.
+async fn pending(app: &App, whole: &WholeRun) -> Result<String, Problem> {
+    let run = &whole.view.run;
+    let name = &whole.view.workflow_name;
+    let view = app.store().workflow(&run.workflow.to_string(), Some(run.version)).await?;
+    let workflow = view.map(|view| view.workflow);
+    let is_paused = workflow.as_ref().is_some_and(|workflow| workflow.paused);
+    if run.handler.is_some() && is_paused {
+        return Ok(format!("It waits until workflow {name} is resumed."));
+    }
+    let limit = workflow.and_then(|workflow| workflow.concurrency);
+    Ok(match (whole.position, run.handler.is_some(), limit) {
+        (Some(position), true, _) => format!(
+            "It waits its turn, at position {position}: handlers of {name} run one at a time."
+        ),
+        (Some(position), false, Some(limit)) => format!(
+            "It waits its turn, at position {position}: {name} runs at most {limit} at a time."
+        ),
+        _ => "It waits for a free place on a node.".to_owned(),
+    })
+}
+
+async fn waits_for(
+    app: &App,
+    whole: &WholeRun,
+    active: &Active,
+) -> Result<Option<String>, Problem> {
+    let step = part_name(whole, active);
+    Ok(Some(match &active.doing {
+        Doing::Ready => format!("{step} waits for a free place on a node."),
+        Doing::Performed { since, owner, .. } => {
+            format!("{step} runs on node {owner} since {since}.")
+        }
+        Doing::Queued { queue } => format!("{step} waits for a worker of queue {queue}."),
+        Doing::Claimed { since, worker, .. } => {
+            format!("{step} is performed by worker {worker} since {since}.")
+        }
+        Doing::Retrying { at } => {
+            format!("{step} failed at attempt {} and is tried again at {at}.", active.attempt)
+        }
+        Doing::Timer { until, .. } => format!("{step} waits until {until}."),
+        Doing::Asked { since, assignees } => {
+            let who = match assignees.is_empty() {
+                true => "anyone who may approve".to_owned(),
+                false => assignees.join(" or "),
+            };
+            format!("{step} waits for a decision by {who} since {since}.")
+        }
+        Doing::Child { since, run, .. } => {
+            let child = child_of(app, &whole.view.run, *run).await?;
+            format!("{step} waits for {child} since {since}.")
+        }
+        Doing::Awaiting { since, until } => {
+            let until = until.and_then(|until| Timestamp::from_millisecond(until).ok());
+            let until = until.map_or_else(String::new, |until| format!(", until {until}"));
+            format!("{step} waits for an event since {since}{until}.")
+        }
+        Doing::Items { count, ended, .. } => {
+            format!("{step} has worked on {ended} of {count} items.")
+        }
+        Doing::Unknown { since } => format!(
+            "{step} began at {since}, and nobody knows what became of it: `punctual run resolve` says so."
+        ),
+    }))
+}
+
+/// What a run that another one waits for is called.
+async fn child_of(app: &App, parent: &Run, child: engine::RunKey) -> Result<String, Problem> {
+    let query = store::RunQuery {
+        parent: Some(parent.key),
+        limit: 1,
+        // The latest one before the next key is this one.
+        after: Some(store::Cursor::Number(child.0.saturating_add(1))),
+        ..store::RunQuery::default()
+    };
+    let found = app.store().runs(query).await?.items.pop();
+    let found = found.filter(|view| view.run.key == child);
+    Ok(found.map_or_else(
+        || "a run that it has started".to_owned(),
+        |view| format!("run {} of {}", view.run.id, view.workflow_name),
+    ))
+}
+
+fn step_name(whole: &WholeRun, step: u32) -> String {
+    let what = if whole.view.run.handler.is_some() { "Phase" } else { "Step" };
+    let id = whole.definition.steps.get(step as usize).map_or("?", |step| &step.id);
+    format!("{what} {id}")
+}
+
+fn part_name(whole: &WholeRun, active: &Active) -> String {
+    let step = step_name(whole, active.step);
+    match active.item {
+        UNDOING => format!("What undoes {}", step.to_lowercase()),
+        RECONCILING => format!("What finds out about {}", step.to_lowercase()),
+        item if item > WHOLE => format!("{step}, item {item},"),
+        _ => step,
+    }
+}
+
+fn deadline(whole: &WholeRun, watch: &Watch) -> String {
+    let what = watch.step.map_or_else(|| "The run".to_owned(), |step| step_name(whole, step));
+    match watch.overdue {
+        true => format!("{what} was to be done by {}, and is overdue.", watch.due),
+        false => format!("{what} is to be done by {}.", watch.due),
+    }
+}
+
+fn alert(alert: &AlertView) -> String {
+    let of = alert.step.as_ref().map_or_else(|| "its".to_owned(), |step| format!("step {step}'s"));
+    let mut brought = Vec::new();
+    if let Some(ended) = alert.ended {
+        let word = serde_json::to_value(ended).ok();
+        let word = word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default();
+        brought.push(format!("what was late was ended ({word})"));
+    }
+    if !alert.started.is_empty() {
+        let runs: Vec<String> = alert.started.iter().map(ToString::to_string).collect();
+        brought.push(format!("run {} was started", runs.join(", ")));
+    }
+    if let Some(why) = &alert.refused {
+        brought.push(format!("nothing could be started: {why}"));
+    }
+    if brought.is_empty() {
+        brought.push("it was noted".to_owned());
+    }
+    let (at, due) = (alert.happened_at, alert.due);
+    format!("At {at}, because of {of} deadline of {due}: {}.", brought.join("; "))
+}

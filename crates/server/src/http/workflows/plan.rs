@@ -1,0 +1,184 @@
+//! What publishing a definition would do to the schedules that it declares.
+
+use std::collections::BTreeMap;
+
+use engine::Rules;
+use engine::definition::{Definition, Trigger};
+use engine::schedule::{Declared, Input, Plan, Schedule, Status};
+use engine::turn::declared_schedules;
+use engine::{ScheduleId, WorkflowId};
+use jiff::Timestamp;
+use serde::Serialize;
+use store::{ScheduleView, WorkflowView};
+use utoipa::ToSchema;
+
+use crate::http::problem::Problem;
+use crate::http::schedules::edit::{decided, edited};
+use crate::http::{App, shown};
+
+/// What would become of one trigger or producer.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct PlannedTrigger {
+    id: String,
+    /// `new`, `changed`, `unchanged` or `removed`.
+    change: &'static str,
+    /// Where its schedule would stand; nothing for other triggers.
+    status: Option<&'static str>,
+    /// Whether its schedule is done or dead, and the change gives it a next time again.
+    lives_again: bool,
+    /// When it would start the workflow next; of one that is removed, when it would have.
+    next_run_at: Option<String>,
+    /// Its rule, in words.
+    words: Option<String>,
+}
+
+/// Every trigger and producer of the definition, and those that would go.
+pub(super) async fn triggers(
+    app: &App,
+    before: Option<&WorkflowView>,
+    definition: &Definition,
+) -> Result<Vec<PlannedTrigger>, Problem> {
+    let known = match before {
+        Some(view) => app.store().triggered(view.workflow.id).await?,
+        None => Vec::new(),
+    };
+    let mut known: BTreeMap<String, ScheduleView> =
+        known.into_iter().filter_map(|view| Some((view.schedule.trigger.clone()?, view))).collect();
+    let old = before.map(|view| &*view.definition);
+    let planning = Planning {
+        old,
+        workflow: before.map_or(WorkflowId(0), |view| view.workflow.id),
+        is_paused: before.is_some_and(|view| view.workflow.paused),
+        rules: &app.rules(),
+        now: app.now(),
+    };
+    // With a calendar that the definition itself brings along, the rule cannot be read before it is published.
+    let declared = declared_schedules(definition, planning.rules, planning.now).unwrap_or_default();
+    let mut declared: BTreeMap<String, Box<Declared>> =
+        declared.into_iter().map(|(trigger, declared)| (trigger.id, declared)).collect();
+    let mut planned = Vec::new();
+    for trigger in &definition.triggers {
+        let found = known.remove(&trigger.id);
+        planned.push(match declared.remove(&trigger.id) {
+            Some(declared) => planning.schedule(trigger, declared, found),
+            None => planning.other(trigger),
+        });
+    }
+    for producer in &definition.producers {
+        let found = known.remove(&producer.trigger());
+        let Some(declared) = declared.remove(&producer.trigger()) else { continue };
+        let kind = engine::definition::TriggerKind::Manual;
+        let trigger = Trigger { id: producer.trigger(), kind, enabled: true, description: None };
+        planned.push(planning.schedule(&trigger, declared, found));
+    }
+    let gone = old.iter().flat_map(|old| &old.triggers).map(|old| old.id.clone());
+    let gone = gone.filter(|id| definition.triggers.iter().all(|trigger| trigger.id != *id));
+    let gone: Vec<String> = gone.filter(|id| !known.contains_key(id)).collect();
+    planned.extend(known.into_iter().map(|(id, view)| planning.removed(id, &view.schedule)));
+    planned.extend(gone.into_iter().map(PlannedTrigger::removed));
+    Ok(planned)
+}
+
+/// What a plan is made with.
+struct Planning<'a> {
+    /// What is live.
+    old: Option<&'a Definition>,
+    workflow: WorkflowId,
+    is_paused: bool,
+    rules: &'a Rules,
+    now: Timestamp,
+}
+
+impl Planning<'_> {
+    /// A trigger without a schedule.
+    fn other(&self, trigger: &Trigger) -> PlannedTrigger {
+        let change = match self.was(trigger) {
+            None => "new",
+            Some(old) if old == trigger => "unchanged",
+            Some(_) => "changed",
+        };
+        PlannedTrigger { change, ..PlannedTrigger::removed(trigger.id.clone()) }
+    }
+
+    fn was(&self, trigger: &Trigger) -> Option<&Trigger> {
+        self.old.and_then(|old| old.triggers.iter().find(|known| known.id == trigger.id))
+    }
+
+    /// A trigger or producer with its schedule, as the engine would decide.
+    fn schedule(
+        &self,
+        trigger: &Trigger,
+        declared: Box<Declared>,
+        found: Option<ScheduleView>,
+    ) -> PlannedTrigger {
+        let Some(found) = found else { return self.new_schedule(trigger, declared) };
+        let before = found.schedule;
+        let is_same = declared == before.declared;
+        let switched = self.was(trigger).is_some_and(|old| old.enabled != trigger.enabled);
+        let after = match is_same {
+            true => Ok(before.clone()),
+            false => edited(&before, declared, &[], self.rules, self.now).map(|(after, _)| after),
+        };
+        let mut after = after.unwrap_or_else(|_| before.clone());
+        let plan = self.plan(&after);
+        if let Some(plan) = plan.as_ref().filter(|_| switched) {
+            let input = match trigger.enabled {
+                true => Input::Resume { catch_up: false },
+                false => Input::Pause,
+            };
+            // Already so: it stays.
+            after = decided(&after, input, plan, &[], self.now).unwrap_or(after);
+        }
+        let was_over = matches!(before.status, Status::Done | Status::Dead);
+        PlannedTrigger {
+            change: if is_same && !switched { "unchanged" } else { "changed" },
+            lives_again: was_over && after.status == Status::Active,
+            ..self.shown(&trigger.id, &after, plan.as_ref())
+        }
+    }
+
+    fn new_schedule(&self, trigger: &Trigger, declared: Box<Declared>) -> PlannedTrigger {
+        let Ok(plan) = declared.plan(self.rules, self.now, "") else { return self.other(trigger) };
+        let id = Some(trigger.id.clone());
+        let mut new = Schedule::new(ScheduleId(0), self.workflow, id, declared, &plan, self.now);
+        if !trigger.enabled {
+            new.status = Status::Paused;
+        }
+        PlannedTrigger { change: "new", ..self.shown(&trigger.id, &new, Some(&plan)) }
+    }
+
+    /// With the time at which it would have started the workflow next.
+    fn removed(&self, id: String, schedule: &Schedule) -> PlannedTrigger {
+        let shown = self.shown(&id, schedule, self.plan(schedule).as_ref());
+        PlannedTrigger { change: "removed", status: None, ..shown }
+    }
+
+    fn plan(&self, schedule: &Schedule) -> Option<Plan> {
+        let key = schedule.spread_key();
+        schedule.declared.plan(self.rules, schedule.progress.anchor, &key).ok()
+    }
+
+    fn shown(&self, id: &str, schedule: &Schedule, plan: Option<&Plan>) -> PlannedTrigger {
+        let next = schedule.coming(self.is_paused).zip(plan);
+        PlannedTrigger {
+            status: Some(schedule.status.name()),
+            next_run_at: next.map(|(due, plan)| shown::time(plan.timing.zone(), due.effective)),
+            words: plan.map(|plan| plan.timing.words()),
+            ..PlannedTrigger::removed(id.to_owned())
+        }
+    }
+}
+
+impl PlannedTrigger {
+    fn removed(id: String) -> PlannedTrigger {
+        let (next_run_at, words) = (None, None);
+        PlannedTrigger {
+            id,
+            change: "removed",
+            status: None,
+            lives_again: false,
+            next_run_at,
+            words,
+        }
+    }
+}

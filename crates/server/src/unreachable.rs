@@ -1,0 +1,54 @@
+//! Channels that definitions name and this node cannot reach: said in the log when it starts, so that nobody learns of it
+//! by not being told.
+
+use engine::definition::IncidentAction;
+use engine::incidents::Setup;
+use engine::turn::WorkflowStatus;
+use store::{Failure, Store, WorkflowQuery};
+
+/// Workflows that are looked at in one go.
+const PAGE: usize = 100;
+/// More lines than this help nobody: the rest is counted.
+const MOST: usize = 20;
+
+/// Looks through all workflows that are live.
+pub(crate) async fn warn(store: &dyn Store, setup: &Setup) -> Result<(), Failure> {
+    for (what, actions) in [("on-failure", &setup.on_failure), ("on-recovery", &setup.on_recovery)]
+    {
+        of_node(setup, what, actions);
+    }
+    let (mut after, mut count) = (None, 0_usize);
+    loop {
+        let query = WorkflowQuery { limit: PAGE, after, ..WorkflowQuery::default() };
+        let page = store.workflows(query).await?;
+        for view in page.items {
+            if view.workflow.status != WorkflowStatus::Published {
+                continue;
+            }
+            for (path, channel, why) in setup.unreachable(&view.definition) {
+                count += 1;
+                if count <= MOST {
+                    let workflow = &view.workflow.name;
+                    tracing::warn!(workflow, path, channel, why, "a channel is not set up");
+                }
+            }
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    if count > MOST {
+        tracing::warn!(count = count - MOST, "further channels are not set up");
+    }
+    Ok(())
+}
+
+fn of_node(setup: &Setup, option: &str, actions: &[IncidentAction]) {
+    for channel in actions.iter().flat_map(|action| &action.notify) {
+        if let Some(why) = setup.refusal(channel) {
+            let channel = channel.shown();
+            tracing::warn!(option, channel, why, "a channel is not set up");
+        }
+    }
+}

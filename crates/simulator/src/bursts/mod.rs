@@ -1,0 +1,281 @@
+//! Runs that end inside the decision that starts them, by the thousand: nobody performs anything, so that one decision
+//! brings about the next. The driver, engine and store are the real ones; commits fail, and the node dies.
+//!
+//! What must have become of a burst is known beforehand, and is held against the file when everything has come to rest.
+
+mod check;
+pub(crate) mod planted;
+mod world;
+
+use std::sync::Arc;
+
+use engine::definition::{ReadContext, read};
+use engine::topics::Message;
+use engine::turn::{Command, IfBusy, NewRun};
+use engine::{TopicId, WorkflowId};
+use serde_json::value::RawValue;
+use store::Failure;
+use tempfile::TempDir;
+
+use self::world::{Burst, Workflow};
+use crate::clock::{Time, instant};
+use crate::faults::Rates;
+use crate::model::{Checked, Violation, broken};
+use crate::node::{Machine, Node};
+use crate::observe::is_of_watch;
+use crate::random::Random;
+use crate::sabotage::{Sabotage, Tampering};
+use crate::simulation::{folder, unexpected};
+use crate::trace::Trace;
+use crate::work::Work;
+use crate::{Failed, Summary};
+
+/// 2026-01-01.
+const BEGINNING: i64 = 1_767_225_600_000;
+/// Occurrences, schedules or events of one burst: more than one turn begins.
+pub(crate) const BURST: usize = 5_000;
+/// A world that has not come to rest after so many turns never does: each begins a thousand runs and more.
+const TURNS: u64 = 3_000;
+/// How often somebody asks again who does not know what became of their command.
+const TRIES: usize = 50;
+/// A planted bug strikes at each turn of this rest.
+const STRIKE_EVERY: u64 = 4;
+
+struct Bursts {
+    random: Random,
+    machine: Machine,
+    node: Option<Node>,
+    sabotage: Option<Sabotage>,
+    trace: Trace,
+    step: u64,
+    commands: u64,
+    crashes: u64,
+    bursts: Vec<Burst>,
+    _folder: TempDir,
+}
+
+/// Lives through a world of bursts: each kind of burst once, in an order that follows from the seed.
+pub fn burst(seed: u64, sabotage: Option<Sabotage>) -> Result<Summary, Box<Failed>> {
+    let failed =
+        |violation, step, trace| Box::new(Failed { violation, step, trace, state: String::new() });
+    let mut world =
+        Bursts::new(seed, sabotage).map_err(|violation| failed(violation, 0, String::new()))?;
+    match world.live() {
+        Ok(runs) => Ok(Summary {
+            occurrences: runs,
+            runs,
+            steps: world.step,
+            crashes: world.crashes,
+            days: 0,
+        }),
+        Err(violation) => Err(failed(violation, world.step, world.trace.render())),
+    }
+}
+
+impl Bursts {
+    fn new(seed: u64, sabotage: Option<Sabotage>) -> Result<Bursts, Violation> {
+        let mut random = Random::new(seed);
+        let time = Arc::new(Time::new(BEGINNING));
+        let work = Arc::new(Work::new(time.clone(), random.fork()));
+        let folder = folder().map_err(unexpected)?;
+        let tampering = Tampering::new(sabotage);
+        let machine = Machine::new(folder.path(), time, random.fork(), tampering, work);
+        Ok(Bursts {
+            random,
+            machine: machine.map_err(unexpected)?,
+            node: None,
+            sabotage,
+            trace: Trace::default(),
+            step: 0,
+            commands: 0,
+            crashes: 0,
+            bursts: Vec::new(),
+            _folder: folder,
+        })
+    }
+
+    /// How many runs there were.
+    fn live(&mut self) -> Result<u64, Violation> {
+        self.join();
+        for workflow in Workflow::ALL {
+            self.save(workflow)?;
+        }
+        let rates = Rates { slow: 0, ..Rates::random(&mut self.random) };
+        self.machine.desk.set_rates(rates);
+        self.note(format!("faults begin: {rates:?}"));
+        for burst in Burst::all(&mut self.random) {
+            self.note(format!("{burst:?}"));
+            self.begin(&burst)?;
+            self.bursts.push(burst);
+            self.come_to_rest()?;
+        }
+        self.machine.desk.set_rates(Rates::default());
+        self.come_to_rest()?;
+        let store = self.machine.store().map_err(unexpected)?;
+        let now = instant(self.machine.time.wall());
+        let findings = crate::faults::answer(store.check(now, false)).map_err(unexpected)?;
+        let bursts = std::mem::take(&mut self.bursts);
+        let runs = self.machine.desk.look(|watch| check::all(watch.connection(), &bursts))?;
+        match findings.iter().find(|finding| !is_of_watch(finding)) {
+            Some(finding) => broken("store", finding.message.clone()),
+            None => Ok(runs),
+        }
+    }
+
+    fn note(&mut self, event: String) {
+        self.trace.note(self.step, self.machine.time.wall(), event);
+    }
+
+    /// Until there is a node again.
+    fn join(&mut self) {
+        while self.node.is_none() {
+            self.node = self.machine.join().ok();
+            if self.machine.desk.take_crash() {
+                self.node = None;
+            }
+            self.forget_records();
+        }
+    }
+
+    /// The model of single commits does not know bursts: what happened is looked at in the end.
+    fn forget_records(&self) {
+        drop(self.machine.desk.records());
+        drop(self.machine.work.begun());
+    }
+
+    fn crash(&mut self) {
+        self.crashes += 1;
+        self.node = None;
+        self.machine.work.perish();
+        if self.random.chance(300) {
+            self.machine.close();
+        }
+        self.note("the node was dead".to_owned());
+    }
+
+    /// Somebody asks until they know what became of it.
+    fn command(&mut self, command: &Command) -> Checked {
+        self.commands += 1;
+        let key = format!("command {}", self.commands);
+        for _ in 0..TRIES {
+            self.join();
+            let Some(node) = &mut self.node else { continue };
+            let answered = node.command(command.clone(), &key);
+            node.take_nudges();
+            let has_crashed = self.machine.desk.take_crash();
+            self.forget_records();
+            if has_crashed {
+                self.crash();
+            }
+            match answered {
+                Ok(()) => return Ok(()),
+                Err(Failure::Refused(why)) => {
+                    return broken("refused", format!("{command:?}: {why:?}"));
+                }
+                Err(why) => self.note(format!("asked again: {why}")),
+            }
+        }
+        broken("busy", format!("{TRIES} tries: {command:?}"))
+    }
+
+    fn save(&mut self, workflow: Workflow) -> Checked {
+        let source = workflow.definition();
+        let rules = self.machine.store().map_err(unexpected)?.rules();
+        let now = instant(self.machine.time.wall());
+        let context = ReadContext { zones: rules.zones(), now, known_calendar: &|_| None };
+        let definition = read(&source, &context).map_err(|flaws| Violation {
+            checker: "refused",
+            message: format!("{source}: {flaws:?}"),
+        })?;
+        let definition = Arc::new(definition);
+        self.command(&Command::SaveWorkflow { source, definition, publish: true, folder: None })
+    }
+
+    fn id(&self, table: &str, name: &str) -> Result<i64, Violation> {
+        let sql = format!("SELECT id FROM {table} WHERE name = ?1");
+        self.machine.desk.look(|watch| {
+            watch.connection().query_row(&sql, [name], |row| row.get(0)).map_err(unexpected)
+        })
+    }
+
+    fn begin(&mut self, burst: &Burst) -> Checked {
+        let now = self.machine.time.wall();
+        match *burst {
+            Burst::Missed { workflow, .. } | Burst::Together { workflow, .. } => {
+                let id = WorkflowId(self.id("workflows", workflow.name())?);
+                let schedules = burst.schedules(id, now);
+                self.command(&Command::CreateSchedules(schedules))?;
+            }
+            Burst::Events { workflow, count } => {
+                let topic = TopicId(self.id("topics", workflow.name())?);
+                let events = (0..count).map(|number| Message {
+                    message_id: number.to_string(),
+                    title: None,
+                    payload: RawValue::NULL.to_owned(),
+                    causes: Vec::new(),
+                });
+                let events = events.collect();
+                self.command(&Command::PublishEvents { topic, events })?;
+                let id = WorkflowId(self.id("workflows", workflow.name())?);
+                let run = NewRun {
+                    id: u128::from(self.random.next()) << 64 | u128::from(self.random.next()),
+                    payload: None,
+                    by: "someone".to_owned(),
+                    trace: None,
+                    if_busy: IfBusy::Wait,
+                };
+                self.command(&Command::StartWorkflow { id, run })?;
+            }
+        }
+        // Nobody is awake until all of it is due.
+        self.machine.time.pass(burst.lasts());
+        Ok(())
+    }
+
+    /// Turns, one after the other, until nothing is left to do and nothing will be.
+    fn come_to_rest(&mut self) -> Checked {
+        let begin = self.step;
+        loop {
+            self.step += 1;
+            if self.step - begin > TURNS {
+                return broken("busy", format!("{TURNS} turns, and no end"));
+            }
+            self.join();
+            self.strike()?;
+            let Some(node) = &mut self.node else { continue };
+            let is_nudged = node.was_nudged();
+            if !node.driver.has_more() && !is_nudged {
+                let alarm = node.driver.next_wakeup();
+                let now = self.machine.time.wall();
+                match alarm.map(|at| at.as_millisecond()) {
+                    Some(at) if at > now => self.machine.time.pass(at - now),
+                    Some(_) => {}
+                    None if self.step - begin > 2 => return Ok(()),
+                    None => {}
+                }
+                node.driver.wake_up(alarm);
+            }
+            let taken = node.turn();
+            let has_crashed = self.machine.desk.take_crash();
+            self.forget_records();
+            if has_crashed {
+                self.crash();
+            } else if taken.is_err() {
+                self.machine.time.pass(1_000);
+            }
+        }
+    }
+
+    fn strike(&mut self) -> Checked {
+        let Some(sabotage) = self.sabotage.filter(|_| self.step.is_multiple_of(STRIKE_EVERY))
+        else {
+            return Ok(());
+        };
+        let now = self.machine.time.wall();
+        let struck = self.machine.desk.look(|watch| sabotage.strike(watch.connection(), now));
+        if struck.map_err(unexpected)? {
+            self.note(format!("sabotage: {sabotage:?}"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,19 @@
+//! What a node says of whom it can tell, for every transaction that follows.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use engine::incidents::Setup;
+
+/// The setup, shared between those who set it and those who decide by it.
+#[derive(Clone, Default)]
+pub(crate) struct SharedSetup(Arc<RwLock<Arc<Setup>>>);
+
+impl SharedSetup {
+    pub(crate) fn get(&self) -> Arc<Setup> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, setup: Arc<Setup>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = setup;
+    }
+}

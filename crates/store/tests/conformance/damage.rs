@@ -1,0 +1,272 @@
+//! Damage that is done to a store by hand: what `check` says of it, and that what it mends goes on.
+
+use engine::ScheduleId;
+use engine::schedule::OverrideAction;
+use engine::turn::Command;
+use store::Finding;
+
+use crate::world::{Place, World, minute};
+
+/// What becomes of damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Nothing is wrong any more.
+    Clean,
+    /// This is mended; what was lost with it is told, and stays lost.
+    Mended,
+    /// It is told what a person can do.
+    Told,
+}
+
+pub(crate) use After::{Clean, Mended, Told};
+
+/// What is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Store {
+    /// One with a schedule that has had five occurrences, the fifth of which is going on.
+    History,
+    /// See [`World::waiting`].
+    Waiting,
+    /// See [`World::topical`].
+    Topical,
+}
+
+pub(crate) use Store::{History, Topical, Waiting};
+
+/// One kind of damage. In `sql`, `{open}` and `{ended}` are the tables of runs that have and have not ended, and
+/// `{bytes}`, `{yes}` and `{no}` are values.
+pub(crate) struct Damage {
+    store: Store,
+    sql: &'static str,
+    /// What `check` has to say.
+    code: &'static str,
+    after: After,
+    /// The schedule runs as declared afterwards.
+    goes_on: bool,
+}
+
+pub(crate) const fn damage(
+    store: Store,
+    sql: &'static str,
+    code: &'static str,
+    after: After,
+) -> Damage {
+    Damage { store, sql, code, after, goes_on: false }
+}
+
+/// Damage after which the schedule goes on, mended or not.
+pub(crate) const fn history(sql: &'static str, code: &'static str, after: After) -> Damage {
+    Damage { store: History, sql, code, after, goes_on: true }
+}
+
+const FAR: &str =
+    "UPDATE progress SET next_nominal = 4102444800000, next_effective = 4102444800000";
+
+/// What is damaged in every store alike.
+pub(crate) const DAMAGES: [Damage; 61] = [
+    // How far a schedule has come.
+    history("UPDATE progress SET n = 1", "schedule-number", Clean),
+    history("UPDATE progress SET n = 0", "schedule-number", Clean),
+    history("UPDATE progress SET mark = 0", "schedule-mark", Clean),
+    history("UPDATE progress SET mark = 4102444800000", "schedule-mark", Clean),
+    history(FAR, "schedule-next-time", Clean),
+    history(
+        "UPDATE progress SET next_nominal = 0, next_effective = 0",
+        "schedule-next-time",
+        Clean,
+    ),
+    history(
+        "UPDATE progress SET next_nominal = NULL, next_effective = NULL, live = NULL",
+        "schedule-without-next-time",
+        Clean,
+    ),
+    history("DELETE FROM {open} WHERE n IS NOT NULL", "schedule-waits-for-nothing", Mended),
+    history("DELETE FROM {open} WHERE n IS NOT NULL", "run-gone", Told),
+    history("UPDATE progress SET has_overrides = {no}", "schedule-overrides", Clean),
+    history("DELETE FROM overrides", "schedule-overrides", Clean),
+    // What it is found and counted by.
+    history("DELETE FROM words", "schedule-words", Clean),
+    history("UPDATE words SET word = 'other' WHERE word = 'hour'", "schedule-words", Clean),
+    history("INSERT INTO words (word, schedule) VALUES ('x', 999)", "words-of-nothing", Clean),
+    history(
+        "INSERT INTO overrides (schedule, nominal, action, by) VALUES (999, 0, '\"skip\"', 'x')",
+        "override-of-nothing",
+        Clean,
+    ),
+    history("UPDATE schedule_counts SET workflow = 77 WHERE workflow <> 0", "counts", Clean),
+    history("UPDATE schedule_counts SET count = count + 1", "counts", Clean),
+    history("UPDATE schedule_blocks SET count = count + 1", "block-counts", Clean),
+    // History that is gone.
+    history("DELETE FROM {ended} WHERE n = 2", "run-gone", Told),
+    history("DELETE FROM {ended} WHERE n IS NOT NULL", "run-gone", Told),
+    history("DELETE FROM ledger WHERE n = 2", "ledger-gap", Told),
+    history("DELETE FROM ledger WHERE n = 2", "run-without-occurrence", Told),
+    history("DELETE FROM ledger WHERE n = 4", "ledger-gap", Told),
+    history("DELETE FROM ledger", "run-without-occurrence", Told),
+    damage(History, "UPDATE ledger SET outcome = 99 WHERE n = 1", "ledger-outcome", Told),
+    history("UPDATE ledger SET count = 0 WHERE n = 1", "ledger-outcome", Told),
+    history("UPDATE ledger SET run = NULL WHERE n = 1", "occurrence-without-run", Told),
+    history("UPDATE {ended} SET ended_at = NULL", "run-without-end", Clean),
+    // What belongs to nothing.
+    history(
+        "INSERT INTO steps (run, step, item, status, attempts, started_at, ended_at, overdue)
+         VALUES (999999, 0, 0, 0, 1, 0, 0, {no})",
+        "step-of-nothing",
+        Clean,
+    ),
+    history(
+        "INSERT INTO attempts (run, step, item, started_at, attempt, status, ended_at)
+         VALUES (999999, 0, 0, 0, 1, 0, 0)",
+        "attempt-of-nothing",
+        Clean,
+    ),
+    history(
+        "INSERT INTO alerts (run, step, action, at, due, happened_at, started)
+         VALUES (999999, 0, 0, 0, 0, 0, '[]')",
+        "alert-of-nothing",
+        Clean,
+    ),
+    history(
+        "INSERT INTO mutations (run, workflow, handler, status, started_at, updated_at)
+         VALUES (999999, 1, 'h', 0, 0, 0)",
+        "mutation-of-nothing",
+        Clean,
+    ),
+    history("UPDATE progress SET incident = 999999", "incident-of-nothing", Told),
+    history("UPDATE workflows SET incident = 999999", "incident-of-nothing", Clean),
+    history(
+        "INSERT INTO incidents (key, workflow, error, began_at, told) VALUES (9, 1, 'e', 0, '[]')",
+        "incident-left-open",
+        Clean,
+    ),
+    history(
+        "INSERT INTO incidents (key, workflow, error, began_at, told, ending, ended_at)
+         VALUES (9, 1, 'e', 0, '{', 0, 0)",
+        "incident-unreadable",
+        Told,
+    ),
+    history(
+        "INSERT INTO sign_ins (hash, token, created_at, expires_at) VALUES ({bytes}, 999, 0, 0)",
+        "sign-in-of-nothing",
+        Clean,
+    ),
+    // A row holds JSON or a status that the engine cannot read.
+    damage(History, "UPDATE schedules SET declared = '{'", "schedule-unreadable", Told),
+    damage(History, "UPDATE progress SET live = '['", "schedule-unreadable", Told),
+    damage(History, "UPDATE schedules SET status = 9", "schedule-unreadable", Told),
+    history("UPDATE {ended} SET state = '{' WHERE n = 1", "run-unreadable", Told),
+    damage(History, "UPDATE {open} SET state = '{'", "run-unreadable", Told),
+    damage(History, "UPDATE revisions SET definition = '{'", "version-unreadable", Told),
+    damage(History, "UPDATE workflows SET status = 9", "workflow-unreadable", Told),
+    damage(History, "UPDATE overrides SET action = '{'", "override-unreadable", Told),
+    history("INSERT INTO calendars (id, spec) VALUES ('c', '{')", "calendar-unreadable", Told),
+    history(
+        "INSERT INTO idempotency (key, fingerprint, answer, created_at)
+         VALUES ('k', {bytes}, '{', 0)",
+        "answer-unreadable",
+        Told,
+    ),
+    history(
+        "INSERT INTO set_aside (kind, id, reason, at) VALUES (1, 1, 'by hand', 0)",
+        "set-aside",
+        Clean,
+    ),
+    damage(
+        History,
+        "UPDATE schedules SET declared = '{';
+         INSERT INTO set_aside (kind, id, reason, at) VALUES (1, 1, 'unreadable', 0)",
+        "set-aside",
+        Told,
+    ),
+    // What a workflow is.
+    damage(History, "DELETE FROM workflows", "schedule-without-workflow", Told),
+    damage(History, "DELETE FROM workflows", "version-of-nothing", Told),
+    damage(History, "DELETE FROM revisions", "workflow-without-version", Told),
+    damage(History, "DELETE FROM revisions", "run-without-version", Told),
+    // A table, column or index is missing from the schema.
+    history("DROP INDEX schedules_by_trigger", "schema", Clean),
+    damage(History, "DROP TABLE alerts", "schema", Told),
+    damage(History, "ALTER TABLE workflows DROP COLUMN retention", "schema", Told),
+    // A child run, or the run that started it, is missing.
+    damage(Waiting, "DELETE FROM {open} WHERE parent IS NOT NULL", "child-gone", Told),
+    damage(
+        Waiting,
+        "DELETE FROM {open} WHERE key IN (SELECT parent FROM {open} WHERE parent IS NOT NULL)",
+        "parent-gone",
+        Told,
+    ),
+    // Handlers.
+    damage(Topical, "DELETE FROM workflows WHERE name = 'works'", "handler-without-workflow", Told),
+    damage(Topical, "DELETE FROM subscriptions", "handler-without-subscription", Told),
+    damage(Topical, "UPDATE handlers SET state = '{'", "handler-unreadable", Told),
+];
+
+/// Does each damage to a store of its own.
+pub(crate) async fn each(damages: &[Damage], new_place: impl Fn() -> Box<dyn Place>) {
+    for damage in damages {
+        one(damage, new_place()).await;
+    }
+}
+
+async fn one(damage: &Damage, place: Box<dyn Place>) {
+    let Damage { store, sql, code, after, goes_on } = damage;
+    let mut world = match store {
+        History => with_history(place).await,
+        Waiting => World::waiting(place).await,
+        Topical => World::topical(place).await,
+    };
+    assert_eq!(world.store().check(minute(305), false).await.unwrap(), [], "before {sql}");
+    world.close();
+    world.place().execute(sql.to_string()).await;
+    world.open().await;
+    let found = world.store().check(minute(305), false).await.unwrap();
+    assert!(has(&found, code), "{sql}: {found:#?}");
+    assert!(found.iter().all(|finding| !finding.repaired), "{sql}: {found:#?}");
+    let mended = world.store().check(minute(305), true).await.unwrap();
+    let is_mended = mended.iter().any(|finding| finding.code == *code && finding.repaired);
+    assert_eq!(is_mended, *after != Told, "{sql}: {mended:#?}");
+    let left = world.store().check(minute(305), false).await.unwrap();
+    match after {
+        Clean => assert_eq!(left, [], "{sql}"),
+        Mended => assert!(!has(&left, code), "{sql}: {left:#?}"),
+        Told => assert!(has(&left, code), "{sql}: {left:#?}"),
+    }
+    if *goes_on {
+        runs_as_declared(&mut world, sql).await;
+    }
+}
+
+fn has(found: &[Finding], code: &str) -> bool {
+    found.iter().any(|finding| finding.code == code)
+}
+
+/// A store with a schedule that has had five occurrences, one an hour, and one of which is overridden later.
+async fn with_history(place: Box<dyn Place>) -> World {
+    let mut world = World::new(place).await;
+    let plain = world.workflow("plain").await;
+    let id = world.schedule(plain, r#"{"name": "every hour", "interval": "1h"}"#).await;
+    world.start(0, plain).await.unwrap();
+    for hour in 1..=4 {
+        world.settle(60 * hour).await;
+    }
+    let (nominal, action) = (minute(24 * 60), Some(OverrideAction::Skip));
+    world.command(250, Command::Override { id, nominal, action, by: "ada".to_owned() }).await;
+    // The fifth goes on.
+    world.turn(300).await;
+    world
+}
+
+/// Two more occurrences come, and each of them runs.
+async fn runs_as_declared(world: &mut World, sql: &str) {
+    world.join(305).await;
+    world.settle(306).await;
+    let id = ScheduleId(1);
+    let next = world.next(id).await;
+    assert!(next.is_some_and(|next| next <= 360), "{sql}: next is at minute {next:?}");
+    for hour in [6, 7] {
+        world.settle(60 * hour).await;
+        let last = world.ledger(id).await.pop();
+        let started = format!("started {}", 60 * hour);
+        assert!(last.as_ref().is_some_and(|row| row.ends_with(&started)), "{sql}: {last:?}");
+    }
+}
