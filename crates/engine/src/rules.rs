@@ -74,6 +74,13 @@ impl Rules {
         if let Some(known) = self.calendars.get(id) {
             return Some(known.clone());
         }
+        self.with(own).calendars.get(id).cloned().or_else(|| self.region(id, zone))
+    }
+
+    /// These rules after a definition with these calendars has been published. A calendar that cannot be built is left
+    /// out: reading the definition has refused it already.
+    #[must_use]
+    pub fn with(&self, own: &[CalendarSpec]) -> Rules {
         let mut rules =
             Rules { calendars: self.calendars.clone(), ..Rules::new(self.zones.clone()) };
         for spec in own {
@@ -81,7 +88,7 @@ impl Rules {
                 rules.declare(calendar);
             }
         }
-        rules.calendars.get(id).cloned().or_else(|| self.region(id, zone))
+        rules
     }
 
     fn region(&self, id: &str, zone: &str) -> Option<Calendar> {

@@ -105,6 +105,16 @@ fn placed(document: &Document, place: &Place) -> String {
     format!("{}:{number}:{column}: {problem}", document.name)
 }
 
+/// `30 days: 30 added, 30 lost`; empty if no occurrence changes.
+fn in_30_days(times: &Value) -> String {
+    let count = |kind: &str| times[kind].as_u64().filter(|count| *count > 0);
+    let told = ["added", "moved", "lost"]
+        .iter()
+        .filter_map(|kind| count(kind).map(|count| format!("{count} {kind}")));
+    let told = told.collect::<Vec<_>>().join(", ");
+    if told.is_empty() { told } else { format!("30 days: {told}") }
+}
+
 fn show(
     document: &Document,
     answer: &Value,
@@ -135,6 +145,7 @@ fn show(
             Cell::plain(field(trigger, "id")),
             Cell::plain(if lives_again { "changed, lives again".to_owned() } else { change }),
             shown::time(trigger, "next_run_at"),
+            Cell::plain(in_30_days(&trigger["next_30_days"])),
             Cell::styled(field(trigger, "words"), DIM),
         ]
     });

@@ -62,6 +62,12 @@ pub trait Book {
         after: RunKey,
         limit: usize,
     ) -> Result<Vec<RunKey>, Self::Error>;
+    /// The workflow's pending runs that are a producer's or consumer's, oldest first.
+    fn pending_of_handlers(
+        &mut self,
+        workflow: WorkflowId,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Self::Error>;
     /// The runs that have begun and wait for a place to go on, oldest first.
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
     /// The workflow's runs that have begun and not ended.

@@ -1,10 +1,9 @@
 //! Places: how many attempts a node may still take on, and whose turn it is when they are scarce.
 
 use super::{Book, ById, Turn};
-use crate::definition::handlers::producer_of_trigger;
 use crate::ids::{RunKey, WorkflowId};
 
-/// Workflows whose oldest pending run is looked at in one go.
+/// Workflows whose oldest pending run is looked at in one go, and pending runs of one workflow's handlers.
 const LOOKED_AT: usize = 128;
 
 /// Runs and parts of steps that begin in one turn. Each may end at once and bring others about without end, so
@@ -172,21 +171,10 @@ impl<B: Book> Turn<'_, B> {
         }
     }
 
-    /// The workflow has as many active runs as it may: those of its handlers do not count among them.
+    /// The workflow has as many active runs as it may. Runs of its producers and consumers do not count among them,
+    /// and begin all the same.
     fn serve_handler(&mut self, workflow: WorkflowId) -> Result<bool, B::Error> {
-        let live = self.live_definition(workflow)?;
-        if live.is_none_or(|live| !live.has_handlers()) {
-            return Ok(false);
-        }
-        let handling = self.load_workflow(workflow)?.and_then(|slot| slot.workflow.handling);
-        let mut waiting: Vec<RunKey> = handling.into_iter().collect();
-        for schedule in self.book.triggered_schedules(workflow)? {
-            if schedule.trigger.as_deref().and_then(producer_of_trigger).is_some() {
-                waiting.extend(schedule.progress.active.iter().filter_map(|active| active.run()));
-            }
-        }
-        waiting.sort_unstable();
-        for key in waiting {
+        for key in self.book.pending_of_handlers(workflow, LOOKED_AT)? {
             if self.load_run(key)? && self.is_pending(key) && self.try_begin(key)? {
                 self.places.served = Some(workflow);
                 return Ok(true);

@@ -116,6 +116,15 @@ impl Book for Memory {
         Ok(all.map(|run| run.key).take(limit).collect())
     }
 
+    fn pending_of_handlers(
+        &mut self,
+        workflow: WorkflowId,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Infallible> {
+        let all = Memory::pending(self).filter(|run| run.workflow == workflow);
+        Ok(all.filter(|run| run.handler.is_some()).map(|run| run.key).take(limit).collect())
+    }
+
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Infallible> {
         let ready = self.runs.values().filter(|run| run.is_ready());
         Ok(ready.map(|run| run.key).take(limit).collect())

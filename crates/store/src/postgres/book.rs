@@ -342,6 +342,19 @@ impl Book for PgBook<'_> {
         Ok(found(&self.loaded).0)
     }
 
+    fn pending_of_handlers(
+        &mut self,
+        workflow: WorkflowId,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Failure> {
+        let sql =
+            "SELECT key FROM open_runs WHERE status = 0 AND handler IS NOT NULL AND workflow = $1
+                   ORDER BY key + 0 LIMIT $2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let keys = self.keys(sql, vec![param(workflow.0), param(limit)])?;
+        load::free_runs(self.link, &mut self.loaded, keys)
+    }
+
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {
         let sql = "SELECT key FROM open_runs WHERE lacks_place ORDER BY key + 0 LIMIT $1";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);

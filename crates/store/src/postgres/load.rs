@@ -115,8 +115,8 @@ const FREE_OWN_WORKFLOWS: &str =
 const OVERRIDES: &str = "SELECT schedule, nominal, action, by FROM overrides
      WHERE schedule = ANY($1) ORDER BY schedule, nominal";
 /// Workflows with pending runs, from one to the next by the index: many runs cost no more. Without those that have as
-/// many active runs as they may: whoever ends one of these begins the next. They are waited for by nobody, so that
-/// they are free for those who end their runs.
+/// many active runs as they may, unless a handler's run is pending: whoever ends one of these begins the next. They are
+/// waited for by nobody, so that they are free for those who end their runs.
 macro_rules! with_pending {
     ($which:literal) => {
         concat!(
@@ -128,7 +128,8 @@ macro_rules! with_pending {
                        WHERE o.status = 0 AND o.workflow > w.workflow ORDER BY o.workflow LIMIT 1)
                FROM w WHERE w.workflow IS NOT NULL)
              SELECT w.workflow FROM w JOIN LATERAL (SELECT id, concurrency, active,
-                 EXISTS (SELECT 1 FROM handlers h WHERE h.workflow = x.id) AS handles
+                 EXISTS (SELECT 1 FROM open_runs h WHERE h.workflow = x.id AND h.status = 0
+                   AND h.handler IS NOT NULL) AS handles
                FROM workflows x WHERE x.id = w.workflow OFFSET 0) x ON true
              WHERE ",
             $which,

@@ -241,6 +241,17 @@ impl Book for SqlBook<'_> {
         Ok(keys.into_iter().map(RunKey).collect())
     }
 
+    fn pending_of_handlers(
+        &mut self,
+        workflow: WorkflowId,
+        limit: usize,
+    ) -> Result<Vec<RunKey>, Failure> {
+        let sql = "SELECT key FROM runs INDEXED BY runs_pending_of_handlers
+                   WHERE status = 0 AND handler IS NOT NULL AND workflow = ?1 ORDER BY key LIMIT ?2";
+        let keys = self.keys(sql, params![workflow.0, limit])?;
+        Ok(keys.into_iter().map(RunKey).collect())
+    }
+
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {
         let sql = "SELECT key FROM runs INDEXED BY runs_ready
                    WHERE lacks_place = 1 ORDER BY key LIMIT ?1";

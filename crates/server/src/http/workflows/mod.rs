@@ -4,6 +4,7 @@ mod handlers;
 mod mutations;
 mod object;
 mod plan;
+mod plan_times;
 mod save;
 
 use axum::extract::State;

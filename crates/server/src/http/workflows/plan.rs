@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use engine::Rules;
 use engine::definition::{Definition, Trigger};
 use engine::schedule::{Declared, Input, Plan, Schedule, Status};
-use engine::turn::declared_schedules;
+use engine::turn::{Refused, declared_schedules};
 use engine::{ScheduleId, WorkflowId};
 use jiff::Timestamp;
 use serde::Serialize;
 use store::{ScheduleView, WorkflowView};
 use utoipa::ToSchema;
 
+use super::plan_times::{PlannedTimes, Side, compare};
 use crate::http::problem::Problem;
 use crate::http::schedules::edit::{decided, edited};
 use crate::http::{App, shown};
@@ -30,6 +31,8 @@ pub(super) struct PlannedTrigger {
     next_run_at: Option<String>,
     /// Its rule, in words.
     words: Option<String>,
+    /// What happens to its occurrences over the next 30 days; nothing for triggers without a schedule.
+    next_30_days: Option<PlannedTimes>,
 }
 
 /// Every trigger and producer of the definition, and those that would go.
@@ -45,15 +48,18 @@ pub(super) async fn triggers(
     let mut known: BTreeMap<String, ScheduleView> =
         known.into_iter().filter_map(|view| Some((view.schedule.trigger.clone()?, view))).collect();
     let old = before.map(|view| &*view.definition);
+    let old_rules = app.rules();
+    let rules = old_rules.with(&definition.calendars);
     let planning = Planning {
         old,
         workflow: before.map_or(WorkflowId(0), |view| view.workflow.id),
         is_paused: before.is_some_and(|view| view.workflow.paused),
-        rules: &app.rules(),
+        old_rules: &old_rules,
+        rules: &rules,
         now: app.now(),
     };
-    // With a calendar that the definition itself brings along, the rule cannot be read before it is published.
-    let declared = declared_schedules(definition, planning.rules, planning.now).unwrap_or_default();
+    let declared = declared_schedules(definition, planning.rules, planning.now);
+    let declared = declared.map_err(Refused::Invalid)?;
     let mut declared: BTreeMap<String, Box<Declared>> =
         declared.into_iter().map(|(trigger, declared)| (trigger.id, declared)).collect();
     let mut planned = Vec::new();
@@ -85,6 +91,9 @@ struct Planning<'a> {
     old: Option<&'a Definition>,
     workflow: WorkflowId,
     is_paused: bool,
+    /// With the calendars that are in force.
+    old_rules: &'a Rules,
+    /// With the calendars of the definition as well.
     rules: &'a Rules,
     now: Timestamp,
 }
@@ -115,9 +124,11 @@ impl Planning<'_> {
         let before = found.schedule;
         let is_same = declared == before.declared;
         let switched = self.was(trigger).is_some_and(|old| old.enabled != trigger.enabled);
-        let after = match is_same {
-            true => Ok(before.clone()),
-            false => edited(&before, declared, &[], self.rules, self.now).map(|(after, _)| after),
+        let after = match (is_same, self.plan(&before)) {
+            // The definition may change the calendar that the trigger uses.
+            (true, Some(plan)) => decided(&before, Input::Recompute, &plan, &[], self.now),
+            (true, None) => Ok(before.clone()),
+            (false, _) => edited(&before, declared, &[], self.rules, self.now).map(|edit| edit.0),
         };
         let mut after = after.unwrap_or_else(|_| before.clone());
         let plan = self.plan(&after);
@@ -130,9 +141,14 @@ impl Planning<'_> {
             after = decided(&after, input, plan, &[], self.now).unwrap_or(after);
         }
         let was_over = matches!(before.status, Status::Done | Status::Dead);
+        let old_plan = plan_of(&before, self.old_rules);
         PlannedTrigger {
             change: if is_same && !switched { "unchanged" } else { "changed" },
             lives_again: was_over && after.status == Status::Active,
+            next_30_days: self.times(
+                old_plan.as_ref().map(|plan| (&before, plan)),
+                plan.as_ref().map(|plan| (&after, plan)),
+            ),
             ..self.shown(&trigger.id, &after, plan.as_ref())
         }
     }
@@ -144,18 +160,36 @@ impl Planning<'_> {
         if !trigger.enabled {
             new.status = Status::Paused;
         }
-        PlannedTrigger { change: "new", ..self.shown(&trigger.id, &new, Some(&plan)) }
+        PlannedTrigger {
+            change: "new",
+            next_30_days: self.times(None, Some((&new, &plan))),
+            ..self.shown(&trigger.id, &new, Some(&plan))
+        }
     }
 
     /// With the time at which it would have started the workflow next.
     fn removed(&self, id: String, schedule: &Schedule) -> PlannedTrigger {
-        let shown = self.shown(&id, schedule, self.plan(schedule).as_ref());
-        PlannedTrigger { change: "removed", status: None, ..shown }
+        let plan = plan_of(schedule, self.old_rules);
+        let next_30_days = self.times(plan.as_ref().map(|plan| (schedule, plan)), None);
+        let shown = self.shown(&id, schedule, plan.as_ref());
+        PlannedTrigger { change: "removed", status: None, next_30_days, ..shown }
+    }
+
+    /// The difference between the occurrences of a schedule as it is and as it would be, in the zone it would have.
+    fn times(
+        &self,
+        before: Option<(&Schedule, &Plan)>,
+        after: Option<(&Schedule, &Plan)>,
+    ) -> Option<PlannedTimes> {
+        let is_paused = self.is_paused;
+        let side = |(schedule, plan)| Side { schedule, plan, is_paused };
+        let (before, after) = (before.map(side), after.map(side));
+        let zone = after.as_ref().or(before.as_ref())?.plan.timing.zone();
+        Some(compare(before.as_ref(), after.as_ref(), zone, self.now))
     }
 
     fn plan(&self, schedule: &Schedule) -> Option<Plan> {
-        let key = schedule.spread_key();
-        schedule.declared.plan(self.rules, schedule.progress.anchor, &key).ok()
+        plan_of(schedule, self.rules)
     }
 
     fn shown(&self, id: &str, schedule: &Schedule, plan: Option<&Plan>) -> PlannedTrigger {
@@ -169,6 +203,10 @@ impl Planning<'_> {
     }
 }
 
+fn plan_of(schedule: &Schedule, rules: &Rules) -> Option<Plan> {
+    schedule.declared.plan(rules, schedule.progress.anchor, &schedule.spread_key()).ok()
+}
+
 impl PlannedTrigger {
     fn removed(id: String) -> PlannedTrigger {
         let (next_run_at, words) = (None, None);
@@ -179,6 +217,7 @@ impl PlannedTrigger {
             lives_again: false,
             next_run_at,
             words,
+            next_30_days: None,
         }
     }
 }

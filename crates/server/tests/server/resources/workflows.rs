@@ -344,6 +344,16 @@ async fn a_dry_run_says_what_would_become_of_triggers_and_versions_say_which_is_
         [("stays", "unchanged"), ("moves", "changed"), ("comes", "new"), ("goes", "removed")];
     assert_eq!(changes, expected, "{planned}");
     assert!(triggers.iter().all(|told| told["next_run_at"].is_string()), "{planned}");
+    let counts = |at: usize| {
+        let times = &triggers[at]["next_30_days"];
+        ["added", "moved", "lost"].map(|kind| times[kind].as_u64().unwrap())
+    };
+    assert_eq!(counts(0), [0, 0, 0]);
+    assert_eq!(counts(1), [30, 0, 30]);
+    assert_eq!((counts(2), counts(3)), ([720, 0, 0], [0, 0, 720]));
+    let first = triggers[1]["next_30_days"]["first"].as_array().unwrap();
+    let hours: Vec<_> = first.iter().map(|one| &one["at"].as_str().unwrap()[11..16]).collect();
+    assert_eq!(hours, [["09:00"; 5], ["10:00"; 5]].concat());
     let words = triggers[0]["words"].as_str().unwrap();
     assert!(words.contains("(0 0 * * *)"), "a preset is shown with its expansion: {words}");
     let versions = node.get("/api/v1/workflows/t/versions").await.expect(200);
@@ -357,6 +367,27 @@ async fn a_dry_run_says_what_would_become_of_triggers_and_versions_say_which_is_
         .map(|version| (&version["revision"], &version["live"]))
         .collect();
     assert_eq!(live, [(&json!(2), &json!(false)), (&json!(1), &json!(true))]);
+}
+
+/// The calendars of the definition are in force in its plan, also where they change a known one.
+#[tokio::test]
+async fn a_dry_run_reads_triggers_with_the_calendars_of_the_definition() {
+    let node = Node::start().await;
+    let text = |day: &str| {
+        format!(
+            "name: t\nsteps: [{{id: a, type: noop}}]\n\
+             calendars: [{{id: own, timezone: UTC, hours: {{{day}: ['09:00-17:00']}}}}]\n\
+             triggers: [{{id: s, type: schedule, cron: '0 9 * * *', calendar: own, roll: next}}]\n"
+        )
+    };
+    let path = "/api/v1/workflows?publish=true&dry_run=true";
+    let planned = node.yaml(path, text("mon")).await.expect(200);
+    assert_eq!(planned["triggers"][0]["change"], "new");
+    assert!(planned["triggers"][0]["next_run_at"].is_string(), "{planned}");
+    node.publish(&text("mon")).await;
+    let planned = node.yaml(path, text("tue")).await.expect(200);
+    let times = &planned["triggers"][0]["next_30_days"];
+    assert!(times["moved"].as_u64().unwrap() + times["added"].as_u64().unwrap() > 0, "{planned}");
 }
 
 #[tokio::test]

@@ -210,6 +210,8 @@ CREATE INDEX open_runs_by_status ON open_runs (status, workflow, (key + 0));
 CREATE INDEX open_runs_by_wakeup ON open_runs (wake_at) WHERE wake_at IS NOT NULL;
 -- What has begun and could go on if there were a place.
 CREATE INDEX open_runs_ready ON open_runs ((key + 0)) WHERE lacks_place;
+CREATE INDEX open_runs_pending_of_handlers ON open_runs (workflow, (key + 0))
+  WHERE status = 0 AND handler IS NOT NULL;
 CREATE INDEX open_runs_overdue ON open_runs ((key + 0)) WHERE overdue;
 CREATE INDEX open_runs_by_parent ON open_runs (parent) WHERE parent IS NOT NULL;
 -- For how many runs a family has.

@@ -201,6 +201,7 @@ CREATE INDEX runs_not_well_by_workflow ON runs (workflow, status) WHERE status >
 -- What has begun and could go on if there were a place. SQLite uses it only where a query says the same, as with
 -- those that follow.
 CREATE INDEX runs_ready ON runs (key) WHERE lacks_place = 1;
+CREATE INDEX runs_pending_of_handlers ON runs (workflow) WHERE status = 0 AND handler IS NOT NULL;
 CREATE INDEX runs_overdue ON runs (key) WHERE overdue = 1;
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
 -- For how many runs a family has.
