@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::schedule::Override;
 use engine::turn::{Command, Wakeup};
-use engine::{Moment, NodeId, Rules, RunId, ScheduleId, TopicId, WorkflowId};
+use engine::{Moment, NodeId, Rules, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use store::{
@@ -14,7 +14,7 @@ use store::{
     IncidentQuery, IncidentView, Joined, LedgerQuery, LedgerRow, MutationQuery, MutationView,
     NewSignIn, NewToken, NodeView, Page, QueueView, RenewRequest, Renewed, Report, RunDetail,
     RunQuery, RunView, ScheduleQuery, ScheduleView, SecretHash, SetAside, SignInView, Stats, Store,
-    Tally, TokenView, TopicQuery, TopicView, TurnRequest, Turned, UnusualQuery, UnusualRow,
+    Tally, TokenView, TopicQuery, TopicView, Trial, TurnRequest, Turned, UnusualQuery, UnusualRow,
     WorkflowQuery, WorkflowView,
 };
 
@@ -271,6 +271,18 @@ impl Store for FaultyStore {
 
     fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()> {
         self.real.set_aside(what, why, now)
+    }
+
+    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
+        self.real.next_to_decide(now, after)
+    }
+
+    fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()> {
+        self.real.put_on_trial(name, what)
+    }
+
+    fn has_settled(&self, name: &str) -> Answered<'_, ()> {
+        self.real.has_settled(name)
     }
 
     fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {

@@ -22,6 +22,8 @@ use crate::sabotage::Tampering;
 use crate::watch::Watch;
 use crate::work::Work;
 
+/// The name of the one node.
+const NAME: &str = "simulated";
 /// Attempts at a time: few, so that places are scarce.
 pub(crate) const CAPACITY: usize = 6;
 /// Next times computed again in one commit: few, so that there are commits in between.
@@ -93,7 +95,7 @@ impl Machine {
         let (sender, nudges) = unbounded_channel();
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), sender));
         let deaf = Hub::new(store.clone(), clock.clone(), unbounded_channel().0);
-        let joined = Driver::join(store, clock, dispatch, hub.clone(), "simulated", CAPACITY);
+        let joined = Driver::join(store, clock, dispatch, hub.clone(), NAME, CAPACITY);
         let driver = joined.now_or_never().unwrap_or_else(|| Err(not_at_once()))?;
         let tasks = Builder::new_current_thread().build().map_err(no_tasks)?;
         Ok(Node { driver, hub, nudges, is_nudged: false, tasks, desk: self.desk.clone(), deaf })
@@ -101,6 +103,7 @@ impl Machine {
 
     /// The node goes in good order.
     pub(crate) fn leave(&mut self, node: i64) -> Result<(), Failure> {
+        answer(self.store()?.has_settled(NAME))?;
         answer(self.store()?.leave(NodeId(node)))
     }
 }

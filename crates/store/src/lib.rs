@@ -19,6 +19,7 @@ mod request;
 mod rules;
 mod set_aside;
 mod sqlite;
+mod starting;
 mod stored;
 mod tally;
 mod topic_view;
@@ -40,6 +41,7 @@ pub use request::{
 };
 pub use set_aside::{SetAside, kind as kind_of};
 pub use sqlite::{Sqlite, SqliteOptions, backup_file, check_damaged_file};
+pub use starting::Trial;
 pub use tally::{Tally, TallyKind};
 pub use topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
@@ -52,7 +54,7 @@ pub use view::{
 };
 
 use engine::turn::Wakeup;
-use engine::{Moment, NodeId, RunId, ScheduleId, TopicId, WorkflowId};
+use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
 
 /// What a store answers with, some time.
@@ -117,6 +119,17 @@ pub trait Store: Send + Sync + 'static {
 
     /// The driver passes over this from now on, and nothing wakes it: it cannot be read or decided as it is stored.
     fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()>;
+
+    /// What the node would decide over next: what is due, or else a run with a key after `after` that is pending or
+    /// ready. Nothing is changed.
+    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>>;
+
+    /// The node of this name decides over this alone. If it dies meanwhile, [`Joined`] says so to its next life.
+    fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()>;
+
+    /// The node of this name has lived long enough, or is about to leave: if it dies from now on, that is no early
+    /// death.
+    fn has_settled(&self, name: &str) -> Answered<'_, ()>;
 
     /// What is set aside, in the order in which it was.
     fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>>;

@@ -2,7 +2,7 @@
 
 use engine::run::AttemptEnd;
 use engine::trace::Span;
-use engine::turn::{Answer, Command, Effect, Notice, Places, Recovered};
+use engine::turn::{Answer, Command, Effect, Notice, Places, Recovered, Wakeup};
 use engine::{Moment, NodeId, RunKey};
 use jiff::{SignedDuration, Timestamp};
 
@@ -19,6 +19,8 @@ pub struct TurnRequest {
     pub reports: Vec<Report>,
     /// How many wakeups are claimed at most.
     pub limit: usize,
+    /// A run that is pending or ready is decided over, whoever's turn it is.
+    pub begin: Option<RunKey>,
     /// What the node can take on, after these reports.
     pub places: Places,
     /// After a commit whose outcome was not known: the attempts that the node is performing. Effects of
@@ -115,6 +117,10 @@ pub struct Joined {
     pub next_wakeup: Option<Timestamp>,
     /// Earlier lives of nodes whose work is to be taken over.
     pub gone: usize,
+    /// How many lives of this node in a row died early: see [`Store::has_settled`](crate::Store::has_settled).
+    pub early_deaths: u32,
+    /// The thing at which the last of them died, if it is known: it has to be set aside.
+    pub culprit: Option<Wakeup>,
 }
 
 /// A node lives.

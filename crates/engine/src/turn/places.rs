@@ -67,6 +67,19 @@ impl<B: Book> Turn<'_, B> {
         Ok(())
     }
 
+    /// A pending run begins, or one that lacks a place goes on, if there is a place for it.
+    pub fn begin_or_go_on(&mut self, key: RunKey) -> Result<(), B::Error> {
+        if !self.load_run(key)? {
+            return Ok(());
+        }
+        if self.is_pending(key) {
+            self.try_begin(key)?;
+        } else if self.is_ready(key) && self.places.free > 0 {
+            self.wake_run(key)?;
+        }
+        self.settle_follow_ups()
+    }
+
     /// What has begun has its place in its workflow already: it goes before what has not.
     fn go_on(&mut self) -> Result<(), B::Error> {
         if self.places.free == 0 {

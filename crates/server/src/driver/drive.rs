@@ -64,6 +64,7 @@ impl Driver {
             }
             // What is due and cannot begin beside those in flight waits for one of them, not for the alarm.
             let rings = at.filter(|_| self.in_flight == 0 || !self.is_due());
+            let rings = rings.into_iter().chain(self.settles_at()).min();
             let rings = rings.map(|at| self.clock.alarm(at));
             tokio::select! {
                 biased;
@@ -113,11 +114,9 @@ impl Driver {
         }
     }
 
-    /// Begins a turn. A node that was taken for dead joins again first.
+    /// Begins a turn.
     async fn fly(&mut self) -> Result<Flight, Failure> {
-        if self.is_fenced {
-            self.join_again().await?;
-        }
+        self.prepare().await?;
         let (begun, request) = self.begin();
         let store = self.store.clone();
         Ok(Box::pin(async move { (begun, store.turn(request).await) }))
@@ -187,6 +186,7 @@ impl Driver {
             tracing::warn!(attempts = self.going_on(), "handed back");
         }
         self.dispatch.abandon();
+        self.store.has_settled(&self.name).await?;
         self.store.leave(self.node).await
     }
 }

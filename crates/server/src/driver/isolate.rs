@@ -14,16 +14,7 @@ impl Driver {
     ) -> Result<Taken, Failure> {
         match ended {
             Err(Failure::Undecidable { what: Some(what), why }) => {
-                self.store.set_aside(what, &why, self.clock.now()).await?;
-                let id = number(what);
-                let kind = store::kind_of(what);
-                tracing::error!(
-                    kind,
-                    id,
-                    why,
-                    "set aside, everything else goes on: run `punctual doctor`"
-                );
-                self.hub.metrics.set_aside();
+                self.set_aside(what, &why).await?;
                 Ok(Taken::default())
             }
             Err(Failure::Undecidable { what: None, why }) if self.single == 0 => {
@@ -34,6 +25,15 @@ impl Driver {
             }
             ended => ended,
         }
+    }
+
+    /// The thing is passed over from now on, and people are told.
+    pub(super) async fn set_aside(&mut self, what: Wakeup, why: &str) -> Result<(), Failure> {
+        self.store.set_aside(what, why, self.clock.now()).await?;
+        let (kind, id) = (store::kind_of(what), number(what));
+        tracing::error!(kind, id, why, "set aside, everything else goes on: run `punctual doctor`");
+        self.hub.metrics.set_aside();
+        Ok(())
     }
 }
 

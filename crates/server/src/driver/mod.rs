@@ -14,6 +14,7 @@ use crate::dispatch::Dispatch;
 use crate::hub::{Hub, Nudge};
 use crate::lease::{Performed, Renewals};
 
+mod careful;
 mod drive;
 mod isolate;
 mod turning;
@@ -61,6 +62,7 @@ pub struct Driver {
     single: usize,
     /// What was found after downtime, until the log has said so.
     recovered: Recovered,
+    start: careful::Start,
 }
 
 /// What a turn did.
@@ -89,7 +91,8 @@ impl Driver {
         let joined = store.join(name, Moment::new(now, now)).await?;
         tracing::info!(node = %joined.node, earlier_lives = joined.gone, "joined");
         hub.set_node(joined.node, capacity);
-        Ok(Driver {
+        let start = careful::Start::new(joined.early_deaths, clock.machine_now());
+        let mut driver = Driver {
             awake_since: awake_since(&*store, joined.node, clock.now()).await?,
             last_seen: clock.machine_now(),
             store,
@@ -113,7 +116,12 @@ impl Driver {
             stopping: false,
             single: 0,
             recovered: Recovered::default(),
-        })
+            start,
+        };
+        if let Some(culprit) = joined.culprit {
+            driver.set_aside(culprit, careful::WHY).await?;
+        }
+        Ok(driver)
     }
 
     /// What renews this node's lease, beside the driver.
@@ -135,7 +143,8 @@ impl Driver {
     /// Whether something is to be done at once.
     pub fn has_more(&self) -> bool {
         // After a turn that failed nothing is known: neither what is due nor what is to be performed.
-        self.in_doubt || self.places.more || !self.reports.is_empty() || self.is_due()
+        let is_in_doubt = self.in_doubt || self.start.is_alone();
+        is_in_doubt || self.places.more || !self.reports.is_empty() || self.is_due()
     }
 
     fn is_due(&self) -> bool {
@@ -209,9 +218,7 @@ impl Driver {
     /// One turn: reports and everything due are decided and committed, then performed.
     /// A node that was taken for dead joins again first.
     pub async fn turn(&mut self) -> Result<Taken, Failure> {
-        if self.is_fenced {
-            self.join_again().await?;
-        }
+        self.prepare().await?;
         let (begun, request) = self.begin();
         let turned = self.store.turn(request).await;
         let ended = self.end(begun, turned);
@@ -239,6 +246,8 @@ impl Driver {
 
     async fn join_again(&mut self) -> Result<(), Failure> {
         let now = self.clock.now();
+        // The process lives: being taken for dead is no early death.
+        self.store.has_settled(&self.name).await?;
         let joined = self.store.join(&self.name, Moment::new(now, now)).await?;
         tracing::info!(node = %joined.node, "joined again");
         self.node = joined.node;

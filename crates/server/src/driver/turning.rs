@@ -35,7 +35,7 @@ impl Driver {
     pub(super) fn begin(&mut self) -> (Begun, TurnRequest) {
         let now = self.clock.now();
         let mut reports = std::mem::take(&mut self.reports);
-        let is_single = self.single > 0;
+        let is_single = self.single > 0 || self.start.is_alone();
         if is_single && reports.len() > 1 {
             self.reports = reports.split_off(1);
         }
@@ -51,10 +51,12 @@ impl Driver {
             moment: Moment::new(now, self.awake_since),
             node: self.node,
             limit: match claims {
+                true if self.start.begins().is_some() => 0,
                 true if is_single => usize::from(reports.is_empty()),
                 true => CLAIMED,
                 false => 0,
             },
+            begin: self.start.begins(),
             places: Places { free, look: self.places.look && !is_single, ..self.places },
             performed: self.in_doubt.then(|| self.performed.all()),
             reports: reports.clone(),
@@ -83,7 +85,7 @@ impl Driver {
     /// Whether a turn is worth beginning beside those in flight: in doubt everything is looked at in one view, and
     /// without free places it could only put runs in a queue.
     pub(super) fn has_more_beside(&self) -> bool {
-        if self.in_doubt || self.is_fenced || self.stopping {
+        if self.in_doubt || self.is_fenced || self.stopping || self.start.is_careful() {
             return false;
         }
         let has_places = || self.free(self.going_on()) >= CLAIMED;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::schedule::Override;
 use engine::turn::Wakeup;
-use engine::{Moment, NodeId, Rules, RunId, ScheduleId, TopicId, WorkflowId};
+use engine::{Moment, NodeId, Rules, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use store::*;
@@ -101,6 +101,9 @@ impl Store for GatedStore {
     passed_on! {
         fn gone() -> BoxFuture<'static, String>;
         fn set_aside(what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()>;
+        fn next_to_decide(now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>>;
+        fn put_on_trial(name: &str, what: Option<Wakeup>) -> Answered<'_, ()>;
+        fn has_settled(name: &str) -> Answered<'_, ()>;
         fn all_set_aside() -> Answered<'_, Vec<SetAside>>;
         fn join(name: &str, moment: Moment) -> Answered<'_, Joined>;
         fn lease() -> Option<SignedDuration>;

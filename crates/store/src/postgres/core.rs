@@ -142,6 +142,9 @@ fn take_turn(
         for (_, wakeup) in &due {
             turn.wake(*wakeup)?;
         }
+        if let Some(key) = request.begin {
+            turn.begin_or_go_on(key)?;
+        }
         turn.fill_places()
     });
     decided.map_err(|failure| failure.about(turn.deciding()))?;

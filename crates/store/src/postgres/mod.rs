@@ -45,6 +45,7 @@ mod session;
 mod set_aside;
 mod settling;
 mod shared;
+mod starting;
 mod tallies;
 mod tls;
 mod topic_book;
@@ -68,7 +69,7 @@ use calendar::Zones;
 use deadpool_postgres::{Client, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod};
 use engine::schedule::Override;
 use engine::turn::Wakeup;
-use engine::{Moment, NodeId, Rules, RunId, ScheduleId, TopicId, WorkflowId};
+use engine::{Moment, NodeId, Rules, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 
@@ -89,6 +90,7 @@ use crate::request::{
     Call, CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
 };
 use crate::set_aside::SetAside;
+use crate::starting::Trial;
 use crate::tally::Tally;
 use crate::topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
@@ -291,6 +293,20 @@ impl Store for Postgres {
     fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()> {
         let why = why.to_owned();
         self.renewals.ask(move |core| core.set_aside(what, &why, now))
+    }
+
+    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
+        self.renewals.ask(move |core| core.next_to_decide(now, after))
+    }
+
+    fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()> {
+        let name = name.to_owned();
+        self.renewals.ask(move |core| core.put_on_trial(&name, what))
+    }
+
+    fn has_settled(&self, name: &str) -> Answered<'_, ()> {
+        let name = name.to_owned();
+        self.renewals.ask(move |core| core.has_settled(&name))
     }
 
     fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {

@@ -13,6 +13,7 @@ use super::core::Core;
 use super::ending::{Ahead, ask_everything};
 use super::link::{Asked, Link, param};
 use super::rows::{self, get};
+use super::starting::begin_start;
 use super::{PostgresClock, Shared};
 use crate::failure::Failure;
 use crate::request::{Joined, RenewRequest, Renewed};
@@ -66,13 +67,16 @@ impl Core {
                 link.one(sql, vec![param(name.to_owned()), param(ms(now)), param(lease)])?;
             let id = found.first().map(|row| get(row, 0)).transpose()?;
             let node = NodeId(id.unwrap_or_default());
+            let starting = begin_start(link, name)?;
             let gone = "SELECT count(*) FROM nodes WHERE lease_until < $1";
             let asked = vec![Asked::new(gone, vec![param(ms(now))]), ask_everything(node)];
             let found = link.commit(asked)?;
             let gone: i64 = found[0].first().map(|row| get(row, 0)).transpose()?.unwrap_or(0);
             let next_wakeup = Ahead::of(found.last())?.earliest()?;
             shared.horizon.forget();
-            Ok(Joined { node, next_wakeup, gone: usize::try_from(gone).unwrap_or(0) })
+            let gone = usize::try_from(gone).unwrap_or(0);
+            let (early_deaths, culprit) = (starting.deaths, starting.culprit());
+            Ok(Joined { node, next_wakeup, gone, early_deaths, culprit })
         })
     }
 

@@ -282,6 +282,7 @@ mod tests {
             node,
             reports: Vec::new(),
             limit: 10,
+            begin: None,
             places: Places::new(1),
             performed: Some(Vec::new()),
             traced: false,

@@ -113,6 +113,9 @@ impl Core {
             for (_, wakeup) in &due {
                 turn.wake(*wakeup)?;
             }
+            if let Some(key) = request.begin {
+                turn.begin_or_go_on(key)?;
+            }
             turn.fill_places()
         });
         decided.map_err(|failure| failure.about(turn.deciding()))?;
@@ -150,7 +153,7 @@ impl Core {
     }
 
     /// Claims what is due, in order of its time.
-    fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
+    pub(super) fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
         let sql =
             "SELECT due, kind, id FROM wakeups WHERE due <= ?1 ORDER BY due, kind, id LIMIT ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -315,7 +318,9 @@ impl Core {
         let sql = "INSERT INTO nodes (name, started_at) VALUES (?1, ?2)";
         self.connection.execute(sql, params![name, ms(moment.now)])?;
         let node = NodeId(self.connection.last_insert_rowid());
-        Ok(Joined { node, next_wakeup: self.next_wakeup()?, gone })
+        let starting = self.begin_start(name)?;
+        let (early_deaths, culprit) = (starting.deaths, starting.culprit());
+        Ok(Joined { node, next_wakeup: self.next_wakeup()?, gone, early_deaths, culprit })
     }
 
     pub(super) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {

@@ -29,6 +29,7 @@ mod run_views;
 mod schedule_views;
 mod search;
 mod set_aside;
+mod starting;
 mod tallies;
 mod topic_book;
 mod topic_expiry;
@@ -47,7 +48,7 @@ use std::time::Duration;
 use calendar::Zones;
 use engine::schedule::Override;
 use engine::turn::Wakeup;
-use engine::{Moment, NodeId, Rules, RunId, ScheduleId, TopicId, WorkflowId};
+use engine::{Moment, NodeId, Rules, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::config::DbConfig;
@@ -71,6 +72,7 @@ use crate::request::{
     CommandRequest, Commanded, Expired, Joined, RenewRequest, Renewed, TurnRequest, Turned,
 };
 use crate::set_aside::SetAside;
+use crate::starting::Trial;
 use crate::tally::Tally;
 use crate::topic_view::{
     EventQuery, EventView, HandlerView, MutationQuery, MutationView, TopicQuery, TopicView,
@@ -266,6 +268,20 @@ impl Store for Sqlite {
     fn set_aside(&self, what: Wakeup, why: &str, now: Timestamp) -> Answered<'_, ()> {
         let why = why.to_owned();
         self.write(move |core| core.set_aside(what, &why, now))
+    }
+
+    fn next_to_decide(&self, now: Timestamp, after: RunKey) -> Answered<'_, Option<Trial>> {
+        self.write(move |core| core.next_to_decide(now, after))
+    }
+
+    fn put_on_trial(&self, name: &str, what: Option<Wakeup>) -> Answered<'_, ()> {
+        let name = name.to_owned();
+        self.write(move |core| core.put_on_trial(&name, what))
+    }
+
+    fn has_settled(&self, name: &str) -> Answered<'_, ()> {
+        let name = name.to_owned();
+        self.write(move |core| core.has_settled(&name))
     }
 
     fn all_set_aside(&self) -> Answered<'_, Vec<SetAside>> {

@@ -60,6 +60,7 @@ impl Node {
             node: self.id,
             reports,
             limit: 100,
+            begin: None,
             places: Places::new(100),
             performed: None,
             traced: false,

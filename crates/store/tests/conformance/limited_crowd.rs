@@ -82,6 +82,7 @@ impl Node {
             node: self.id,
             reports,
             limit: 100,
+            begin: None,
             places,
             performed: None,
             traced: false,

@@ -54,6 +54,7 @@ impl Other {
             node: self.node,
             reports,
             limit,
+            begin: None,
             places: Places::new(100),
             performed: None,
             traced: false,

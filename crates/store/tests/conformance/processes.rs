@@ -444,6 +444,7 @@ pub(crate) async fn lost_effects_that_undo_are_handed_out_again(mut world: World
         node: world.node,
         reports: Vec::new(),
         limit: 10,
+        begin: None,
         places: engine::turn::Places::new(10),
         performed: Some(Vec::new()),
         traced: false,

@@ -15,6 +15,7 @@ async fn drive(world: &World, at: i64) -> Vec<Turned> {
             node: world.node,
             reports: Vec::new(),
             limit,
+            begin: None,
             places: Places { look: limit > 1, ..Places::new(1_000) },
             performed: None,
             traced: false,

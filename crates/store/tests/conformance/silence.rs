@@ -61,6 +61,7 @@ impl Far {
             node: self.node,
             reports: Vec::new(),
             limit: 100,
+            begin: None,
             places: Places::new(0),
             performed: None,
             traced: false,

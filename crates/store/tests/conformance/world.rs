@@ -255,6 +255,7 @@ impl World {
             node: self.node,
             reports,
             limit,
+            begin: None,
             places,
             performed: None,
             traced: true,

@@ -218,6 +218,7 @@ async fn abandoned(ground: &Ground) -> String {
         node,
         reports: vec![],
         limit: 10,
+        begin: None,
         places,
         performed: None,
         traced: false,

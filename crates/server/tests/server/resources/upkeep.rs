@@ -90,6 +90,7 @@ impl House {
                 node: self.node,
                 reports: std::mem::take(&mut reports),
                 limit: 10_000,
+                begin: None,
                 places: Places::new(10_000),
                 performed: None,
                 traced: false,

@@ -1,0 +1,139 @@
+//! Which occurrences of a schedule a publish would add, move and lose over the next 30 days.
+
+use std::collections::BTreeMap;
+
+use calendar::Zone;
+use engine::schedule::{Plan, Schedule, Upcoming};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::shown;
+
+/// How far a plan looks ahead.
+const AHEAD: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Occurrences of a schedule that are compared. 30 days of a quarter of an hour; more frequent schedules are compared
+/// for a shorter time, and the answer says until when.
+const COMPARED: usize = 3_000;
+/// Occurrences that are listed of each kind of change; all of them are counted.
+const LISTED: usize = 5;
+
+/// What a publish does to the occurrences of one trigger.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct PlannedTimes {
+    /// Until when occurrences were compared: 30 days from now, or earlier if there are very many.
+    until: String,
+    /// How many occurrences come that would not have come.
+    added: usize,
+    /// How many happen at another time than before.
+    moved: usize,
+    /// How many do not come any more.
+    lost: usize,
+    /// The first few of each.
+    first: Vec<PlannedTime>,
+}
+
+/// One occurrence that a publish changes.
+#[derive(Debug, Serialize, ToSchema)]
+struct PlannedTime {
+    /// `added`, `moved` or `lost`.
+    change: &'static str,
+    /// When it happens; of a lost one, when it would have happened.
+    at: String,
+    /// When a moved one would have happened.
+    before: Option<String>,
+}
+
+/// A schedule with its plan, as it is or as it would be. A workflow that is paused has nothing to come.
+pub(super) struct Side<'a> {
+    pub(super) schedule: &'a Schedule,
+    pub(super) plan: &'a Plan,
+    pub(super) is_paused: bool,
+}
+
+/// Nominal times with their effective ones, and the instant up to which they are complete.
+struct Coming {
+    times: BTreeMap<Timestamp, Timestamp>,
+    until: Timestamp,
+}
+
+impl Side<'_> {
+    fn coming(&self, now: Timestamp, until: Timestamp) -> Coming {
+        let mut coming = Coming { times: BTreeMap::new(), until };
+        let left = self.schedule.remaining().and_then(|left| usize::try_from(left).ok());
+        let upcoming = Upcoming { plan: self.plan, overrides: &[] };
+        let mut next = self.schedule.coming(self.is_paused);
+        while let Some(due) = next.filter(|due| due.effective <= until) {
+            if left == Some(coming.times.len()) {
+                break;
+            }
+            if coming.times.len() == COMPARED {
+                coming.until = due.effective;
+                break;
+            }
+            coming.times.insert(due.nominal, due.effective);
+            next = upcoming.after(due.effective.max(now));
+        }
+        coming
+    }
+}
+
+/// The difference between what comes now and what would come.
+pub(super) fn compare(
+    before: Option<&Side<'_>>,
+    after: Option<&Side<'_>>,
+    zone: &Zone,
+    now: Timestamp,
+) -> PlannedTimes {
+    let until = now.checked_add(AHEAD).unwrap_or(Timestamp::MAX);
+    let times = |side: Option<&Side<'_>>| match side {
+        Some(side) => side.coming(now, until),
+        None => Coming { times: BTreeMap::new(), until },
+    };
+    let (before, after) = (times(before), times(after));
+    let until = before.until.min(after.until);
+    let is_compared = |at: Timestamp| at <= until;
+    let (mut added, mut moved, mut lost) =
+        (Changes::new("added"), Changes::new("moved"), Changes::new("lost"));
+    for (nominal, at) in after.times.iter().filter(|(_, at)| is_compared(**at)) {
+        match before.times.get(nominal) {
+            None => added.push(zone, *at, None),
+            Some(old) if old != at => moved.push(zone, *at, Some(*old)),
+            Some(_) => {}
+        }
+    }
+    for (_, at) in before
+        .times
+        .iter()
+        .filter(|(nominal, at)| is_compared(**at) && !after.times.contains_key(nominal))
+    {
+        lost.push(zone, *at, None);
+    }
+    PlannedTimes {
+        until: shown::time(zone, until),
+        added: added.count,
+        moved: moved.count,
+        lost: lost.count,
+        first: [lost.first, moved.first, added.first].into_iter().flatten().collect(),
+    }
+}
+
+struct Changes {
+    kind: &'static str,
+    count: usize,
+    first: Vec<PlannedTime>,
+}
+
+impl Changes {
+    fn new(kind: &'static str) -> Changes {
+        Changes { kind, count: 0, first: Vec::new() }
+    }
+
+    fn push(&mut self, zone: &Zone, at: Timestamp, before: Option<Timestamp>) {
+        self.count += 1;
+        if self.first.len() < LISTED {
+            let before = before.map(|before| shown::time(zone, before));
+            self.first.push(PlannedTime { change: self.kind, at: shown::time(zone, at), before });
+        }
+    }
+}
