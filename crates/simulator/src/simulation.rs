@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::calendars::Calendars;
 use crate::clock::{Time, instant};
 use crate::commands::People;
-use crate::faults::Rates;
+use crate::faults::{Rates, answer};
 use crate::handlers::{generate as handlers, people};
 use crate::model::{Awake, Checked, Model, Violation, broken};
 use crate::node::{CAPACITY, Machine, Node};
@@ -386,6 +386,8 @@ impl Simulation {
         }
         let taken = node.turn();
         let (has_more, going_on) = (node.driver.has_more(), node.driver.going_on());
+        // A careful node looks at each thing once, whether or not that changes anything.
+        let has_more = has_more && !node.driver.is_alone();
         let changed = self.observe()?;
         if going_on > CAPACITY {
             return broken("places", format!("{going_on} attempts in {CAPACITY} places"));
@@ -432,12 +434,25 @@ impl Simulation {
         }
         match joined {
             Ok(node) => {
+                self.bring_back()?;
                 (self.model.awake_since, self.last_seen) = (now, now);
                 self.node = Some(node);
                 self.next_upkeep = self.machine.time.elapsed();
                 self.node_id = self.newest_node()?;
             }
             Err(_) => self.machine.time.pass(1_000),
+        }
+        Ok(())
+    }
+
+    /// Faults that hit the node three times while it decides over the same thing make that look deadly, and it is set
+    /// aside: somebody brings it back, as `punctual doctor --repair` does.
+    fn bring_back(&mut self) -> Checked {
+        let now = instant(self.now());
+        let store = self.machine.store().map_err(unexpected)?;
+        if !answer(store.all_set_aside()).map_err(unexpected)?.is_empty() {
+            answer(store.check(now, true)).map_err(unexpected)?;
+            self.observe()?;
         }
         Ok(())
     }

@@ -8,6 +8,8 @@ const SEEDS: std::ops::Range<u64> = 1..161;
 const PROCESSES: usize = 4;
 /// The same for topics and handlers.
 const HANDLERS: usize = 2;
+/// Worlds with many processes and handlers.
+const CROWDED: std::ops::Range<u64> = 1..61;
 /// Worlds of many runs at once.
 const BURSTS: std::ops::Range<u64> = 1..7;
 /// Worlds in which a planted bug has to be found.
@@ -23,6 +25,17 @@ fn told(seed: u64, failed: &Failed) -> String {
 fn worlds_without_bugs_hold_together() {
     for seed in SEEDS {
         if let Err(failed) = simulate(seed, Options::small(seed)) {
+            panic!("{}", told(seed, &failed));
+        }
+    }
+}
+
+/// Worlds with many processes and handlers, which small ones seldom have.
+#[test]
+fn crowded_worlds_hold_together() {
+    for seed in CROWDED {
+        let options = Options { processes: PROCESSES, handlers: HANDLERS, ..Options::small(seed) };
+        if let Err(failed) = simulate(seed, options) {
             panic!("{}", told(seed, &failed));
         }
     }

@@ -1,5 +1,5 @@
 //! Nodes that die soon after they start, again and again. Such a node decides over one thing at a time and notes which
-//! before it does: a thing at which two of its lives end is the culprit, and is set aside.
+//! before it does: a thing at which three of its lives end is the culprit, and is set aside.
 
 use engine::RunKey;
 use engine::turn::Wakeup;
@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::set_aside::{read, stored};
 
-/// Lives that end at the same thing before that is taken for the cause.
-const STRIKES: u32 = 2;
+/// Lives that end at the same thing before that is taken for the cause. Somebody who kills nodes at random may hit one
+/// that is deciding, hardly three at the same thing.
+const STRIKES: u32 = 3;
 
 /// One thing that a node decides over alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn two_lives_in_a_row_that_end_at_one_thing_name_it() {
+    fn three_lives_in_a_row_that_end_at_one_thing_name_it() {
         let (one, other) = (Wakeup::Schedule(ScheduleId(1)), Wakeup::Run(RunKey(1)));
         let start = Starting::next(None);
         assert_eq!((start.deaths, start.culprit()), (0, None));
@@ -107,10 +108,13 @@ mod tests {
         assert_eq!((elsewhere.deaths, elsewhere.culprit()), (2, None));
         // A life that ends outside a trial says nothing about the suspect.
         let twice = dies_at(dies_at(once, None), Some(one));
-        assert_eq!((twice.deaths, twice.culprit()), (3, Some(one)));
-        assert_eq!(dies_at(twice, Some(other)).culprit(), None);
-        let node = Wakeup::Node(engine::NodeId(3));
-        let of_node = dies_at(dies_at(Starting::default(), Some(node)), Some(node));
+        assert_eq!((twice.deaths, twice.culprit()), (3, None));
+        let thrice = dies_at(twice.clone(), Some(one));
+        assert_eq!((thrice.deaths, thrice.culprit()), (4, Some(one)));
+        assert_eq!(dies_at(thrice, Some(other)).culprit(), None);
+        assert_eq!(dies_at(dies_at(twice, Some(other)), Some(one)).culprit(), None);
+        let node = Some(Wakeup::Node(engine::NodeId(3)));
+        let of_node = (0..4).fold(Starting::default(), |starting, _| dies_at(starting, node));
         assert_eq!(of_node.culprit(), None);
         assert_eq!(Starting::next(Some("nonsense")).deaths, 1);
     }

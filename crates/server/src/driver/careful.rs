@@ -17,7 +17,7 @@ const TRIALS: usize = 256;
 /// A node that dies after it has lived for so long has not died early.
 const SETTLED: SignedDuration = SignedDuration::from_mins(10);
 /// Why a thing is set aside that killed nodes.
-pub(super) const WHY: &str = "a node died twice in a row while it decided over this alone";
+pub(super) const WHY: &str = "nodes died three times in a row while they decided over this alone";
 
 /// How a node starts.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +69,11 @@ impl Start {
 }
 
 impl Driver {
+    /// Whether its last turn decided over one thing alone, because the node died early several times before.
+    pub fn is_alone(&self) -> bool {
+        self.start.is_alone
+    }
+
     /// When the node will have lived long enough, by the store's clock.
     pub(super) fn settles_at(&self) -> Option<Timestamp> {
         let left = self.start.settles_at?.duration_since(self.clock.machine_now());

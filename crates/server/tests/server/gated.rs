@@ -1,7 +1,7 @@
 //! A store whose answers can be held back, as one does whose disk or database is stuck.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use engine::schedule::Override;
 use engine::turn::Wakeup;
@@ -9,7 +9,7 @@ use engine::{Moment, NodeId, Rules, RunId, RunKey, ScheduleId, TopicId, Workflow
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use store::*;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// What becomes of requests of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,9 @@ pub(crate) struct GatedStore {
     pub(crate) commands: watch::Sender<Gate>,
     /// Commands that were carried out and whose answers wait.
     pub(crate) unanswered: watch::Sender<usize>,
+    /// A turn that decides over this kills the node that takes it.
+    deadly: Mutex<Option<Wakeup>>,
+    death: Notify,
 }
 
 impl GatedStore {
@@ -41,7 +44,40 @@ impl GatedStore {
             turns: gate(),
             commands: gate(),
             unanswered: watch::channel(0).0,
+            deadly: Mutex::default(),
+            death: Notify::new(),
         })
+    }
+
+    /// From now on whoever decides over this dies: the turn does not come back.
+    pub(crate) fn make_deadly(&self, what: Wakeup) {
+        *self.deadly.lock().unwrap() = Some(what);
+    }
+
+    /// Returns when a node has died of what is deadly.
+    pub(crate) async fn died(&self) {
+        self.death.notified().await;
+    }
+
+    async fn kills(&self, request: &TurnRequest) -> bool {
+        let Some(what) = *self.deadly.lock().unwrap() else { return false };
+        let aside = self.real.all_set_aside().await.unwrap();
+        if aside.iter().any(|aside| aside.what == what) {
+            return false;
+        }
+        let now = request.moment.now;
+        match what {
+            Wakeup::Schedule(id) if request.limit > 1 => {
+                let found = self.real.schedule(id).await.unwrap();
+                found.and_then(|view| view.schedule.wake_at()).is_some_and(|at| at <= now)
+            }
+            Wakeup::Schedule(_) if request.limit == 1 => {
+                let next = self.real.next_to_decide(now, RunKey(i64::MAX)).await.unwrap();
+                next == Some(Trial::Due(what))
+            }
+            Wakeup::Run(key) => request.begin == Some(key) || request.places.look,
+            _ => false,
+        }
     }
 
     /// Returns when so many commands were carried out whose answers wait.
@@ -78,6 +114,10 @@ impl Store for GatedStore {
     fn turn(&self, request: TurnRequest) -> Answered<'_, Turned> {
         Box::pin(async move {
             pass(&self.turns).await?;
+            if self.kills(&request).await {
+                self.death.notify_one();
+                std::future::pending::<()>().await;
+            }
             let turned = self.real.turn(request).await;
             answered(&self.turns).await;
             turned

@@ -1,9 +1,12 @@
 //! Several nodes on one PostgreSQL.
 
 mod clocks;
+mod deaths;
 mod leases;
 mod outage;
 mod sharing;
+
+use std::sync::Arc;
 
 use engine::WorkflowId;
 use engine::turn::{Answer, Command, NewRun};
@@ -18,6 +21,10 @@ async fn node(ground: &Ground, name: &str) -> Node {
 
 /// Starts the workflow by hand, without the API; the run's id.
 async fn start(node: &Node, workflow: &str) -> String {
+    start_through(node.server.hub(), workflow).await
+}
+
+async fn start_through(hub: &Arc<server::Hub>, workflow: &str) -> String {
     let id = WorkflowId(workflow.parse().unwrap());
     let run = NewRun {
         id: uuid::Uuid::now_v7().as_u128(),
@@ -27,7 +34,7 @@ async fn start(node: &Node, workflow: &str) -> String {
         if_busy: Default::default(),
     };
     let command = Command::StartWorkflow { id, run };
-    match node.server.hub().command(command, None).await.unwrap().answer {
+    match hub.command(command, None).await.unwrap().answer {
         Answer::Run(id) => id,
         other => panic!("{other:?}"),
     }
