@@ -386,6 +386,8 @@ pub struct Stats {
     pub runs: Vec<(RunStatus, u64)>,
     /// Questions to people that nobody has answered.
     pub approvals: u64,
+    /// Incidents that have not ended.
+    pub incidents: u64,
     /// Workflows.
     pub workflows: u64,
     /// Wakeups that are due and not claimed, counted up to a limit.

@@ -102,6 +102,8 @@ fn gauges(stats: &Stats, nodes: u64, ready: u64) -> String {
     labelled(&mut text, "punctual_runs_open", "Runs that have not ended, by status", &runs);
     for (name, help, value) in [
         ("punctual_due_backlog", "Wakeups that are due and not claimed", stats.due),
+        ("punctual_approvals_open", "Questions to people without an answer", stats.approvals),
+        ("punctual_incidents_open", "Incidents that have not ended", stats.incidents),
         ("punctual_workflows", "Workflows", stats.workflows),
         ("punctual_nodes", "Nodes that share the store", nodes),
         ("punctual_node_ready", "Whether this node drives what is due", ready),

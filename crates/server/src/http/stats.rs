@@ -28,6 +28,8 @@ struct StatsObject {
     runs: BTreeMap<&'static str, u64>,
     /// Questions to people that nobody has answered.
     approvals: u64,
+    /// Incidents that have not ended.
+    incidents: u64,
     workflows: u64,
     /// What is due and not taken up yet.
     due: u64,
@@ -78,6 +80,7 @@ async fn stats(State(app): State<App>, Query(()): Query<()>) -> Answered {
         schedules: stats.schedules.iter().map(|(status, count)| (status.name(), *count)).collect(),
         runs: stats.runs.iter().map(|(status, count)| (status.name(), *count)).collect(),
         approvals: stats.approvals,
+        incidents: stats.incidents,
         workflows: stats.workflows,
         due: stats.due,
         next_wakeup_at: stats.next_wakeup,

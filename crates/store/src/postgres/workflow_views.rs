@@ -170,10 +170,13 @@ pub(super) async fn stats(client: &Client, now: Timestamp) -> Result<Stats, Fail
     let next = wakeups.first().map(|row| rows::maybe_instant(row, 1)).transpose()?;
     let bytes = ask(client, BYTES, &[]).await?;
     let approvals = ask(client, "SELECT count(*) FROM approvals", &[]).await?;
+    let incidents = "SELECT count(*) FROM incidents WHERE ended_at IS NULL";
+    let incidents = ask(client, incidents, &[]).await?;
     Ok(Stats {
         schedules: schedules.into(),
         runs,
         approvals: approvals.first().map_or(Ok(0), |row| rows::natural(row, 0))?,
+        incidents: incidents.first().map_or(Ok(0), |row| rows::natural(row, 0))?,
         workflows: count(client, "", "").await?,
         due,
         next_wakeup: next.flatten(),

@@ -117,12 +117,15 @@ pub(super) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats, Fa
     }
     let due =
         format!("SELECT count(*) FROM (SELECT 1 FROM wakeups WHERE due <= ?1 LIMIT {DUE_COUNTED})");
+    let incidents =
+        "SELECT count(*) FROM incidents INDEXED BY incidents_open WHERE ended_at IS NULL";
     let pages: u64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
     let page: u64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
     Ok(Stats {
         schedules,
         runs,
         approvals: connection.query_row("SELECT count(*) FROM approvals", [], |row| row.get(0))?,
+        incidents: connection.query_row(incidents, [], |row| row.get(0))?,
         workflows: connection.query_row("SELECT count(*) FROM workflows", [], |row| row.get(0))?,
         due: count(&due, ms(now))?,
         next_wakeup: next_wakeup(connection)?,

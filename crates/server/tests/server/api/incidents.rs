@@ -90,6 +90,8 @@ async fn a_failure_and_a_recovery_are_told_once_each() {
     assert!(about["error"].as_str().unwrap().contains("code 3"), "{about}");
     start(&node, 4).await;
     let open = node.get("/api/v1/incidents?open=true").await.expect(200);
+    assert_eq!(node.get("/api/v1/stats").await.expect(200)["incidents"], 1);
+    assert!(node.get("/metrics").await.text.contains("\npunctual_incidents_open 1\n"));
     assert_eq!(open["items"].as_array().unwrap().len(), 1, "{open}");
     assert_eq!(open["items"][0]["run_id"], failed["id"]);
     assert_eq!(open["items"][0]["told"][0]["what"], "webhook 127.0.0.1");
@@ -101,6 +103,7 @@ async fn a_failure_and_a_recovery_are_told_once_each() {
     let incident = &all["items"][0];
     assert_eq!((&incident["ending"], &incident["ended_by"]), (&json!("recovered"), &fine["id"]));
     assert_eq!(node.get("/api/v1/incidents?open=true").await.expect(200)["items"], json!([]));
+    assert_eq!(node.get("/api/v1/stats").await.expect(200)["incidents"], 0);
     let path = format!("/api/v1/incidents?run_id={}", failed["id"].as_str().unwrap());
     assert_eq!(node.get(&path).await.expect(200)["items"], all["items"]);
     // What tells people does not stand between what people look for.
