@@ -67,6 +67,13 @@ pub fn definition() -> Definition {
     }
 }
 
+/// What a message is about, by the input of its run.
+pub fn subject(input: &str) -> String {
+    let input: Value = serde_json::from_str(input).unwrap_or_default();
+    let payload = input.get("payload").unwrap_or(&input);
+    payload.get("subject").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
 /// What it works on.
 pub fn payload(channel: &Channel, about: &Value) -> Value {
     let what = |key: &str| about.get(key).and_then(Value::as_str).unwrap_or_default();

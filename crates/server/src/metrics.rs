@@ -62,6 +62,7 @@ pub struct Metrics {
     renewals_failed: Counter,
     fenced: Counter,
     set_aside: Counter,
+    undelivered: Counter,
     connections_refused: Counter,
     spans_exported: Counter,
     spans_dropped: Counter,
@@ -87,6 +88,7 @@ impl Default for Metrics {
             renewals_failed: Counter::default(),
             fenced: Counter::default(),
             set_aside: Counter::default(),
+            undelivered: Counter::default(),
             connections_refused: Counter::default(),
             spans_exported: Counter::default(),
             spans_dropped: Counter::default(),
@@ -122,6 +124,8 @@ impl Metrics {
         add("fenced", "Times that this node was taken for dead", Box::new(self.fenced.clone()));
         let aside = "Schedules, runs and handlers that could not be decided, and were set aside";
         add("set_aside", aside, Box::new(self.set_aside.clone()));
+        let undelivered = "Messages about deadlines and incidents that were not delivered";
+        add("messages_undelivered", undelivered, Box::new(self.undelivered.clone()));
         let refused = "Connections for which there was no place";
         add("connections_refused", refused, Box::new(self.connections_refused.clone()));
         add("spans_exported", "Spans sent over OTLP", Box::new(self.spans_exported.clone()));
@@ -211,7 +215,9 @@ impl Metrics {
                     let labels = Labels { outcome: Name(turnings::name(turning)) };
                     self.turnings.get_or_create(&labels).inc();
                 }
+                Notice::Undelivered { .. } => drop(self.undelivered.inc()),
                 Notice::Schedule { .. }
+                | Notice::HandlersPaused { .. }
                 | Notice::Workflow { .. }
                 | Notice::Output { .. }
                 | Notice::Steps { .. }

@@ -1,4 +1,4 @@
-//! What becomes of schedules that people should hear of, in the log. It is said once it is committed, by the node that
+//! What becomes of schedules, workflows and messages that people should hear of, in the log. It is said once it is committed, by the node that
 //! decided it.
 
 use engine::schedule::Turning;
@@ -10,6 +10,20 @@ pub(crate) fn log(notice: &Notice) {
         Notice::Turning { schedule, name, turning, .. } => (schedule, name, turning),
         Notice::Deadline { run, refused: Some(why), .. } => {
             tracing::warn!(%run, why, "a deadline has come, and not everybody was told");
+            return;
+        }
+        Notice::HandlersPaused { name, reason, .. } => {
+            let remedy = format!("mend what is wrong, then punctual workflow resume {name}");
+            tracing::error!(
+                workflow = name,
+                reason,
+                remedy,
+                "a workflow is paused: it waits for a person"
+            );
+            return;
+        }
+        Notice::Undelivered { run, subject, error } => {
+            tracing::error!(%run, subject, error, "a message was not delivered, and is not tried again");
             return;
         }
         Notice::Incident { key, refused, .. } => {

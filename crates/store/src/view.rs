@@ -390,6 +390,10 @@ pub struct Stats {
     pub incidents: u64,
     /// Workflows.
     pub workflows: u64,
+    /// How many of them are paused with a reason: a handler failed, or a person said why.
+    pub paused_workflows: u64,
+    /// The latest of these: name, reason, since when.
+    pub latest_paused: Vec<(String, String, Timestamp)>,
     /// Wakeups that are due and not claimed, counted up to a limit.
     pub due: u64,
     /// The earliest wakeup.
@@ -397,6 +401,9 @@ pub struct Stats {
     /// Bytes in the store.
     pub bytes: u64,
 }
+
+/// Paused workflows that figures name.
+pub(crate) const PAUSED_SHOWN: usize = 20;
 
 /// How connections are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

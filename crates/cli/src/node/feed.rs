@@ -76,6 +76,8 @@ impl Feed {
             Notice::Run { id, status, .. } => self.tell_run(id, *status, out).await,
             Notice::Schedule { .. }
             | Notice::Turning { .. }
+            | Notice::HandlersPaused { .. }
+            | Notice::Undelivered { .. }
             | Notice::Workflow { .. }
             | Notice::Output { .. }
             | Notice::Steps { .. }

@@ -26,12 +26,20 @@ pub struct RetrySpec {
 
 /// What follows when an occurrence has failed and is not tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum OnExhausted {
     /// The schedule is dead: nothing more comes until someone revives it.
     Die,
     /// The occurrence has failed, and the next one comes as usual.
     Continue,
+}
+
+impl TryFrom<String> for OnExhausted {
+    type Error = String;
+
+    fn try_from(written: String) -> Result<OnExhausted, String> {
+        calendar::by_name(&written, &OnExhausted::ALL, OnExhausted::name)
+    }
 }
 
 impl OnExhausted {

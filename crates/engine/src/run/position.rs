@@ -178,6 +178,9 @@ pub struct Position {
     /// The schedule tries the whole run again, so that steps without a `retry` of their own are tried once.
     #[serde(rename = "o", default, skip_serializing_if = "is_zero")]
     pub tries_once: bool,
+    /// Why the occurrence starts, as its schedule decided, until the run begins: the ledger keeps the reason.
+    #[serde(rename = "y", default, skip_serializing_if = "Option::is_none")]
+    pub start_reason: Option<String>,
     /// It is being ended.
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<BeingEnded>,

@@ -94,7 +94,7 @@ impl<'b> Decider<'_, 'b> {
         let occurrence = self.number_with_days_off(due, 0);
         let missed = self.was_missed(due);
         if missed && !self.is_caught_up(due) {
-            self.record(&occurrence, Outcome::Missed, self.missed_reason(), None);
+            self.record(&occurrence, Outcome::Missed, self.missed_reason(occurrence.due), None);
         } else {
             let made_up = missed || due.effective < self.schedule.updated_at;
             self.offer(Numbered { made_up, ..occurrence });
@@ -114,10 +114,13 @@ impl<'b> Decider<'_, 'b> {
         policy != Policy::None && window.is_none_or(inside)
     }
 
-    fn missed_reason(&self) -> &'static str {
+    fn missed_reason(&self, due: Due) -> &'static str {
         match self.situation.plan.catch_up.policy {
-            Policy::None => "due while nobody was awake, and catch_up is none",
-            _ => "due while nobody was awake, longer ago than the catch-up window",
+            Policy::None if due.effective < self.schedule.created_at => {
+                "its time had passed when it was declared, and catch_up is none"
+            }
+            Policy::None => "due while no node was running, and catch_up is none",
+            _ => "due while no node was running, longer ago than the catch-up window",
         }
     }
 
@@ -160,7 +163,12 @@ impl<'b> Decider<'_, 'b> {
             for (place, due) in rest.iter().enumerate() {
                 let occurrence = self.number_with_days_off(*due, 0);
                 match place < missed {
-                    true => self.record(&occurrence, Outcome::Missed, self.missed_reason(), None),
+                    true => self.record(
+                        &occurrence,
+                        Outcome::Missed,
+                        self.missed_reason(occurrence.due),
+                        None,
+                    ),
                     false => {
                         self.record(&occurrence, Outcome::Coalesced, self.coalesced_reason(), None);
                     }
@@ -265,7 +273,7 @@ impl<'b> Decider<'_, 'b> {
         self.schedule.progress.n += count.counted;
         let more = if count.more { "more than " } else { "" };
         let why = match outcome {
-            Outcome::Missed => self.missed_reason().to_owned(),
+            Outcome::Missed => self.missed_reason(first).to_owned(),
             _ => self.coalesced_reason(),
         };
         self.decision.ledger.push(Entry {
@@ -373,7 +381,9 @@ impl<'b> Decider<'_, 'b> {
             Verdict::Skip => {
                 let mut reason = self.busy_reason();
                 if declared.overlap == Overlap::Error {
-                    reason.push_str(", which is made up for: no error of the schedule");
+                    reason.push_str(
+                        "; no error of the schedule, because others are being made up for after downtime",
+                    );
                 }
                 self.record(&occurrence, Outcome::Skipped, reason, None);
             }
@@ -435,7 +445,10 @@ impl<'b> Decider<'_, 'b> {
         }
         let why = match self.was_missed(due) {
             _ if occurrence.backfilled => "asked for by a backfill",
-            true => "made up for: due while nobody was awake",
+            true if due.effective < self.schedule.created_at => {
+                "made up for: its time had passed when it was declared"
+            }
+            true => "made up for: due while no node was running",
             false => "due",
         };
         (Outcome::Started, format!("{why}{merged}"))

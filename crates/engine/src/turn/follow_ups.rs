@@ -185,7 +185,8 @@ impl<B: Book> Turn<'_, B> {
         let is_waited_for = run.parent.is_some_and(|parent| parent.token.is_some());
         self.places.look = true;
         if !begun {
-            self.record_run(key, Outcome::Dropped, "cancelled while it waited for a free place");
+            let reason = "cancelled while it waited for a free place".into();
+            self.record_run(key, Outcome::Dropped, reason);
         }
         if let Some(slot) = self.load_workflow(workflow)?
             && begun

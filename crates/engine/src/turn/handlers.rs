@@ -308,25 +308,20 @@ impl<B: Book> Turn<'_, B> {
         new: &NewRun,
     ) -> Asked<B::Error> {
         let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
-        let (live, handling) = (slot.workflow.live, slot.workflow.handling);
-        let (paused, workflow) = (slot.workflow.paused, slot.workflow.name.clone());
+        let live = slot.workflow.live;
         let handler = self.handler_named(id, name)?;
         let (Some(live), Some(handler)) = (live, handler) else {
             return Ok(Err(Refused::NotFound { what: "handler", id: name.to_owned() }));
         };
+        let in_the_way = self.handler_in_the_way(id)?;
+        if new.if_busy == IfBusy::Refuse
+            && let Some(run) = in_the_way
+        {
+            return Ok(Err(self.busy_handler(id, run)?));
+        }
         let kind = self.handler(handler).map(|known| known.kind);
         if kind == Some(HandlerKind::Producer) {
             return self.start_producer(id, name, new);
-        }
-        // A run that the pause of its workflow keeps from beginning is in nobody's way.
-        let in_the_way = match handling {
-            Some(run) if paused && self.load_run(run)? && self.is_pending(run) => None,
-            handling => handling,
-        };
-        if let Some(run) = in_the_way.filter(|_| new.if_busy == IfBusy::Refuse) {
-            let run = self.run_id(Some(run))?;
-            let what = format!("Workflow {workflow} runs one handler at a time");
-            return Ok(Err(Refused::busy(what, run)));
         }
         self.call_handler(handler, Cause::ByHand)?;
         if let Some(known) = self.handler_mut(handler) {
@@ -349,6 +344,31 @@ impl<B: Book> Turn<'_, B> {
             None => Answer::Run(crate::ids::RunId::Other(new.id).to_string()),
             Some(_) => Answer::Called(name.to_owned()),
         }))
+    }
+
+    /// The run that the workflow's other handlers wait for. A run that the pause of its workflow keeps from beginning
+    /// is in nobody's way.
+    pub(super) fn handler_in_the_way(
+        &mut self,
+        id: WorkflowId,
+    ) -> Result<Option<RunKey>, B::Error> {
+        let Some(slot) = self.load_workflow(id)? else { return Ok(None) };
+        let (paused, handling) = (slot.workflow.paused, slot.workflow.handling);
+        Ok(match handling {
+            Some(run) if paused && self.load_run(run)? && self.is_pending(run) => None,
+            handling => handling,
+        })
+    }
+
+    /// For a caller who does not want to wait for this run of a handler.
+    pub(super) fn busy_handler(
+        &mut self,
+        id: WorkflowId,
+        run: RunKey,
+    ) -> Result<Refused, B::Error> {
+        let name = self.load_workflow(id)?.map(|slot| slot.workflow.name.clone());
+        let what = format!("Workflow {} runs one handler at a time", name.unwrap_or_default());
+        Ok(Refused::busy(what, self.run_id(Some(run))?))
     }
 
     /// A run of a producer besides its schedule: it waits for its workflow to be free.

@@ -122,9 +122,15 @@ impl<B: Book> Turn<'_, B> {
 
     fn workflow_failed(&mut self, run: &Run) -> Result<(), B::Error> {
         let Some(slot) = self.load_workflow(run.workflow)? else { return Ok(()) };
-        let tells =
-            run.triggered_by == TriggeredBy::Incident || slot.workflow.name == notices::NAME;
-        if tells || slot.workflow.incident.is_some() {
+        let is_message = slot.workflow.name == notices::NAME;
+        let tells = run.triggered_by == TriggeredBy::Incident || is_message;
+        let is_open = slot.workflow.incident.is_some();
+        if is_message {
+            let subject = notices::subject(run.input.get());
+            let (run, error) = (run.id.clone(), said(run));
+            self.notices.push(Notice::Undelivered { run, subject, error });
+        }
+        if tells || is_open {
             return Ok(());
         }
         let error = said(run);

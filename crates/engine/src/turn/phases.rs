@@ -511,10 +511,12 @@ impl<B: Book> Turn<'_, B> {
         let now = self.moment.now;
         if let Some(slot) = self.load_workflow(workflow)? {
             slot.workflow.paused = true;
-            slot.workflow.paused_reason = Some(reason);
+            slot.workflow.paused_reason = Some(reason.clone());
             slot.workflow.paused_by = by;
             slot.workflow.updated_at = now;
             slot.is_changed = true;
+            let name = slot.workflow.name.clone();
+            self.notices.push(super::Notice::HandlersPaused { workflow, name, reason });
         }
         self.notices.push(super::Notice::Workflow { id: workflow });
         Ok(())

@@ -1,5 +1,8 @@
 //! Runs within a turn.
 
+use std::borrow::Cow;
+
+use jiff::SignedDuration;
 use serde_json::value::RawValue;
 
 use super::command::NewRun;
@@ -18,6 +21,9 @@ use crate::schedule::{Numbered, Override, OverrideAction, Schedule, Start};
 
 /// Attempts of a dead node that are taken over in one transaction.
 const TAKEN_OVER: usize = 1_000;
+/// A run that begins later than this after it was created has waited for a place, as far as people are concerned: one
+/// that a command creates begins with the driver's next turn.
+const NOTABLE_WAIT: SignedDuration = SignedDuration::from_secs(1);
 
 impl<B: Book> Turn<'_, B> {
     /// The attempt with this token has ended. A report that comes too late is refused.
@@ -179,16 +185,19 @@ impl<B: Book> Turn<'_, B> {
         if slot.is_new && !self.ledger_entry(schedule, n).is_some_and(waited) {
             return;
         }
-        let is_moved = self.is_moved(key);
-        let (outcome, why) = match is_moved {
-            true => (Outcome::Moved, "moved; it had to wait for a free place"),
-            false => (Outcome::Started, "due; it had to wait for a free place"),
+        let outcome = if self.is_moved(key) { Outcome::Moved } else { Outcome::Started };
+        let Some(slot) = self.runs.get_mut(&key) else { return };
+        let reason = slot.run.position.start_reason.take().unwrap_or_else(|| "due".to_owned());
+        let waited = self.moment.now.duration_since(slot.run.created_at);
+        let reason = match waited >= NOTABLE_WAIT {
+            true => format!("{reason}; it had to wait for a free place"),
+            false => reason,
         };
-        self.record_run(key, outcome, why);
+        self.record_run(key, outcome, reason.into());
     }
 
     /// Writes the ledger row of a run that has its place, or will never have one.
-    pub(super) fn record_run(&mut self, key: RunKey, outcome: Outcome, reason: &'static str) {
+    pub(super) fn record_run(&mut self, key: RunKey, outcome: Outcome, reason: Cow<'static, str>) {
         let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return };
         let (RunId::Occurrence { schedule, n, retry: 0 }, Some(nominal), Some(effective)) =
             (&run.id, run.nominal, run.effective)
@@ -204,7 +213,7 @@ impl<B: Book> Turn<'_, B> {
             effective,
             decided_at: self.moment.now,
             outcome,
-            reason: reason.into(),
+            reason,
             run: Some(key),
         });
     }
@@ -303,9 +312,12 @@ impl<B: Book> Turn<'_, B> {
     /// The ledger says that an occurrence has its run, but no place yet.
     fn note_waiting(&mut self, id: ScheduleId, start: &Start) {
         let Some((occurrence, 0)) = start.occurrence else { return };
-        if let Some(entry) = self.ledger_entry(id, occurrence.n) {
-            entry.outcome = Outcome::Queued;
-            entry.reason = "due; it waits for a free place".into();
+        let Some(entry) = self.ledger_entry(id, occurrence.n) else { return };
+        let reason = std::mem::take(&mut entry.reason);
+        entry.outcome = Outcome::Queued;
+        entry.reason = format!("{reason}; it waits for a free place").into();
+        if let Some(slot) = self.runs.get_mut(&start.run) {
+            slot.run.position.start_reason = Some(reason.into_owned());
         }
     }
 

@@ -1,5 +1,7 @@
 //! Schedules within a turn.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use super::command::{NewRun, Refused};
@@ -85,8 +87,10 @@ impl<B: Book> Turn<'_, B> {
         let verdict = decision.verdict.take();
         if is_due {
             let awake_since = self.moment.awake_since;
+            // One that starts from the queue in the same decision has two entries, of which the last one counts.
             let new = decision.ledger.iter().filter(|entry| entry.n >= first_new);
-            new.for_each(|entry| self.writes.recovered.count(entry, awake_since));
+            let last: BTreeMap<u64, &Entry> = new.map(|entry| (entry.n, entry)).collect();
+            last.values().for_each(|entry| self.writes.recovered.count(entry, awake_since));
         }
         self.carry_out(id, decision, by_hand, &overrides)?;
         match verdict {

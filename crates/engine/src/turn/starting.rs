@@ -3,6 +3,7 @@
 use super::command::{Answer, Asked, NewRun, Refused, unknown_run, unknown_workflow};
 use super::runs::Origin;
 use super::{Book, Turn, WorkflowStatus};
+use crate::definition::handlers::producer_of_trigger;
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
 use crate::policy::overlap::IfBusy;
 use crate::run::{self, Position, StepRecord, TriggeredBy};
@@ -19,11 +20,17 @@ impl<B: Book> Turn<'_, B> {
         if let Some(refused) = self.unfit_for_schedule(id, new.payload.as_deref())? {
             return Ok(Err(refused));
         }
-        let workflow = self.schedules.get(&id).map(|slot| slot.schedule.workflow);
-        if let Some(workflow) = workflow.filter(|_| new.if_busy == IfBusy::Refuse)
-            && let Some(refused) = self.at_its_limit(workflow)?
-        {
-            return Ok(Err(refused));
+        let schedule = self.schedules.get(&id).map(|slot| &slot.schedule);
+        let workflow = schedule.map(|schedule| schedule.workflow);
+        let trigger = schedule.and_then(|schedule| schedule.trigger.as_deref());
+        let is_producer = trigger.and_then(producer_of_trigger).is_some();
+        if let Some(workflow) = workflow.filter(|_| new.if_busy == IfBusy::Refuse) {
+            if is_producer && let Some(run) = self.handler_in_the_way(workflow)? {
+                return Ok(Err(self.busy_handler(workflow, run)?));
+            }
+            if !is_producer && let Some(refused) = self.at_its_limit(workflow)? {
+                return Ok(Err(refused));
+            }
         }
         let started = self.decide_schedule(id, Input::Start(new.if_busy), Some(new))?;
         Ok(started.map(|()| Answer::Run(RunId::Other(new.id).to_string())))

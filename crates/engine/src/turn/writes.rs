@@ -461,6 +461,24 @@ pub enum Notice {
         /// Of which step, by its id.
         step: String,
     },
+    /// A producer or consumer failed, and the workflow waits for a person.
+    HandlersPaused {
+        /// Which workflow.
+        workflow: WorkflowId,
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// A message about a deadline or an incident was not delivered, and is not tried again.
+    Undelivered {
+        /// The run that was to deliver it.
+        run: RunId,
+        /// What it is about.
+        subject: String,
+        /// Why it was not delivered.
+        error: String,
+    },
     /// A workflow was changed.
     Workflow {
         /// Which.

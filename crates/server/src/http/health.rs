@@ -105,6 +105,7 @@ fn gauges(stats: &Stats, nodes: u64, ready: u64) -> String {
         ("punctual_approvals_open", "Questions to people without an answer", stats.approvals),
         ("punctual_incidents_open", "Incidents that have not ended", stats.incidents),
         ("punctual_workflows", "Workflows", stats.workflows),
+        ("punctual_workflows_paused", "Workflows paused with a reason", stats.paused_workflows),
         ("punctual_nodes", "Nodes that share the store", nodes),
         ("punctual_node_ready", "Whether this node drives what is due", ready),
         ("punctual_store_bytes", "Size of the store", stats.bytes),

@@ -14,6 +14,7 @@ use super::App;
 use super::answer::{self, Answered, Listed};
 use super::problem::Problem;
 use super::query::{Paging, Parameters, Query, Values};
+use super::undelivered::{self, Undelivered};
 use super::workflows::find_workflow;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -84,27 +85,31 @@ struct ToldObject {
     what: String,
     /// The run that tells it, or that was started.
     run_id: Option<String>,
-    /// Why nothing was sent or started.
+    /// Why nothing was sent or started, or why the message was not delivered.
     refused: Option<String>,
 }
 
-impl From<Told> for ToldObject {
-    fn from(told: Told) -> ToldObject {
+impl ToldObject {
+    fn new(told: Told, undelivered: &Undelivered) -> ToldObject {
         let (run_id, refused) = match told.outcome {
-            ToldOutcome::Run(id) => (Some(id), None),
+            ToldOutcome::Run(id) => {
+                let why = undelivered.get(&id).cloned();
+                (Some(id), why)
+            }
             ToldOutcome::Refused(why) => (None, Some(why)),
         };
         ToldObject { what: told.what, run_id, refused }
     }
 }
 
-impl From<IncidentView> for IncidentObject {
-    fn from(view: IncidentView) -> IncidentObject {
+impl IncidentObject {
+    fn new(view: IncidentView, undelivered: &Undelivered) -> IncidentObject {
+        let told = |told: Told| ToldObject::new(told, undelivered);
         let IncidentView { incident, workflow_name, schedule_name } = view;
         let end = incident.end;
         let ending = end.as_ref().map(|end| How::name(end.how));
         let ended_at = end.as_ref().map(|end| end.at);
-        let (ended_by, told) = end.map(|end| (end.run, end.told)).unzip();
+        let (ended_by, recovery) = end.map(|end| (end.run, end.told)).unzip();
         IncidentObject {
             id: incident.key.to_string(),
             workflow_id: incident.workflow.to_string(),
@@ -115,11 +120,11 @@ impl From<IncidentView> for IncidentObject {
             nominal_at: incident.nominal,
             error: incident.error,
             began_at: incident.began_at,
-            told: incident.told.into_iter().map(Into::into).collect(),
+            told: incident.told.into_iter().map(told).collect(),
             ended_at,
             ending,
             ended_by: ended_by.flatten(),
-            recovery_told: told.into_iter().flatten().map(Into::into).collect(),
+            recovery_told: recovery.into_iter().flatten().map(told).collect(),
         }
     }
 }
@@ -141,6 +146,8 @@ async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered 
     };
     let query = IncidentQuery { open, workflow, schedule, run, limit, after };
     let page = app.store().incidents(query).await?;
-    let items: Vec<IncidentObject> = page.items.into_iter().map(Into::into).collect();
+    let undelivered = undelivered::of_incidents(&app, &page.items).await?;
+    let items = page.items.into_iter().map(|view| IncidentObject::new(view, &undelivered));
+    let items: Vec<IncidentObject> = items.collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }

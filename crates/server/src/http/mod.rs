@@ -32,6 +32,7 @@ mod stats;
 mod stream;
 mod tokens;
 pub(crate) mod topics;
+pub(crate) mod undelivered;
 pub(crate) mod workflows;
 
 use std::sync::{Arc, OnceLock, Weak};

@@ -31,6 +31,8 @@ struct StatsObject {
     /// Incidents that have not ended.
     incidents: u64,
     workflows: u64,
+    /// Workflows that are paused with a reason: a handler failed, or a person said why.
+    paused_workflows: u64,
     /// What is due and not taken up yet.
     due: u64,
     /// The next time something is due.
@@ -82,6 +84,7 @@ async fn stats(State(app): State<App>, Query(()): Query<()>) -> Answered {
         approvals: stats.approvals,
         incidents: stats.incidents,
         workflows: stats.workflows,
+        paused_workflows: stats.paused_workflows,
         due: stats.due,
         next_wakeup_at: stats.next_wakeup,
         set_aside: set_aside.into_iter().map(SetAsideObject::from).collect(),

@@ -149,6 +149,14 @@ fn event(notice: &Notice) -> Event {
         Notice::Output { run, step } => {
             ("output", json!({ "run_id": run.to_string(), "step_id": step }))
         }
+        Notice::HandlersPaused { workflow, name, reason } => (
+            "handlers_paused",
+            json!({ "workflow_id": workflow.to_string(), "name": name, "reason": reason }),
+        ),
+        Notice::Undelivered { run, subject, error } => (
+            "undelivered",
+            json!({ "run_id": run.to_string(), "subject": subject, "error": error }),
+        ),
         Notice::Workflow { id } => ("workflow", json!({ "id": id.to_string() })),
     };
     Event::default().event(name).data(data.to_string())

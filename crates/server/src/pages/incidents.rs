@@ -17,6 +17,7 @@ use crate::http::App;
 use crate::http::access::Permission;
 use crate::http::problem::Problem;
 use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::undelivered::{self, Undelivered};
 
 /// Incidents on a page at most.
 const MOST: usize = 50;
@@ -45,6 +46,7 @@ async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
     let limit = paging.limit.min(MOST);
     let query = IncidentQuery { open, limit, after: paging.after, ..IncidentQuery::default() };
     let page = visit.app.store().incidents(query).await?;
+    let undelivered = undelivered::of_incidents(&visit.app, &page.items).await?;
     let first = with(&visit.address, "cursor", None);
     let to = |open: Option<&str>| with(&first, "open", open);
     let content = html! {
@@ -61,7 +63,7 @@ async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
                         code { "on_failure" } " says who is told." }
                 }))
             } @else {
-                (table(&visit, &page.items))
+                (table(&visit, &page.items, &undelivered))
                 (pager(&visit, page.total, page.next.as_ref()))
             }
         }
@@ -70,16 +72,20 @@ async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
 }
 
 /// Incidents, one in each row.
-pub(super) fn table(visit: &Visit, incidents: &[IncidentView]) -> Markup {
+pub(super) fn table(
+    visit: &Visit,
+    incidents: &[IncidentView],
+    undelivered: &Undelivered,
+) -> Markup {
     html! {
         table.cards {
             (heads(&["Of", "State", "Since", "Error", "Told"]))
-            tbody { @for view in incidents { (row(visit, view)) } }
+            tbody { @for view in incidents { (row(visit, view, undelivered)) } }
         }
     }
 }
 
-fn row(visit: &Visit, view: &IncidentView) -> Markup {
+fn row(visit: &Visit, view: &IncidentView, undelivered: &Undelivered) -> Markup {
     let incident = &view.incident;
     let workflow = view.workflow_name.as_deref().unwrap_or("a workflow that is gone");
     let end = incident.end.as_ref();
@@ -106,20 +112,23 @@ fn row(visit: &Visit, view: &IncidentView) -> Markup {
                 @if let Some(run) = &incident.run { a href={ "/runs/" (run) } { (error) } } @else { (error) }
             }
             td.small data-label="told" {
-                (told(&incident.told))
-                @if let Some(end) = end { (told(&end.told)) }
+                (told(&incident.told, undelivered))
+                @if let Some(end) = end { (told(&end.told, undelivered)) }
                 @if incident.told.is_empty() { "nobody" }
             }
         }
     }
 }
 
-fn told(all: &[Told]) -> Markup {
+fn told(all: &[Told], undelivered: &Undelivered) -> Markup {
     html! {
         @for one in all {
             div {
                 @match &one.outcome {
-                    ToldOutcome::Run(id) => a href={ "/runs/" (id) } { (one.what) },
+                    ToldOutcome::Run(id) => {
+                        a href={ "/runs/" (id) } { (one.what) }
+                        @if let Some(why) = undelivered.get(id) { span.wrong { ": " (why) } }
+                    }
                     ToldOutcome::Refused(why) => span.wrong { (one.what) ": " (why) },
                 }
             }
@@ -131,9 +140,10 @@ fn told(all: &[Told]) -> Markup {
 pub(super) async fn card(visit: &Visit, query: IncidentQuery) -> Result<Markup, Problem> {
     let query = IncidentQuery { limit: 5, ..query };
     let found = visit.app.store().incidents(query).await?.items;
+    let undelivered = undelivered::of_incidents(&visit.app, &found).await?;
     Ok(html! {
         @if !found.is_empty() {
-            section.card.flush id="incidents" { header { h2 { "Incidents" } } (table(visit, &found)) }
+            section.card.flush id="incidents" { header { h2 { "Incidents" } } (table(visit, &found, &undelivered)) }
         }
     })
 }

@@ -17,7 +17,9 @@ use super::reader::{ask, is_storable, many};
 use super::rows::{self, WORKFLOW_COLUMNS, get, narrow};
 use crate::failure::Failure;
 use crate::stored::ms;
-use crate::view::{self, Cursor, NodeView, Page, Stats, Total, WorkflowQuery, WorkflowView};
+use crate::view::{
+    self, Cursor, NodeView, PAUSED_SHOWN, Page, Stats, Total, WorkflowQuery, WorkflowView,
+};
 
 /// Due wakeups are counted up to here: beyond it, "many" is enough.
 const DUE_COUNTED: i64 = 100_000;
@@ -172,12 +174,22 @@ pub(super) async fn stats(client: &Client, now: Timestamp) -> Result<Stats, Fail
     let approvals = ask(client, "SELECT count(*) FROM approvals", &[]).await?;
     let incidents = "SELECT count(*) FROM incidents WHERE ended_at IS NULL";
     let incidents = ask(client, incidents, &[]).await?;
+    let paused = "SELECT count(*) FROM workflows WHERE paused_reason IS NOT NULL";
+    let paused = ask(client, paused, &[]).await?;
+    let latest = "SELECT name, paused_reason, updated_at FROM workflows
+                  WHERE paused_reason IS NOT NULL ORDER BY updated_at DESC LIMIT $1";
+    let latest = ask(client, latest, &[&(PAUSED_SHOWN as i64)]).await?;
     Ok(Stats {
         schedules: schedules.into(),
         runs,
         approvals: approvals.first().map_or(Ok(0), |row| rows::natural(row, 0))?,
         incidents: incidents.first().map_or(Ok(0), |row| rows::natural(row, 0))?,
         workflows: count(client, "", "").await?,
+        paused_workflows: paused.first().map_or(Ok(0), |row| rows::natural(row, 0))?,
+        latest_paused: latest
+            .iter()
+            .map(|row| Ok((get(row, 0)?, get(row, 1)?, rows::instant(row, 2)?)))
+            .collect::<Result<_, Failure>>()?,
         due,
         next_wakeup: next.flatten(),
         bytes: bytes.first().map_or(Ok(0), |row| rows::natural(row, 0))?,

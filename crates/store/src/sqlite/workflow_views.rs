@@ -14,7 +14,9 @@ use super::core::next_wakeup;
 use super::rows::{self, code, ms};
 use super::schedule_views::count_of;
 use crate::failure::Failure;
-use crate::view::{self, Cursor, NodeView, Page, Stats, Total, WorkflowQuery, WorkflowView};
+use crate::view::{
+    self, Cursor, NodeView, PAUSED_SHOWN, Page, Stats, Total, WorkflowQuery, WorkflowView,
+};
 
 /// Due wakeups are counted up to here: beyond it, "many" is enough.
 const DUE_COUNTED: u64 = 100_000;
@@ -119,6 +121,8 @@ pub(super) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats, Fa
         format!("SELECT count(*) FROM (SELECT 1 FROM wakeups WHERE due <= ?1 LIMIT {DUE_COUNTED})");
     let incidents =
         "SELECT count(*) FROM incidents INDEXED BY incidents_open WHERE ended_at IS NULL";
+    let paused = "SELECT count(*) FROM workflows INDEXED BY workflows_paused_for
+                  WHERE paused_reason IS NOT NULL";
     let pages: u64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
     let page: u64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
     Ok(Stats {
@@ -127,10 +131,23 @@ pub(super) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats, Fa
         approvals: connection.query_row("SELECT count(*) FROM approvals", [], |row| row.get(0))?,
         incidents: connection.query_row(incidents, [], |row| row.get(0))?,
         workflows: connection.query_row("SELECT count(*) FROM workflows", [], |row| row.get(0))?,
+        paused_workflows: connection.query_row(paused, [], |row| row.get(0))?,
+        latest_paused: latest_paused(connection)?,
         due: count(&due, ms(now))?,
         next_wakeup: next_wakeup(connection)?,
         bytes: pages * page,
     })
+}
+
+fn latest_paused(connection: &Connection) -> Result<Vec<(String, String, Timestamp)>, Failure> {
+    let sql = format!(
+        "SELECT name, paused_reason, updated_at FROM workflows INDEXED BY workflows_paused_for
+         WHERE paused_reason IS NOT NULL ORDER BY updated_at DESC LIMIT {PAUSED_SHOWN}"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let found =
+        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, rows::instant(row, 2)?)))?;
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 /// The one that is alive: it has joined last, and holds the lock of the file.

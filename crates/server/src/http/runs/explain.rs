@@ -50,13 +50,18 @@ pub(crate) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Pro
         told.extend(of_handler(whole));
     }
     let what = if run.handler.is_some() { "Phase" } else { "Step" };
-    let failed = whole.steps.iter().filter_map(|step| Some((step, step.part.error.as_ref()?)));
-    told.extend(failed.take(TOLD).map(|(step, error)| {
+    let wrong = whole.steps.iter().filter_map(|step| Some((step, step.part.error.as_ref()?)));
+    told.extend(wrong.take(TOLD).map(|(step, error)| {
         let attempts = step.part.attempts;
-        format!(
-            "{what} {} failed, at attempt {attempts} the last time: {}.",
-            step.id, error.message
-        )
+        match step.part.status {
+            // What it says is why the run ends: the step itself did nothing wrong.
+            "cancelled" => format!("{what} {} was cancelled.", step.id),
+            "skipped" => format!("{what} {} was skipped: {}.", step.id, error.message),
+            _ => format!(
+                "{what} {} failed, at attempt {attempts} the last time: {}.",
+                step.id, error.message
+            ),
+        }
     }));
     told.extend(waiting::told(app, whole).await?);
     if let (Some(schedule), Some(nominal)) = (run.schedule, run.nominal) {

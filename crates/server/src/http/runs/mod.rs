@@ -35,6 +35,7 @@ use super::body::JsonBody;
 use super::path::PathId;
 use super::problem::{Problem, Wrong};
 use super::query::{Paging, Parameters, Query, Values};
+use super::undelivered;
 use super::workflows::find_workflow;
 use crate::http::shapes;
 
@@ -171,7 +172,8 @@ pub(crate) struct WholeRun {
 /// The run of this id, with all that belongs to it.
 pub(crate) async fn whole(app: &App, id: &str) -> Result<WholeRun, Problem> {
     let RunDetail { view, definition, steps, earlier, position } = found(app, id).await?;
-    let alerts = app.store().alerts(run_id(id)?).await?;
+    let mut alerts = app.store().alerts(run_id(id)?).await?;
+    undelivered::add_to_alerts(app, &mut alerts).await?;
     let mutation = mutation_of(app, &view.run).await?;
     let steps = steps::shown(&view.run, &definition, steps, earlier);
     Ok(WholeRun { view, definition, steps, alerts, mutation, position })

@@ -150,7 +150,7 @@ fn alert(alert: &AlertView) -> String {
         brought.push(format!("run {} was started", runs.join(", ")));
     }
     if let Some(why) = &alert.refused {
-        brought.push(format!("nothing could be started: {why}"));
+        brought.push(format!("not everybody was told, or not everything was started: {why}"));
     }
     if brought.is_empty() {
         brought.push("it was noted".to_owned());

@@ -62,6 +62,7 @@ async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
     let content = html! {
         div.head { h1 { "Overview" } }
         (dead_schedules(&visit, &dead))
+        (paused_workflows(&visit, &stats))
         (set_aside(&visit, &aside))
         (figures(&stats))
         section.card id="timeline" {
@@ -126,6 +127,30 @@ fn dead_schedules(visit: &Visit, dead: &store::Page<ScheduleView>) -> Markup {
     }
 }
 
+/// Workflows that wait for a person, because one of their producers or consumers failed.
+fn paused_workflows(visit: &Visit, stats: &Stats) -> Markup {
+    let paused = &stats.latest_paused;
+    if paused.is_empty() {
+        return html! {};
+    }
+    html! {
+        section.card.is-bad id="paused-workflows" {
+            header { h2 { "Paused workflows" } }
+            p { "Nothing of these starts by itself. Mend what is wrong, then resume them." }
+            ul {
+                @for (name, reason, since) in paused.iter().take(LINES) {
+                    li {
+                        a.name href={ "/workflows/" (name) } { (name) }
+                        " since " (when::at(visit, *since)) ": " (reason)
+                    }
+                }
+            }
+            @let more = stats.paused_workflows.saturating_sub(paused.len().min(LINES) as u64);
+            @if more > 0 { p { "and " (grouped(more)) " more" } }
+        }
+    }
+}
+
 /// What cannot be read or decided as it is stored, before everything else: somebody has to do something about it.
 fn set_aside(visit: &Visit, aside: &[SetAside]) -> Markup {
     if aside.is_empty() {
@@ -168,7 +193,7 @@ fn figures(stats: &Stats) -> Markup {
             runs(RunStatus::Pending) + runs(RunStatus::Waiting),
             "",
         ),
-        need_a_person(runs(RunStatus::Suspended), stats.approvals),
+        need_a_person(runs(RunStatus::Suspended), stats),
         ("/schedules?status=active", "active schedules", schedules(Status::Active), ""),
         ("/schedules?status=dead", "dead schedules", schedules(Status::Dead), "is-bad"),
         ("/runs?status=pending", "due and not taken up", stats.due, "is-warn"),
@@ -185,13 +210,16 @@ fn figures(stats: &Stats) -> Markup {
     }
 }
 
-/// Questions that nobody has answered, and runs of which a person has to say what became of a step.
-fn need_a_person(
-    suspended: u64,
-    approvals: u64,
-) -> (&'static str, &'static str, u64, &'static str) {
-    let address = if approvals > 0 { "/approvals" } else { "/runs?status=suspended" };
-    (address, "need a person", suspended + approvals, "is-warn")
+/// Questions that nobody has answered, runs of which a person has to say what became of a step, and workflows that are
+/// paused for another reason than such a run.
+fn need_a_person(suspended: u64, stats: &Stats) -> (&'static str, &'static str, u64, &'static str) {
+    let paused = stats.paused_workflows.saturating_sub(suspended);
+    let address = match (stats.approvals, suspended) {
+        (1.., _) => "/approvals",
+        (0, 1..) => "/runs?status=suspended",
+        (0, 0) => "/workflows",
+    };
+    (address, "need a person", suspended + stats.approvals + paused, "is-warn")
 }
 
 fn coming_lines(visit: &Visit, coming: &[ScheduleView]) -> Markup {

@@ -133,6 +133,7 @@ CREATE TABLE workflows (
   created_at bigint NOT NULL,
   updated_at bigint NOT NULL
 ) WITH (fillfactor = 50);
+CREATE INDEX workflows_paused_for ON workflows (updated_at) WHERE paused_reason IS NOT NULL;
 CREATE INDEX workflows_paused_by ON workflows (paused_by) WHERE paused_by IS NOT NULL;
 CREATE INDEX workflows_handling ON workflows (handling) WHERE handling IS NOT NULL;
 

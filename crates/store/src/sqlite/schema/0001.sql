@@ -126,6 +126,7 @@ CREATE TABLE workflows (
   updated_at INTEGER NOT NULL
 );
 CREATE INDEX workflows_paused_by ON workflows (paused_by) WHERE paused_by IS NOT NULL;
+CREATE INDEX workflows_paused_for ON workflows (updated_at) WHERE paused_reason IS NOT NULL;
 CREATE INDEX workflows_handling ON workflows (handling) WHERE handling IS NOT NULL;
 
 -- What cannot be read or decided as it is stored: kind as in `wakeups`. The driver passes over it.
