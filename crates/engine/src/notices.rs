@@ -98,6 +98,7 @@ pub fn incident_payload(channel: &Channel, about: &Value) -> Value {
         _ if is_dead => format!("{what} failed and is dead"),
         _ => format!("{what} failed"),
     };
+    let is_over = text("/event") == Some("recovery");
     let lines = [
         ("Workflow", text("/workflow")),
         ("Schedule", text("/schedule/name")),
@@ -105,7 +106,7 @@ pub fn incident_payload(channel: &Channel, about: &Value) -> Value {
         ("Failed since", text("/failed_since")),
         ("Run", text("/run")),
         ("Ended", text("/ended_at")),
-        ("Error", text("/error")),
+        (if is_over { "Error before" } else { "Error" }, text("/error")),
     ];
     let mut message = format!("{subject}.\n\n");
     for (label, value) in lines {

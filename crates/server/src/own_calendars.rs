@@ -1,8 +1,9 @@
 //! The calendars that a definition brings along.
 
 use calendar::CalendarSpec;
+use engine::WorkflowId;
 use engine::definition::Definition;
-use store::{AuditEntry, Failure};
+use store::{AuditEntry, Failure, Store};
 
 use crate::hub::Hub;
 use crate::upkeep::NextTimes;
@@ -29,6 +30,32 @@ pub async fn declare_calendars(
         put.map_err(|failure| (place, failure))?;
     }
     Ok(())
+}
+
+/// The calendars of a definition that are declared otherwise already, and used by schedules of other workflows: their
+/// index, how many schedules, and names of the workflows.
+pub(crate) async fn calendars_of_others(
+    store: &dyn Store,
+    definition: &Definition,
+    workflow: WorkflowId,
+) -> Result<Vec<(usize, u64, Vec<String>)>, Failure> {
+    let mut found = Vec::new();
+    if definition.calendars.is_empty() {
+        return Ok(found);
+    }
+    let known = store.calendars().await?;
+    for (index, spec) in definition.calendars.iter().enumerate() {
+        let spec = with_zone(spec, definition);
+        let text = serde_json::to_string(&spec).unwrap_or_default();
+        if !known.iter().any(|view| view.id == spec.id && view.spec != text) {
+            continue;
+        }
+        let (count, names) = store.calendar_users(&spec.id, workflow).await?;
+        if count > 0 {
+            found.push((index, count, names));
+        }
+    }
+    Ok(found)
 }
 
 /// A calendar of a definition is in the definition's zone, if it names none itself.

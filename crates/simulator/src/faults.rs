@@ -451,6 +451,10 @@ impl Store for FaultyStore {
         self.real.workflow(id_or_name, revision)
     }
 
+    fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)> {
+        self.real.calendar_users(id, besides)
+    }
+
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>> {
         self.real.calendars()
     }

@@ -232,6 +232,9 @@ pub trait Store: Send + Sync + 'static {
         id_or_name: &str,
         revision: Option<u32>,
     ) -> Answered<'_, Option<WorkflowView>>;
+    /// How many schedules of other workflows than this one use the calendar, and the names of up to five of these
+    /// workflows.
+    fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)>;
     /// Calendars that were declared.
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>>;
     /// Lives of nodes that are not over, by id.

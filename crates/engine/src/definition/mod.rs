@@ -86,7 +86,7 @@ pub use stretch::Stretch;
 pub(crate) use tree::cut;
 pub use until::Until;
 pub use version::Version;
-pub use warnings::{commands, locate, unreachable_channels, warnings};
+pub use warnings::{calendars_of_others, commands, locate, unreachable_channels, warnings};
 
 use reading::Reading;
 use source::{Source, Span};

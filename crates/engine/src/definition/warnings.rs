@@ -237,6 +237,29 @@ pub fn unreachable_channels(definition: &Definition, text: &str, setup: &Setup) 
     locate(setup.unreachable(definition).into_iter().map(flaw).collect(), text)
 }
 
+/// Calendars of the definition that change for others as well, as flaws with their places: their index, how many
+/// schedules of other workflows use them, and names of these workflows.
+pub fn calendars_of_others(
+    changed: &[(usize, u64, Vec<String>)],
+    definition: &Definition,
+    text: &str,
+) -> Vec<Flaw> {
+    let flaw = |(index, count, names): &(usize, u64, Vec<String>)| {
+        let id = definition.calendars.get(*index).map_or("", |calendar| &calendar.id);
+        let message = format!(
+            "calendar {id} is declared otherwise already, and {count} schedules of other workflows use it ({}): \
+             they change with this definition",
+            names.join(", ")
+        );
+        let flaw = Flaw::new("calendar-of-others", message);
+        Flaw {
+            path: format!("calendars[{index}]"),
+            ..flaw.suggest("another id, if that is not meant")
+        }
+    };
+    locate(changed.iter().map(flaw).collect(), text)
+}
+
 /// Where steps and handlers run commands, as flaws with their places: for hosts that do not allow them.
 pub fn commands(definition: &Definition, text: &str) -> Vec<Flaw> {
     let by_steps = definition.steps.iter().flat_map(|step| {

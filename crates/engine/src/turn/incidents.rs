@@ -392,19 +392,29 @@ impl<B: Book> Turn<'_, B> {
         let Some(at) = at.and_then(|at| u32::try_from(at).ok()) else { return Ok(None) };
         let output = self.step_record(run.key, at)?.and_then(|record| record.output);
         let output = output.and_then(|output| serde_json::from_str::<Value>(output.get()).ok());
-        Ok(output.as_ref().and_then(written).map(|text| last_chars(text.trim_end()).to_owned()))
+        Ok(output.as_ref().and_then(written))
     }
 }
 
-/// What a command or a server said, of what is kept of it.
-fn written(output: &Value) -> Option<&str> {
-    let texts =
-        ["stderr", "stdout", "body"].into_iter().filter_map(|key| output.get(key)?.as_str());
-    texts.chain(output.as_str()).find(|text| !text.trim().is_empty())
+/// The end of what a command or a server said, of what is kept of it. A command says something in two places; what it
+/// says of its failure comes last.
+fn written(output: &Value) -> Option<String> {
+    let text = |key: &str| output.get(key).and_then(Value::as_str);
+    let texts = [text("stdout"), text("stderr"), text("body"), output.as_str()];
+    let mut texts = texts.into_iter().flatten().map(str::trim_end).filter(|text| !text.is_empty());
+    let (first, second) = (texts.next()?, texts.next());
+    Some(match second {
+        None => last_chars(first, OUTPUT_CHARS).to_owned(),
+        Some(second) => {
+            let second = last_chars(second, OUTPUT_CHARS / 2);
+            let rest = OUTPUT_CHARS - second.chars().count();
+            format!("{}\n{second}", last_chars(first, rest))
+        }
+    })
 }
 
-fn last_chars(text: &str) -> &str {
-    let start = text.char_indices().rev().nth(OUTPUT_CHARS - 1).map_or(0, |(at, _)| at);
+fn last_chars(text: &str, most: usize) -> &str {
+    let start = text.char_indices().rev().nth(most - 1).map_or(0, |(at, _)| at);
     &text[start..]
 }
 

@@ -180,6 +180,7 @@ impl Store for GatedStore {
         fn mutations(query: MutationQuery) -> Answered<'_, Page<MutationView>>;
         fn workflows(query: WorkflowQuery) -> Answered<'_, Page<WorkflowView>>;
         fn workflow(id_or_name: &str, revision: Option<u32>) -> Answered<'_, Option<WorkflowView>>;
+        fn calendar_users(id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)>;
         fn calendars() -> Answered<'_, Vec<CalendarView>>;
         fn nodes() -> Answered<'_, Vec<NodeView>>;
         fn create_token(new: NewToken, now: Timestamp, audit: Option<AuditEntry>) -> Answered<'_, TokenView>;

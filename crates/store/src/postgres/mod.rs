@@ -508,6 +508,11 @@ impl Store for Postgres {
         self.read(move |client| Box::pin(workflow_views::workflow(client, id_or_name, revision)))
     }
 
+    fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)> {
+        let id = id.to_owned();
+        self.read(move |client| Box::pin(upkeep::calendar_users(client, id, besides)))
+    }
+
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>> {
         self.read(|client| Box::pin(upkeep::calendars(client)))
     }

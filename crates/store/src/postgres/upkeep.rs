@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use deadpool_postgres::Client;
 use engine::turn::Refused;
-use engine::{Moment, Rules, ScheduleId};
+use engine::{Moment, Rules, ScheduleId, WorkflowId};
 
 use super::access::ask_audit;
 use super::core::Core;
 use super::link::{Asked, Link, param};
 use super::reader::{ask, is_storable, many};
-use super::rows::get;
+use super::rows::{self, get};
 use super::shared::{self, Shared};
 use crate::access::AuditEntry;
 use crate::failure::Failure;
@@ -24,6 +24,20 @@ const NEXT_VERSION: &str = "UPDATE meta SET value = (value::bigint + 1)::text WH
 
 pub(super) async fn calendars(client: &Client) -> Result<Vec<CalendarView>, Failure> {
     shared::calendars(&ask(client, CALENDARS, &[]).await?)
+}
+
+pub(super) async fn calendar_users(
+    client: &Client,
+    id: String,
+    besides: WorkflowId,
+) -> Result<(u64, Vec<String>), Failure> {
+    let count = "SELECT count(*) FROM schedules WHERE calendar = $1 AND workflow <> $2";
+    let count = ask(client, count, &[&id, &besides.0]).await?;
+    let names = "SELECT DISTINCT w.name FROM schedules s JOIN workflows w ON w.id = s.workflow
+                 WHERE s.calendar = $1 AND s.workflow <> $2 ORDER BY w.name LIMIT 5";
+    let names = ask(client, names, &[&id, &besides.0]).await?;
+    let count = count.first().map_or(Ok(0), |row| rows::natural(row, 0))?;
+    Ok((count, names.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?))
 }
 
 /// The database has tools for that, which also know its roles and settings.

@@ -432,6 +432,11 @@ impl Store for Sqlite {
         self.read(move |connection| workflow_views::workflow(connection, &id_or_name, revision))
     }
 
+    fn calendar_users(&self, id: &str, besides: WorkflowId) -> Answered<'_, (u64, Vec<String>)> {
+        let id = id.to_owned();
+        self.read(move |connection| upkeep::calendar_users(connection, &id, besides))
+    }
+
     fn calendars(&self) -> Answered<'_, Vec<CalendarView>> {
         self.read(|connection| upkeep::calendars(connection))
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::turn::Refused;
-use engine::{Moment, ScheduleId};
+use engine::{Moment, ScheduleId, WorkflowId};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 use super::core::Core;
@@ -20,6 +20,20 @@ pub(super) fn calendars(connection: &Connection) -> Result<Vec<CalendarView>, Fa
     let mut statement = connection.prepare_cached("SELECT id, spec FROM calendars ORDER BY id")?;
     let read = |row: &rusqlite::Row<'_>| Ok(CalendarView { id: row.get(0)?, spec: row.get(1)? });
     Ok(statement.query_map([], read)?.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn calendar_users(
+    connection: &Connection,
+    id: &str,
+    besides: WorkflowId,
+) -> Result<(u64, Vec<String>), Failure> {
+    let count = "SELECT count(*) FROM schedules WHERE calendar = ?1 AND workflow <> ?2";
+    let count = connection.query_row(count, params![id, besides.0], |row| row.get(0))?;
+    let names = "SELECT DISTINCT w.name FROM schedules s JOIN workflows w ON w.id = s.workflow
+                 WHERE s.calendar = ?1 AND s.workflow <> ?2 ORDER BY w.name LIMIT 5";
+    let mut names = connection.prepare_cached(names)?;
+    let names = names.query_map(params![id, besides.0], |row| row.get(0))?;
+    Ok((count, names.collect::<Result<_, _>>()?))
 }
 
 impl Core {

@@ -92,6 +92,8 @@ pub(crate) async fn missed_ones_are_caught_up_once(mut world: World) {
     let last = world.schedule(workflow, r#"{"name": "last", "interval": "5m"}"#).await;
     let none = r#"{"name": "none", "interval": "5m", "catch_up": "none"}"#;
     let none = world.schedule(workflow, none).await;
+    let all = r#"{"name": "all", "interval": "10m", "catch_up": "all"}"#;
+    let all = world.schedule(workflow, all).await;
     world.join(22).await;
     world.settle(22).await;
     assert_eq!(
@@ -106,7 +108,9 @@ pub(crate) async fn missed_ones_are_caught_up_once(mut world: World) {
     // The life that found it keeps the counts.
     let nodes = world.store().nodes().await.unwrap();
     let found = nodes.last().unwrap().recovered;
-    let expected = Recovered { missed: 4, made_up: 1, coalesced: 3, taken_over: 0 };
+    // The first of `all` starts from its queue at once, and counts once.
+    assert_eq!(world.ledger(all).await, ["0 started 10", "1 started 20"]);
+    let expected = Recovered { missed: 4, made_up: 3, coalesced: 3, taken_over: 0 };
     assert_eq!(found, expected);
     // What comes due afterwards is not counted.
     world.settle(25).await;

@@ -160,6 +160,11 @@ impl Planning<'_> {
         if !trigger.enabled {
             new.status = Status::Paused;
         }
+        // A time that has passed is decided by the catch-up policy as soon as the schedule is there.
+        let is_late = new.progress.next.is_some_and(|due| due.effective < self.now);
+        if is_late && plan.catch_up.policy == calendar::Policy::None {
+            new = decided(&new, Input::Due, &plan, &[], self.now).unwrap_or(new);
+        }
         PlannedTrigger {
             change: "new",
             next_30_days: self.times(None, Some((&new, &plan))),

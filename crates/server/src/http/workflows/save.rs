@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use engine::WorkflowId;
 use engine::definition::{self, Definition, Flaw, ReadContext};
 use engine::turn::{Answer, Command, Refused};
 use serde::Serialize;
@@ -20,6 +21,7 @@ use crate::http::body::RawBody;
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Parameters, Query, Values};
 use crate::http::shapes;
+use crate::own_calendars::calendars_of_others;
 use crate::sources::{Form, Source, SourceError};
 
 /// What definitions are sent as.
@@ -55,7 +57,8 @@ pub(super) struct Saved {
     changed: bool,
     /// What to know before relying on it.
     problems: Vec<Remark>,
-    /// What would become of its triggers and producers, if nothing was to be stored.
+    /// What becomes of its triggers and producers, or would, if nothing is to be stored: if it is published and
+    /// something changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     triggers: Option<Vec<PlannedTrigger>>,
 }
@@ -97,15 +100,21 @@ pub(super) async fn create(
     body: RawBody,
 ) -> Answered {
     let source = described(&app, &body).await?;
-    let (definition, warnings) = checked(&app, &source)?;
+    let (definition, mut warnings) = checked(&app, &source)?;
     if saving.publish {
         refuse_commands(&app, &definition, &body.text)?;
     }
     let before = app.store().workflow(&definition.name, None).await?;
+    let others = calendars_of_others(&**app.store(), &definition, id_of(before.as_ref())).await?;
+    warnings.extend(definition::calendars_of_others(&others, &definition, source.text()));
+    // What becomes of the triggers is said by a plan, and by what a publish answers.
+    let triggers = match saving.dry_run || saving.publish {
+        true => Some(plan::triggers(&app, before.as_ref(), &definition).await?),
+        false => None,
+    };
     if saving.dry_run {
-        let triggers = plan::triggers(&app, before.as_ref(), &definition).await?;
         let saved = planned(before, &definition, &saving, warnings);
-        return answer::ok(&Saved { triggers: Some(triggers), ..saved });
+        return answer::ok(&Saved { triggers, ..saved });
     }
     let (name, version) = (definition.name.clone(), author_version(definition.version));
     let (asked, publish) = (app.clone(), saving.publish);
@@ -136,13 +145,18 @@ pub(super) async fn create(
         status: view.workflow.status.name(),
         changed,
         problems: remarks("warning", warnings),
-        triggers: None,
+        triggers: triggers.filter(|_| changed),
     };
     let response = match changed {
         true => answer::created(&format!("/api/v1/workflows/{id}"), &saved)?,
         false => answer::ok(&saved)?,
     };
     Ok(answer::replayed(response, commanded.replayed))
+}
+
+/// The workflow's id; none that exists, if it is new.
+fn id_of(workflow: Option<&WorkflowView>) -> WorkflowId {
+    workflow.map_or(WorkflowId(0), |view| view.workflow.id)
 }
 
 /// Says all that is wrong with a definition. Nothing is stored.

@@ -84,7 +84,7 @@ async fn a_failure_and_a_recovery_are_told_once_each() {
     assert_eq!(told["data"]["subject"], "backup failed");
     assert_eq!((&about["event"], &about["workflow"]), (&json!("failure"), &json!("backup")));
     assert_eq!(about["run"], failed["id"]);
-    assert_eq!(about["output_end"], "disk full");
+    assert_eq!(about["output_end"], "copied 3 of 9\ndisk full");
     let link = format!("https://punctual.example.com/runs/{}", failed["id"].as_str().unwrap());
     assert_eq!(about["link"], link);
     assert!(about["error"].as_str().unwrap().contains("code 3"), "{about}");
@@ -126,6 +126,34 @@ async fn a_failure_and_a_recovery_are_told_once_each() {
     }
     let page = node.get(&format!("/runs/{}", failed["id"].as_str().unwrap())).await;
     assert!(page.text.contains("id=\"incidents\""), "{}", page.text);
+}
+
+/// The server at the other end refuses for good.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_not_delivered_is_told() {
+    let receiver = Receiver::start().await;
+    let node = Node::start_with(signing).await;
+    let hook = format!("{{webhook: '{}/broken'}}", receiver.url);
+    node.publish(&definition(&format!("on_failure: {{notify: {hook}}}\n"))).await;
+    start(&node, 3).await;
+    let is_lost = |list: &Value| list["items"][0]["told"][0]["refused"].is_string();
+    let list = node.until("/api/v1/incidents", is_lost).await;
+    let told = &list["items"][0]["told"][0];
+    assert!(told["run_id"].is_string(), "{told}");
+    let why = told["refused"].as_str().unwrap();
+    assert!(why.starts_with("not delivered: ") && why.contains("404"), "{why}");
+    assert!(node.get("/incidents").await.text.contains("not delivered"));
+    assert!(node.get("/metrics").await.text.contains("\npunctual_messages_undelivered_total 1\n"));
+    node.publish(&format!(
+        "name: asks\nsteps: [{{id: a, type: human_approval, title: t, deadline: {{within: 1s, \
+         actions: [{{at: deadline, notify: {hook}}}]}}}}]\n"
+    ))
+    .await;
+    let run = node.post("/api/v1/workflows/asks/runs", json!({})).await.expect(201);
+    let path = format!("/api/v1/runs/{}", run["id"].as_str().unwrap());
+    let run = node.until(&path, |run| run["alerts"][0]["refused"].is_string()).await;
+    let why = run["alerts"][0]["refused"].as_str().unwrap();
+    assert!(why.contains("not delivered: "), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

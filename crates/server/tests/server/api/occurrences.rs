@@ -76,6 +76,10 @@ async fn past_occurrences_are_made_up_for_and_recorded() {
     node.until(&path, |object| object["run_count"] == 3).await;
     let rows = node.get(&ledger).await.expect(200);
     assert_eq!(rows["items"].as_array().unwrap().len(), 3);
+    for row in rows["items"].as_array().unwrap() {
+        let reason = row["reason"].as_str().unwrap();
+        assert!(reason.starts_with("asked for by a backfill"), "{reason}");
+    }
     let row = &rows["items"][0];
     assert_eq!(row["n"], 2);
     assert_eq!(row["nominal_at"], "2026-03-30T09:00:00+02:00");

@@ -390,6 +390,39 @@ async fn a_dry_run_reads_triggers_with_the_calendars_of_the_definition() {
     assert!(times["moved"].as_u64().unwrap() + times["added"].as_u64().unwrap() > 0, "{planned}");
 }
 
+/// A calendar belongs to whoever declared it last: who else uses it is said before and after.
+#[tokio::test]
+async fn a_calendar_that_others_use_is_warned_about() {
+    let node = Node::start().await;
+    let text = |name: &str, day: &str| {
+        format!(
+            "name: {name}\nsteps: [{{id: a, type: noop}}]\n\
+             calendars: [{{id: office, timezone: UTC, hours: {{{day}: ['09:00-17:00']}}}}]\n\
+             triggers: [{{id: s, type: schedule, cron: '0 9 * * *', calendar: office}}]\n"
+        )
+    };
+    let warnings = |saved: &Value| -> Vec<String> {
+        let problems = saved["problems"].as_array().unwrap().iter();
+        let of_others = problems.filter(|problem| problem["code"] == "calendar-of-others");
+        of_others.map(|problem| problem["message"].as_str().unwrap().to_owned()).collect()
+    };
+    node.publish(&text("first", "mon")).await;
+    let publish = "/api/v1/workflows?publish=true";
+    let same = node.yaml(publish, text("second", "mon")).await.expect(201);
+    assert!(warnings(&same).is_empty(), "{same}");
+    assert_eq!(same["triggers"][0]["change"], "new", "a publish says what becomes of triggers");
+    for path in [format!("{publish}&dry_run=true"), publish.to_owned()] {
+        let reply = node.yaml(&path, text("second", "tue")).await;
+        let [warning] = &warnings(&reply.json())[..] else { panic!("{}", reply.text) };
+        assert!(warning.contains("1 schedules of other workflows use it (first)"), "{warning}");
+    }
+    // Of its own alone, it is nobody's business.
+    let own = text("third", "mon").replace("office", "own");
+    node.publish(&own).await;
+    let changed = node.yaml(publish, own.replace("mon:", "tue:")).await;
+    assert!(warnings(&changed.json()).is_empty(), "{}", changed.text);
+}
+
 #[tokio::test]
 async fn a_producer_shows_its_rule() {
     let node = Node::start().await;

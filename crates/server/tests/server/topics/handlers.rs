@@ -113,6 +113,10 @@ async fn a_failure_pauses_and_says_what_resuming_does() {
     let workflow = node.until(path, |workflow| workflow["paused"] == true).await;
     let why = workflow["paused_reason"].as_str().unwrap();
     assert!(why.contains("read") && why.contains("no such thing"), "{why}");
+    let overview = node.get("/").await.text;
+    assert!(overview.contains("Paused workflows") && overview.contains("no such thing"));
+    assert_eq!(node.get("/api/v1/stats").await.expect(200)["paused_workflows"], 1);
+    assert!(node.get("/metrics").await.text.contains("\npunctual_workflows_paused 1\n"));
     let then = workflow["on_resume"].as_str().unwrap();
     assert!(then.contains("Consumer read tries again"), "{then}");
     let consumer = &workflow["consumers"][0];
@@ -121,4 +125,27 @@ async fn a_failure_pauses_and_says_what_resuming_does() {
     let resumed = node.post(&format!("{path}/resume"), Value::Null).await.expect(200);
     assert_eq!(resumed["paused_reason"], Value::Null);
     node.until(path, |workflow| workflow["paused"] == true).await;
+}
+
+/// Producers are refused as consumers are, whichever way they are started.
+#[tokio::test]
+async fn whoever_does_not_want_to_wait_for_another_handler_is_refused() {
+    let node = Node::start().await;
+    let producer = "{schedule: {interval: 1d}, handler: {type: worker, queue: q}}";
+    node.publish(&format!(
+        "name: busy\ntopics: [{{name: o, external: true}}]\n\
+         producers: {{one: {producer}, other: {producer}}}\n"
+    ))
+    .await;
+    let path = "/api/v1/workflows/busy";
+    let running = |workflow: &Value| workflow["producers"][0]["state"] == "running";
+    node.until(path, running).await;
+    let refuse = json!({"handler": "other", "if_busy": "refuse"});
+    let why = node.post(&format!("{path}/runs"), refuse).await.problem(409);
+    assert!(why.contains("one handler at a time"), "{why}");
+    let schedules = node.get("/api/v1/schedules?workflow=busy").await.expect(200);
+    let other = schedules["items"].as_array().unwrap().iter();
+    let other = other.map(|one| one["id"].as_str().unwrap()).last().unwrap().to_owned();
+    let trigger = format!("/api/v1/schedules/{other}/trigger");
+    node.post(&trigger, json!({"if_busy": "refuse"})).await.problem(409);
 }
