@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use store::{AuditEntry, CommandRequest, Commanded, Failure, Idempotency, Stats, Store, Turned};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::clock::{Clock, StoreClock};
@@ -18,7 +18,7 @@ use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::traces::{Exporter, SpanQueue, TraceTarget};
-use crate::turnings;
+use crate::turnings::{self, LogLimit};
 use crate::waiting::{Waiting, WaitingWorkers};
 
 /// Notices that a slow listener may be behind.
@@ -50,6 +50,9 @@ pub struct Hub {
     wakes_at: AtomicI64,
     node: AtomicI64,
     waiting_workers: WaitingWorkers,
+    /// A workflow or schedule was declared or changed.
+    pub(crate) declared: Notify,
+    log_limit: LogLimit,
     /// Goes up when tokens or sign-ins change, here or on another node that calls.
     pub(crate) access_changes: Arc<watch::Sender<u64>>,
     /// What is said by what this node performs.
@@ -81,6 +84,8 @@ impl Hub {
             wakes_at: AtomicI64::new(i64::MAX),
             node: AtomicI64::new(0),
             waiting_workers: WaitingWorkers::default(),
+            declared: Notify::new(),
+            log_limit: LogLimit::default(),
             access_changes: Arc::default(),
             readiness: Readiness::default(),
             tasks: TaskTracker::new(),
@@ -329,7 +334,12 @@ impl Hub {
             if let Notice::Queued { queue, count } = notice {
                 self.waiting_workers.wake(queue, *count);
             }
-            turnings::log(notice);
+            if let Notice::Workflow { .. } | Notice::Schedule { .. } = notice {
+                self.declared.notify_one();
+            }
+            if turnings::is_logged(notice) && self.log_limit.permits(self.clock.now()) {
+                turnings::log(notice);
+            }
         }
         if !notices.is_empty() && self.notices.receiver_count() > 0 {
             let _ = self.notices.send(notices.into());

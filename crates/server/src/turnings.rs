@@ -1,8 +1,50 @@
 //! What becomes of schedules, workflows and messages that people should hear of, in the log. It is said once it is committed, by the node that
 //! decided it.
 
+use std::sync::{Mutex, PoisonError};
+
 use engine::schedule::Turning;
 use engine::turn::Notice;
+use jiff::Timestamp;
+
+/// Lines about schedules, deadlines and messages that are logged in a second; a loop may bring about thousands.
+const LINES_A_SECOND: u32 = 50;
+
+/// Keeps the log readable when very much happens at once.
+#[derive(Default)]
+pub(crate) struct LogLimit(Mutex<Second>);
+
+#[derive(Default)]
+struct Second {
+    at: i64,
+    lines: u32,
+}
+
+impl LogLimit {
+    /// Whether one more line may be logged. What was left out of a second is said when the next one begins.
+    pub(crate) fn permits(&self, now: Timestamp) -> bool {
+        let mut second = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if second.at != now.as_second() {
+            let left_out = second.lines.saturating_sub(LINES_A_SECOND);
+            if left_out > 0 {
+                tracing::warn!(left_out, "more happened in a second than the log has room for");
+            }
+            *second = Second { at: now.as_second(), lines: 0 };
+        }
+        second.lines = second.lines.saturating_add(1);
+        second.lines <= LINES_A_SECOND
+    }
+}
+
+/// Whether [`log`] says something about it.
+pub(crate) fn is_logged(notice: &Notice) -> bool {
+    match notice {
+        Notice::Turning { .. } | Notice::HandlersPaused { .. } | Notice::Undelivered { .. } => true,
+        Notice::Deadline { refused, .. } => refused.is_some(),
+        Notice::Incident { refused, .. } => !refused.is_empty(),
+        _ => false,
+    }
+}
 
 /// Says it, with what to do about it.
 pub(crate) fn log(notice: &Notice) {
@@ -69,5 +111,19 @@ pub(crate) fn name(turning: &Turning) -> &'static str {
         Turning::Died { .. } => "died",
         Turning::PausedByFailure { .. } => "paused_by_failure",
         Turning::Recovered { .. } => "recovered",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_has_room_for_some_lines() {
+        let limit = LogLimit::default();
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let permitted = (0..1_000).filter(|_| limit.permits(at(7))).count();
+        assert_eq!(permitted, LINES_A_SECOND as usize);
+        assert!(limit.permits(at(8)));
     }
 }

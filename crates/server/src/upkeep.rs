@@ -79,10 +79,21 @@ impl Removed {
     async fn wait(&self, hub: &Hub) {
         let until = self.next.map(|at| at.duration_since(hub.now()).max(self.pause));
         let mut notices = hub.listen();
+        // A workflow or schedule may say from now on that its history is kept for a shorter time.
+        let declared = async {
+            hub.declared.notified().await;
+            sleep(Some(PAUSES.0)).await;
+        };
+        let due = async {
+            tokio::select! {
+                () = sleep(until) => {}
+                // What has happened may be old before what was there.
+                _ = notices.recv() => sleep(Some(until.unwrap_or(self.pause).min(self.pause))).await,
+            }
+        };
         tokio::select! {
-            () = sleep(until) => {}
-            // What has happened may be old before what was there.
-            _ = notices.recv() => sleep(Some(until.unwrap_or(self.pause).min(self.pause))).await,
+            () = due => {}
+            () = declared => {}
         }
     }
 }

@@ -72,6 +72,11 @@ pub trait Book {
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
     /// The workflow's runs that have begun and not ended.
     fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
+    /// Whether so much was read beside what was loaded at first that the turn should come to its end: what else could
+    /// begin is left for the next one.
+    fn is_exhausted(&self) -> bool {
+        false
+    }
     /// The runs with an attempt of this node.
     fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Self::Error>;
     /// How many runs descend from this one, counted up to `limit`.

@@ -382,6 +382,9 @@ impl<B: Book> Turn<'_, B> {
             return Ok(Err(refusal));
         }
         self.deciding = Some(Wakeup::Run(key));
+        if self.book.is_exhausted() {
+            self.starts_left = 0;
+        }
         let Some((workflow, version, handler)) = self
             .runs
             .get(&key)

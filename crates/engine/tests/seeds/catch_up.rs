@@ -51,6 +51,24 @@ fn none_still_runs_what_is_only_late() {
     assert_eq!(world.ledger(id), ["09:00 started"]);
 }
 
+/// Being slow is not being down: nothing is missed or merged, whatever `catch_up` says.
+#[test]
+fn a_busy_node_decides_over_each_that_was_due_meanwhile() {
+    for policy in ["none", "last", "all"] {
+        let mut world = World::new("2026-03-02T08:59:59Z");
+        let workflow = world.workflow("w", None);
+        let fields = format!(r#"{{"name": "s", "interval": "1s", "catch_up": "{policy}"}}"#);
+        let id = world.schedule(workflow, &fields);
+        world.now = at("2026-03-02T09:00:03.500Z");
+        world.advance_to("2026-03-02T09:00:03.600Z");
+        let ledger = world.ledger(id);
+        assert_eq!(ledger.len(), 4, "{policy}: {ledger:?}");
+        let (first, others) = ledger.split_first().unwrap();
+        assert_eq!(first, "09:00 started", "{policy}");
+        assert!(others.iter().all(|row| row.ends_with("skipped")), "{policy}: {ledger:?}");
+    }
+}
+
 #[test]
 fn all_runs_one_after_the_other_within_limit_and_pace() {
     let (mut world, id) =
@@ -194,7 +212,8 @@ fn an_overlap_with_what_is_made_up_for_is_no_error() {
     assert_eq!(world.get(id).status, Status::Active);
     assert_eq!(world.ledger(id)[5..], ["14:00 started", "15:00 skipped", "16:00 started"]);
     let skipped = world.memory.ledger.values().find(|row| row.outcome.name() == "skipped").unwrap();
-    let reason = "occurrence 5 has not ended, which is made up for: no error of the schedule";
+    let reason = "occurrence 5 has not ended; no error of the schedule, because others are being made up \
+                  for after downtime";
     assert_eq!(skipped.reason, reason);
 }
 
@@ -283,6 +302,7 @@ fn what_stands_for_nothing_is_not_said_to() {
     let id = world.schedule(workflow, text);
     world.advance_to("2026-03-02T09:30:00Z");
     world.now = at("2026-03-02T14:30:00Z");
+    world.awake_since = world.now;
     world.advance_to("2026-03-02T14:31:00Z");
     assert_eq!(world.ledger(id)[5], "14:00 skipped");
     let correct = "missed: only the latest one is made up for, and that was skipped";

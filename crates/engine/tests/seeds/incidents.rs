@@ -302,7 +302,7 @@ fn the_message_says_what_when_and_why() {
              Due: 2026-03-02T09:01:00Z\nRun: sched-{id}-n0-rc0\nEnded: 2026-03-02T09:01:00Z\n\
              Error: step only: `cp` ended with code 1\n\n\
              The schedule is dead: it does not run again until somebody revives it.\n\n\
-             The end of the output:\ndisk full\n\nhttps://punctual.example.com/runs/sched-{id}-n0-rc0\n"
+             The end of the output:\ncopied 3 of 9\ndisk full\n\nhttps://punctual.example.com/runs/sched-{id}-n0-rc0\n"
         )
     );
     let about = &input["payload"]["about"];

@@ -103,6 +103,10 @@ impl Loaded {
     }
 }
 
+/// Times that a turn goes to the database and back before it comes to its end. Most need less than ten; chains of
+/// events are read link by link.
+const ROUND_TRIPS: usize = 200;
+
 /// The book of one transaction.
 pub(super) struct PgBook<'a> {
     pub(super) link: &'a mut Link,
@@ -353,6 +357,10 @@ impl Book for PgBook<'_> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let keys = self.keys(sql, vec![param(workflow.0), param(limit)])?;
         load::free_runs(self.link, &mut self.loaded, keys)
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.link.round_trips() > ROUND_TRIPS
     }
 
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {

@@ -103,6 +103,9 @@ impl Default for SqliteOptions {
     }
 }
 
+/// How often a node that commits nothing looks whether its store's file is still there.
+const FILE_LOOK: Duration = Duration::from_secs(2);
+
 /// A store in a file.
 pub struct Sqlite {
     rules: Arc<RwLock<Arc<Rules>>>,
@@ -111,7 +114,7 @@ pub struct Sqlite {
     /// Why the store's file is gone, as soon as it is.
     is_gone: tokio::sync::watch::Receiver<Option<String>>,
     /// Held for as long as the store is open, and closed after all connections: nobody else has it open.
-    _file: Arc<StoreFile>,
+    file: Arc<StoreFile>,
 }
 
 enum Access {
@@ -152,7 +155,7 @@ impl Sqlite {
                 _checkpointer: checkpointer,
             }
         };
-        Ok(Sqlite { rules, setup, access, is_gone, _file: file })
+        Ok(Sqlite { rules, setup, access, is_gone, file })
     }
 
     /// The transaction of `work` is committed when the answer comes.
@@ -524,14 +527,32 @@ impl Store for Sqlite {
     }
 
     fn gone(&self) -> BoxFuture<'static, String> {
-        let mut is_gone = self.is_gone.clone();
+        let (mut is_gone, file) = (self.is_gone.clone(), Arc::downgrade(&self.file));
         Box::pin(async move {
-            let why = is_gone.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
-            match why {
-                Some(why) => why,
-                // It was closed, not lost.
-                None => std::future::pending().await,
-            }
+            // A commit notices that the file is gone; a node that commits nothing looks now and then.
+            let looking = async {
+                while let Some(file) = file.upgrade() {
+                    if let Err(why) = file.check() {
+                        tracing::error!("{why}");
+                        return why;
+                    }
+                    drop(file);
+                    tokio::time::sleep(FILE_LOOK).await;
+                }
+                std::future::pending().await
+            };
+            let told = async {
+                let why = is_gone.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+                match why {
+                    Some(why) => why,
+                    // It was closed, not lost.
+                    None => std::future::pending().await,
+                }
+            };
+            futures_util::future::select(std::pin::pin!(looking), std::pin::pin!(told))
+                .await
+                .factor_first()
+                .0
         })
     }
 

@@ -138,7 +138,7 @@ async fn whoever_does_not_want_to_wait_for_another_handler_is_refused() {
     ))
     .await;
     let path = "/api/v1/workflows/busy";
-    let running = |workflow: &Value| workflow["producers"][0]["state"] == "running";
+    let running = |workflow: &Value| workflow["producers"][0]["run_id"].is_string();
     node.until(path, running).await;
     let refuse = json!({"handler": "other", "if_busy": "refuse"});
     let why = node.post(&format!("{path}/runs"), refuse).await.problem(409);
