@@ -236,8 +236,8 @@ impl<B: Book> Turn<'_, B> {
     fn note_not_started(&mut self, of: RunKey, child: &NewChild, why: &str) {
         let Some(slot) = self.runs.get_mut(&of) else { return };
         let (step, item) = (child.part.step, child.part.item);
-        let record = slot.records.iter_mut().rev();
-        let record = record.filter(|record| (record.step, record.item) == (step, item)).next();
+        let mut records = slot.records.iter_mut().rev();
+        let record = records.find(|record| (record.step, record.item) == (step, item));
         let output = serde_json::json!({"started": null, "refused": why});
         if let (Some(record), Ok(output)) = (record, serde_json::value::to_raw_value(&output)) {
             record.output = Some(output);

@@ -145,7 +145,8 @@ async fn whoever_does_not_want_to_wait_for_another_handler_is_refused() {
     assert!(why.contains("one handler at a time"), "{why}");
     let schedules = node.get("/api/v1/schedules?workflow=busy").await.expect(200);
     let other = schedules["items"].as_array().unwrap().iter();
-    let other = other.map(|one| one["id"].as_str().unwrap()).last().unwrap().to_owned();
+    let mut other = other.map(|one| one["id"].as_str().unwrap());
+    let other = other.next_back().unwrap().to_owned();
     let trigger = format!("/api/v1/schedules/{other}/trigger");
     node.post(&trigger, json!({"if_busy": "refuse"})).await.problem(409);
 }
