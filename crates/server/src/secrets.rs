@@ -1,5 +1,6 @@
 //! Secrets of the host: read once, given by name, never shown.
 
+mod addresses;
 mod forms;
 mod wrapped;
 
@@ -18,6 +19,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
+pub use addresses::{secrets_in_address, secrets_in_channel, shown_address};
 use wrapped::Unwrapped;
 pub(crate) use wrapped::columns_after;
 
@@ -209,20 +211,6 @@ impl Secrets {
             other => other,
         }
     }
-}
-
-/// An address as it may be shown: without a user, a password or a query, whether or not it can be read. With an `@` behind a
-/// `?` or `#` nobody can tell where a password ends and a query begins: then nothing but its scheme.
-pub fn shown_address(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
-    let slashes = if scheme.is_empty() { "" } else { "://" };
-    let cut = rest.find(['?', '#']).unwrap_or(rest.len());
-    if rest[cut..].contains('@') {
-        return format!("{scheme}{slashes}…");
-    }
-    let (user, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("…@", rest));
-    let (rest, hidden) = rest.split_once(['?', '#']).map_or((rest, ""), |(rest, _)| (rest, "?…"));
-    format!("{scheme}{slashes}{user}{rest}{hidden}")
 }
 
 /// Where the last so many bytes of a text have characters.

@@ -247,10 +247,7 @@ async fn a_secret_with_a_question_mark_is_masked_before_the_url_is_cut() {
         let message = run["error"]["message"].as_str().unwrap();
         let expected = format!("GET http://127.0.0.1:{}/fail/*** answered 400", peer.port);
         assert!(message.starts_with(&expected), "{message}");
-        if name == "QUERY" {
-            assert!(!run.to_string().contains(part), "{run}");
-        }
-        assert!(!message.split(" answered ").next().unwrap().contains(part), "{message}");
+        assert!(!run.to_string().contains(part), "{run}");
     }
     assert!(peer.heard()[0].starts_with("/fail/Abc123%7Bsecret?tail{99"), "{:?}", peer.heard());
 }
