@@ -55,7 +55,7 @@ fn programs_of_all_kinds() {
         ("python shlex.quote", r#"Ab+/<ö>&'"'"'"=$x y~z"#),
         ("bash %q", r#"Ab+/\<ö\>\&\'\"=\$x\ y~z"#),
         ("in double quotes", r#"Ab+/<ö>&'\"=\$x y~z"#),
-        ("python bytes", r#"Ab+/<\xc3\xb6>&\'"=$x y~z"#.replace("\\'", "'").as_str()),
+        ("bytes of python", r#"Ab+/<\xc3\xb6>&'"=$x y~z"#),
         ("csv", r#"Ab+/<ö>&'""=$x y~z"#),
         ("sql", r#"Ab+/<ö>&''"=$x y~z"#),
         ("tr a-z A-Z", "AB+/<ö>&'\"=$X Y~Z"),
@@ -63,7 +63,7 @@ fn programs_of_all_kinds() {
         ("rev", "z~y x$=\"'&>ö</+bA"),
         ("xxd -p", "41622b2f3cc3b63e2627223d247820797e7a"),
         ("hex in capitals", "41622B2F3CC3B63E2627223D247820797E7A"),
-        ("base32", "IFRCWL24YO3D4JRHEI6SI6BAPF7HU"),
+        ("base32", "IFRCWLZ4YO3D4JRHEI6SI6BAPF7HU"),
         ("every byte", "%41%62%2B%2F%3C%C3%B6%3E%26%27%22%3D%24%78%20%79%7E%7A"),
     ] {
         let is_found = forms(secret).iter().any(|form| form == written);
