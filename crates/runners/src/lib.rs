@@ -3,8 +3,9 @@
 //! A [`Runners`] holds what the host permits ([`Policy`]) and performs one [`Work`] at a time per
 //! call; how it ended is an [`Ended`], never a panic. It knows neither runs nor retries: whoever
 //! calls it decides what follows. Secrets are not known here either: whoever put them into the
-//! action masks them in what comes back, and gives a [`Mask`] for what is cut before. Scripts are evaluated in processes of their own
-//! ([`script`]). Messages hold no query and no password of a URL.
+//! action masks them in what comes back, and gives a [`Mask`] for what is cut before. Scripts are
+//! evaluated in processes of their own ([`script`]). Messages hold no query and no password of a
+//! URL.
 #![forbid(unsafe_code)]
 
 mod address;
