@@ -134,13 +134,16 @@ impl Tools {
         self.ask_everything(&document, &configuration, node, examples)
     }
 
-    /// Definitions for TypeScript, which its compiler takes.
+    /// Definitions for TypeScript, which its compiler takes, and a program that uses them as people do.
     fn make_typescript(&self, document: &Path) -> Outcome {
         let definitions = self.made.join("openapi.d.ts");
         let bin = self.node.join("node_modules").join(".bin");
         let mut generator = Command::new(bin.join("openapi-typescript"));
         run_command(generator.arg(document).arg("-o").arg(&definitions))?;
-        run_command(Command::new(bin.join("tsc")).args(["--noEmit", "--strict"]).arg(&definitions))
+        let used = self.made.join("use.ts");
+        copy(&self.scripts.join("use.ts"), &used)?;
+        let mut compiler = Command::new(bin.join("tsc"));
+        run_command(compiler.args(["--noEmit", "--strict"]).args([&definitions, &used]))
     }
 
     /// A client for Python, which is used for what programs do most. It also says what there is to be asked for.

@@ -55,6 +55,12 @@ impl Place {
             let said = "--db: no file is named\n  try: --db ./punctual.db";
             return Err(Failure::Mistake(said.to_owned()));
         }
+        if is_connection(path) {
+            return Err(Failure::Mistake(format!(
+                "--db …: this is how a PostgreSQL is named elsewhere, and no file\n  \
+                 allowed: a file, sqlite:FILE, {SHAPE}\n  try: --db postgres://…"
+            )));
+        }
         Ok(Place::File(PathBuf::from(path)))
     }
 
@@ -164,6 +170,21 @@ impl Shared {
     }
 }
 
+/// Whether a text is an address of a database as other programs take it, which would become the name of a file, with the
+/// password in it.
+fn is_connection(path: &str) -> bool {
+    const KEYS: [&str; 7] = ["host", "hostaddr", "port", "user", "password", "dbname", "service"];
+    let is_pair = |word: &str| {
+        word.split_once('=')
+            .is_some_and(|(key, _)| KEYS.contains(&key.to_ascii_lowercase().as_str()))
+    };
+    let lower = path.to_ascii_lowercase();
+    let is_url = ["postgres:", "postgresql:"].iter().any(|scheme| lower.starts_with(scheme));
+    let user = path.rsplit_once('@').map_or("", |(user, _)| user);
+    let has_password = user.contains(':') && !path.starts_with(['.', '/']);
+    is_url || has_password || path.split([' ', '\t', '\n', ';']).any(is_pair)
+}
+
 /// Everything but the password and what is said behind a `?`.
 fn without_password(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
@@ -193,6 +214,32 @@ pub(crate) fn lease(text: &str) -> Result<SignedDuration, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_of_a_database_is_no_file() {
+        for (db, is_refused) in [
+            ("host=h user=u password=hunter2PASS", true),
+            ("password=hunter2PASS", true),
+            ("sqlite:dbname=x password=hunter2PASS", true),
+            ("Server=h;Password=hunter2PASS", true),
+            ("postgres:u:hunter2PASS@h/db", true),
+            ("u:hunter2PASS@h/db", true),
+            ("mysql://u:hunter2PASS@h/db", true),
+            ("./punctual.db", false),
+            ("/srv/a=b/u:x@y.db", false),
+            ("my host.db", false),
+        ] {
+            let args = DbArgs { db: db.to_owned(), schema: "punctual".to_owned() };
+            match Place::read(&args) {
+                Ok(_) => assert!(!is_refused, "{db}"),
+                Err(failure) => {
+                    let said = failure.to_string();
+                    assert!(is_refused, "{db}: {said}");
+                    assert!(said.contains("postgres://") && !said.contains("hunter2"), "{said}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_password_is_never_shown() {

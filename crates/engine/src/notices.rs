@@ -127,6 +127,23 @@ pub fn incident_payload(channel: &Channel, about: &Value) -> Value {
     message_to(channel, &subject, &message, about)
 }
 
+/// The input of one of its runs as people may see it: whoever knows the URL of a channel may write to it, so no more of it
+/// than its host is shown.
+pub fn shown_input(mut input: Value) -> Value {
+    for given in ["/payload/to", "/to"] {
+        let to = input.pointer_mut(given);
+        let url = to.as_ref().and_then(|to| to.as_str()).filter(|to| to.contains("://"));
+        let shown = url.map(|url| match url::Url::parse(url) {
+            Ok(url) => format!("{}/…", url.origin().ascii_serialization()),
+            Err(_) => "…".to_owned(),
+        });
+        if let (Some(to), Some(shown)) = (to, shown) {
+            *to = shown.into();
+        }
+    }
+    input
+}
+
 fn message_to(channel: &Channel, subject: &str, message: &str, about: &Value) -> Value {
     let (Channel::Webhook(to) | Channel::Email(to) | Channel::Slack(to)) = channel;
     json!({
@@ -149,5 +166,20 @@ mod tests {
         let now = "2026-03-01T00:00:00Z".parse().unwrap();
         let context = ReadContext { zones: &zones, now, known_calendar: &|_| None };
         assert_eq!(read(SOURCE, &context).unwrap(), definition());
+    }
+
+    #[test]
+    fn where_it_goes_is_shown_without_what_lets_one_write_there() {
+        for (to, shown) in [
+            ("https://hooks.test/services/T0/TOKEN", "https://hooks.test/…"),
+            ("http://u:TOKEN@127.0.0.1:17890/?k=TOKEN", "http://127.0.0.1:17890/…"),
+            ("http://[TOKEN", "…"),
+            ("ops@example.com", "ops@example.com"),
+        ] {
+            let input = json!({ "payload": { "to": to, "subject": "s" } });
+            let expected = json!({ "payload": { "to": shown, "subject": "s" } });
+            assert_eq!(shown_input(input), expected, "{to}");
+            assert_eq!(shown_input(json!({ "to": to })), json!({ "to": shown }));
+        }
     }
 }

@@ -37,7 +37,7 @@ pub struct Egress {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("egress entry `{entry}`: {problem}")]
 pub struct EgressError {
-    /// The entry as written.
+    /// The entry as written, without a password.
     pub entry: String,
     /// What is wrong with it and what to write instead.
     pub problem: String,
@@ -63,6 +63,12 @@ impl FromStr for Egress {
     fn from_str(text: &str) -> Result<Egress, EgressError> {
         let mut egress = Egress::default();
         let separator = |c: char| c == ',' || c.is_whitespace();
+        // A password stands before it, and may have a comma in it: no entry is shown.
+        if let Some((_, host)) = text.rsplit_once('@') {
+            let host = host.split(separator).next().unwrap_or_default();
+            let problem = "write the host alone, without a user and a password".to_owned();
+            return Err(EgressError { entry: format!("…@{host}"), problem });
+        }
         for entry in text.split(separator).filter(|entry| !entry.is_empty()) {
             egress
                 .add(entry)
@@ -295,9 +301,11 @@ mod tests {
             ("::ffff:169.254.169.254", "never reached; remove"),
             ("fe80::/64", "never reached; remove"),
             ("metadata.google.internal:80", "never reached; remove"),
+            ("a.test u:hunter2@h:80", "`…@h:80`: write the host alone"),
+            ("u:hun,hunter2@h", "`…@h`: write the host alone"),
         ] {
             let error = list.parse::<Egress>().expect_err(list).to_string();
-            assert!(error.contains(remedy), "{list}: {error}");
+            assert!(error.contains(remedy) && !error.contains("hun"), "{list}: {error}");
         }
     }
 }

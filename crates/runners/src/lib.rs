@@ -3,8 +3,9 @@
 //! A [`Runners`] holds what the host permits ([`Policy`]) and performs one [`Work`] at a time per
 //! call; how it ended is an [`Ended`], never a panic. It knows neither runs nor retries: whoever
 //! calls it decides what follows. Secrets are not known here either: whoever put them into the
-//! action masks them in what comes back. Scripts are evaluated in processes of their own
-//! ([`script`]). Messages hold no query and no password of a URL.
+//! action masks them in what comes back, and gives a [`Mask`] for what is cut before. Scripts are
+//! evaluated in processes of their own ([`script`]). Messages hold no query and no password of a
+//! URL.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -14,6 +15,7 @@ mod ended;
 mod exec;
 mod fitting;
 mod http;
+mod mask;
 mod notification;
 mod policy;
 pub mod script;
@@ -30,6 +32,7 @@ pub use ear::{Ear, Stream};
 pub use egress::{Egress, EgressError};
 pub use ended::{Ended, code};
 pub use exec::end_orphans;
+pub use mask::Mask;
 pub use notification::{MailServer, MailServerError, Notifier, WebhookKeys, WebhookKeysError};
 pub use policy::Policy;
 pub use signature::{WebhookKey, WebhookKeyError};
@@ -87,7 +90,7 @@ pub enum SetupError {
 impl Runners {
     /// Prepares everything that attempts share.
     pub fn new(policy: Policy) -> Result<Runners, SetupError> {
-        let http = http::Sender::new(policy.egress)?;
+        let http = http::Sender::new(policy.egress, policy.mask)?;
         let exec = exec::Launcher::new(policy.allow_exec, policy.cancel_grace, policy.groups_dir)?;
         Ok(Runners { shared: Arc::new(Shared { http, exec }), notifier: None })
     }

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::egress::Egress;
+use crate::mask::Mask;
 
 /// Long enough for a command to put its things in order, short enough for a person to wait.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
 
 /// The host's limits and permissions.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Policy {
     /// Whether commands may run at all.
     pub allow_exec: bool,
@@ -21,6 +22,8 @@ pub struct Policy {
     /// [`end_orphans`](crate::end_orphans) finds those that outlive a killed node. Made if it is
     /// missing; without one nothing is noted.
     pub groups_dir: Option<PathBuf>,
+    /// Hides secrets in what is cut before it is shown, such as URLs.
+    pub mask: Mask,
 }
 
 impl Default for Policy {
@@ -31,6 +34,7 @@ impl Default for Policy {
             egress: Egress::default(),
             cancel_grace: CANCEL_GRACE,
             groups_dir: None,
+            mask: Mask::default(),
         }
     }
 }

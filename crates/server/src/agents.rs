@@ -118,7 +118,8 @@ impl Posting {
         node: &str,
     ) -> Result<Posting, SetupError> {
         let egress = agent.place.parse().unwrap_or_default();
-        let runners = Runners::new(Policy { egress, ..Policy::default() })?;
+        let runners =
+            Runners::new(Policy { egress, mask: secrets.to_mask(), ..Policy::default() })?;
         let worker = format!("{node} (for agent {})", agent.name);
         Ok(Posting { agent, hub, secrets, runners, worker })
     }

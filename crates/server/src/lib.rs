@@ -36,6 +36,6 @@ pub use hub::{Hub, Nudge};
 pub use lease::Renewals;
 pub use metrics::Metrics;
 pub use own_calendars::declare_calendars;
-pub use secrets::{Secrets, SecretsError};
+pub use secrets::{Secrets, SecretsError, secrets_in_address, secrets_in_channel, shown_address};
 pub use sources::{Form, Source, SourceError};
 pub use traces::{TraceTarget, TraceTargetError};

@@ -1,6 +1,8 @@
 //! Secrets of the host: read once, given by name, never shown.
 
+mod addresses;
 mod forms;
+mod wrapped;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,11 +11,17 @@ use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use aho_corasick::AhoCorasick;
+use runners::Mask;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
+
+pub use addresses::{secrets_in_address, secrets_in_channel, shown_address};
+use wrapped::Unwrapped;
+pub(crate) use wrapped::columns_after;
 
 /// What environment variables that are secrets begin with.
 const VARIABLE: &str = "PUNCTUAL_SECRET_";
@@ -125,10 +133,15 @@ impl Secrets {
     /// A text with `***` for every secret in it that has at least four characters, in every form that programs write
     /// it in (`secrets/forms.rs`), and for every line of one that has at least eight.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.mask_after(text, 0)
+    }
+
+    /// The same for a text that goes on in a line which has so many characters since its last space.
+    pub(crate) fn mask_after<'a>(&self, text: &'a str, columns: usize) -> Cow<'a, str> {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
         let mut masked = String::new();
         let mut copied = 0;
-        for (start, end) in stretches(finder, text) {
+        for (start, end) in stretches(finder, text, columns) {
             masked.push_str(&text[copied..start]);
             masked.push_str(MASK);
             copied = end;
@@ -140,15 +153,23 @@ impl Secrets {
         Cow::Owned(masked)
     }
 
+    /// What hides them for runners, which cut texts before they hand them back.
+    pub(crate) fn to_mask(self: &Arc<Secrets>) -> Mask {
+        let secrets = self.clone();
+        Mask::new(move |text| secrets.mask(text).into_owned())
+    }
+
     /// How much of a text can be masked that goes on with something unknown: what may be the beginning of a secret
-    /// cannot, nor what overlaps with it.
-    pub(crate) fn settled(&self, text: &str) -> usize {
+    /// cannot, nor what overlaps with it. The text is in a line that has so many characters since its last space.
+    pub(crate) fn settled(&self, text: &str, columns: usize) -> usize {
         let Some(finder) = &self.finder else { return text.len() };
         let longest = self.found.iter().map(|one| one.expose_secret().len()).max();
-        let from = text.floor_char_boundary(text.len().saturating_sub(longest.unwrap_or_default()));
-        let open = text[from..].char_indices().map(|(at, _)| from + at);
-        let open = open.into_iter().find(|at| self.begins(&text[*at..])).unwrap_or(text.len());
-        let across = stretches(finder, text).into_iter();
+        let longest = longest.unwrap_or_default();
+        let begun = |text: &str| places(text, longest).find(|at| self.begins(&text[*at..]));
+        let wrapped = Unwrapped::of(text, columns)
+            .and_then(|unwrapped| unwrapped.before_wrap(begun(&unwrapped.text)?));
+        let open = begun(text).into_iter().chain(wrapped).min().unwrap_or(text.len());
+        let across = stretches(finder, text, columns).into_iter();
         let mut across = across.filter(|(start, end)| *start < open && open < *end);
         across.next().map_or(open, |(start, _)| start)
     }
@@ -192,24 +213,15 @@ impl Secrets {
     }
 }
 
-/// An address as it may be shown: without a user, a password or a query, whether or not it can be read.
-pub(crate) fn shown_address(url: &str) -> String {
-    let (url, hidden) = match url.split_once(['?', '#']) {
-        Some((url, _)) => (url, "?…"),
-        None => (url, ""),
-    };
-    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
-    let rest = match rest.rsplit_once('@') {
-        Some((_, rest)) => format!("…@{rest}"),
-        None => rest.to_owned(),
-    };
-    let slashes = if scheme.is_empty() { "" } else { "://" };
-    format!("{scheme}{slashes}{rest}{hidden}")
+/// Where the last so many bytes of a text have characters.
+fn places(text: &str, last: usize) -> impl Iterator<Item = usize> {
+    let from = text.floor_char_boundary(text.len().saturating_sub(last));
+    text[from..].char_indices().map(move |(at, _)| from + at)
 }
 
 /// Where secrets stand, in order, overlapping ones as one: half of a secret must not remain because
-/// another one began inside of it.
-fn stretches(finder: &AhoCorasick, text: &str) -> Vec<(usize, usize)> {
+/// another one began inside of it. The text is in a line that has so many characters since its last space.
+fn stretches(finder: &AhoCorasick, text: &str, columns: usize) -> Vec<(usize, usize)> {
     let mut found: Vec<(usize, usize)> = Vec::new();
     // They come in the order of their ends.
     for one in finder.find_overlapping_iter(text) {
@@ -219,6 +231,19 @@ fn stretches(finder: &AhoCorasick, text: &str) -> Vec<(usize, usize)> {
         }
         found.push((start, end));
     }
+    let Some(unwrapped) = Unwrapped::of(text, columns) else { return found };
+    let long = finder
+        .find_overlapping_iter(&unwrapped.text)
+        .filter(|one| one.end() - one.start() >= forms::SHORTEST_PART);
+    found.extend(long.filter_map(|one| unwrapped.across(one.start(), one.end())));
+    found.sort_unstable();
+    found.dedup_by(|next, before| {
+        let overlaps = next.0 < before.1;
+        if overlaps {
+            before.1 = before.1.max(next.1);
+        }
+        overlaps
+    });
     found
 }
 

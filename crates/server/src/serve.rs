@@ -211,7 +211,9 @@ impl Server {
         let mail = telling.mail.as_ref().map(|mail| (mail.host().to_owned(), mail.from()));
         let notifier = Notifier::new(move || now.now(), telling.keys, telling.mail);
         let commands = if allows_exec { Commands::Any } else { Commands::Of(trusted) };
-        let runners = Runners::new(Policy { allow_exec: true, ..runners })?.notifying(notifier);
+        let runners =
+            Runners::new(Policy { allow_exec: true, mask: secrets.to_mask(), ..runners })?
+                .notifying(notifier);
         let mut hub = Hub::new(store.clone(), clock.clone(), nudge);
         let exporter = traces.map(|target| hub.trace_to(target, &node)).transpose();
         let exporter = exporter.map_err(SetupError::from)?;

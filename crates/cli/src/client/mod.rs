@@ -37,7 +37,7 @@ use std::time::Duration;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::Value;
-use server::Form;
+use server::{Form, shown_address};
 use tokio::runtime::Runtime;
 
 use crate::document::Document;
@@ -124,7 +124,8 @@ impl Line {
         let base = Url::parse(url).ok().filter(|url| url.scheme().starts_with("http"));
         let base = base.filter(Url::has_host).ok_or_else(|| {
             Failure::Mistake(format!(
-                "PUNCTUAL_URL={url}: not an address of a node\n  try: {DEFAULT_URL}"
+                "PUNCTUAL_URL={}: not an address of a node\n  try: {DEFAULT_URL}",
+                shown_address(url)
             ))
         })?;
         let token = token.filter(|token| !token.is_empty()).map(|token| {
@@ -160,22 +161,34 @@ impl Line {
         Ok((response.status().as_u16(), response.text().await?))
     }
 
+    /// The address without what may be secret in it.
+    fn shown_base(&self) -> Url {
+        let mut base = self.base.clone();
+        // Both calls fail only for an address without a host.
+        let _ = base.set_username("");
+        let _ = base.set_password(None);
+        base.set_query(None);
+        base.set_fragment(None);
+        base
+    }
+
     /// What an answer that is no success says.
     pub(crate) fn refused(&self, status: u16, text: &str) -> Failure {
-        problem::failure(status, text, &self.base)
+        problem::failure(status, text, &self.shown_base())
     }
 
     /// An answer that no node gives.
     pub(crate) fn misread(&self, error: &serde_json::Error) -> Failure {
         Failure::Environment(format!(
             "{} does not answer as a node does: {error}\n  try: PUNCTUAL_URL=…",
-            self.base
+            shown_address(self.base.as_str())
         ))
     }
 
     /// No answer.
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let base = self.base.as_str().trim_end_matches('/');
+        let base = shown_address(self.base.as_str());
+        let base = base.trim_end_matches('/');
         if error.is_timeout() {
             return Failure::Environment(format!(
                 "the node at {base} has not answered within {}s\n  \

@@ -12,6 +12,7 @@ use runners::script::Scripts;
 use runners::{Egress, Policy};
 use server::serve::{BeforeDriving, Server, ServerOptions, StartError, Telling};
 use server::{Agent, Clock, OffsetClock, Secrets, SystemClock, TraceTarget, Trusted};
+use server::{secrets_in_address, secrets_in_channel};
 use store::Store;
 
 use super::folder::Found;
@@ -30,10 +31,23 @@ const QUIET: &str = "info,deadpool.postgres=error";
 /// Runs the command. Why it does not start is told without secrets.
 pub(crate) fn run(args: &ServeArgs, zones: Zones) -> Result<(), Failure> {
     let secrets = Secrets::read(args.secrets.as_deref(), env::vars_os())
-        .and_then(|secrets| secrets.with_own(logging::own_secrets()))
+        .and_then(|secrets| secrets.with_own(logging::own_secrets().chain(given_secrets(args))))
         .map_err(|error| Failure::Mistake(format!("secrets: {error}")))?;
     let secrets = Arc::new(secrets);
     serve(args, zones, secrets.clone()).map_err(|failure| failure.masked(&secrets))
+}
+
+/// What is secret in the addresses that the node was given: who knows the URL of a channel may write to it, and agents and
+/// collectors may have a password or a key in theirs.
+fn given_secrets(args: &ServeArgs) -> impl Iterator<Item = String> {
+    let channels = args.on_failure.iter().chain(&args.on_recovery);
+    let channels = channels.filter_map(|text| text.trim().split_once(':'));
+    // A kind that is misspelt is refused with the whole text.
+    let channels = channels.filter(|(_, to)| to.contains("://"));
+    let agents =
+        args.agents.iter().map(|text| text.split_once('=').map_or(&**text, |(_, url)| url));
+    let addresses = agents.chain(args.otlp.as_deref()).flat_map(secrets_in_address);
+    channels.flat_map(|(_, url)| secrets_in_channel(url)).chain(addresses)
 }
 
 fn serve(args: &ServeArgs, zones: Zones, secrets: Arc<Secrets>) -> Result<(), Failure> {

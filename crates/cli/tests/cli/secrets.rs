@@ -159,6 +159,9 @@ fn refusals_at_start_have_no_secret_in_them() {
         "a=https://user:Hunter22@169.254.169.254/",
         "a=ftp://h/?key=Hunter22",
         "http://user:Hunter22@h/",
+        "a=http://user:Hunter22?Pass@h/x",
+        "a=http://user:Hunter22#Pass@h/x",
+        "a=http://user:x?Hunter22@h/x",
         "a=http://user:Hunter22@[::/",
     ] {
         let (code, _, err) = run(&["serve", "--db", &db, "--agent", agent]);
@@ -167,6 +170,21 @@ fn refusals_at_start_have_no_secret_in_them() {
     }
     let (code, _, err) = run(&["serve", "--db", &db, "--otlp", "ftp://user:Hunter22@h/"]);
     assert!(code == 1 && !err.contains("Hunter22"), "{err}");
+    for (option, given) in [
+        ("--egress", "u:Hunter22@h"),
+        ("--egress", "u:pass,Hunter22@h"),
+        ("--on-failure", "slak:https://hooks.test/services/T000/Hunter22"),
+        ("--db", "host=h user=u password=Hunter22"),
+    ] {
+        let (code, _, err) = run(&["serve", option, given]);
+        assert!(code == 1 && !err.contains("Hunter22"), "{option} {given}: {err}");
+    }
+    for url in ["http://u:Hunter22@127.0.0.1:1", "http://u:Hunter22?x@127.0.0.1:1", "u:Hunter22@h"]
+    {
+        let output = punctual().args(["run", "list"]).env("PUNCTUAL_URL", url).output();
+        let (code, _, err) = crate::finished(output.expect("the binary starts"));
+        assert!(code != 0 && !err.contains("Hunter22"), "{url}: {err}");
+    }
     // By value, wherever it stands.
     let output = punctual()
         .args(["serve", "--db", &db, "--listen", "Hunter22:x"])

@@ -99,7 +99,8 @@ impl Answer {
             let statuses: Vec<_> = action.expect.iter().map(u16::to_string).collect();
             statuses.join(", ")
         };
-        let text = String::from_utf8_lossy(&self.bytes);
+        // Before it is cut: half of a secret would not be found any more.
+        let text = outgoing.mask.apply(&String::from_utf8_lossy(&self.bytes));
         let quoted: String = text.trim().chars().take(QUOTED_CHARS).collect();
         let separator = if quoted.is_empty() { "" } else { ": " };
         format!("{outgoing} answered {}, expected {wanted}{separator}{quoted}", self.status)

@@ -37,7 +37,7 @@ impl Sender {
             redirects: REDIRECTS,
             max_bytes: MAX_BYTES,
         };
-        let outgoing = Outgoing::reading(&action, method).map_err(failure)?;
+        let outgoing = Outgoing::reading(&action, method, &self.mask).map_err(failure)?;
         let what = outgoing.to_string();
         let answer = tokio::time::timeout(TIMEOUT, self.answer(outgoing, &action));
         let Ok(answered) = answer.await else {

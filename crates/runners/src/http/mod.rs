@@ -16,6 +16,7 @@ use reqwest::{Client, Response};
 use tokio_util::sync::CancellationToken;
 
 use crate::egress::{Admission, Egress, Refused};
+use crate::mask::Mask;
 use crate::{Ended, Work, code};
 use answer::Answer;
 use outgoing::Outgoing;
@@ -26,6 +27,7 @@ use resolve::{Filtering, Unresolved};
 #[derive(Debug)]
 pub(crate) struct Sender {
     egress: Arc<Egress>,
+    mask: Mask,
     /// A resolver sees a name without its port, so whether the list has the name at that port is
     /// settled before, by the choice of the client. They share no connections.
     by_ranges: Client,
@@ -33,11 +35,11 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(egress: Egress) -> Result<Sender, reqwest::Error> {
+    pub(crate) fn new(egress: Egress, mask: Mask) -> Result<Sender, reqwest::Error> {
         let egress = Arc::new(egress);
         let by_ranges = client(&egress, Admission::Ranges)?;
         let by_name = client(&egress, Admission::ByName)?;
-        Ok(Sender { egress, by_ranges, by_name })
+        Ok(Sender { egress, mask, by_ranges, by_name })
     }
 
     pub(crate) async fn perform(
@@ -46,7 +48,7 @@ impl Sender {
         work: &Work,
         cancel: &CancellationToken,
     ) -> Ended {
-        let outgoing = match Outgoing::prepare(action, work) {
+        let outgoing = match Outgoing::prepare(action, work, &self.mask) {
             Ok(outgoing) => outgoing,
             Err(refused) => return refused,
         };
@@ -67,7 +69,7 @@ impl Sender {
     /// Sends one request whose path is as secret as its query. It takes as long as it takes:
     /// whoever calls has a limit.
     pub(crate) async fn send_secretly(&self, action: &HttpAction, work: &Work) -> Ended {
-        match Outgoing::prepare(action, work) {
+        match Outgoing::prepare(action, work, &self.mask) {
             Ok(outgoing) => {
                 self.exchange(Outgoing { path_is_secret: true, ..outgoing }, action).await
             }

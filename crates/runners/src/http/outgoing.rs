@@ -8,6 +8,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGE
 use serde_json::Value;
 use url::Url;
 
+use crate::mask::Mask;
 use crate::{Ended, Work, code};
 
 const AGENT: &str = concat!("punctual/", env!("CARGO_PKG_VERSION"));
@@ -20,6 +21,9 @@ const RUN_ID: HeaderName = HeaderName::from_static("punctual-run-id");
 pub(super) struct Outgoing {
     pub(super) method: Method,
     pub(super) url: Url,
+    /// The URL with its secrets masked, query and all: it is cut only after that.
+    pub(super) masked_url: Url,
+    pub(super) mask: Mask,
     pub(super) headers: HeaderMap,
     pub(super) body: Option<Vec<u8>>,
     /// Whoever knows the path may send: it is not shown.
@@ -28,7 +32,11 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     /// Reads an action; what cannot be sent is refused for good.
-    pub(super) fn prepare(action: &HttpAction, work: &Work) -> Result<Outgoing, Ended> {
+    pub(super) fn prepare(
+        action: &HttpAction,
+        work: &Work,
+        mask: &Mask,
+    ) -> Result<Outgoing, Ended> {
         let url = read_url(&action.url)?;
         let method = Method::from_bytes(action.method.as_bytes()).map_err(|_| {
             Ended::for_good(
@@ -51,20 +59,28 @@ impl Outgoing {
         }
         headers.insert(RUN_ID, own_value("run id", &work.run_id)?);
         let body = body.map(|(bytes, _)| bytes);
-        Ok(Outgoing { method, url, headers, body, path_is_secret: false })
+        let masked_url = masked(&url, &action.url, mask);
+        let mask = mask.clone();
+        Ok(Outgoing { method, url, masked_url, mask, headers, body, path_is_secret: false })
     }
 
     /// Reads a request that has no body and no effect, of no attempt in particular.
-    pub(super) fn reading(action: &HttpAction, method: Method) -> Result<Outgoing, Ended> {
+    pub(super) fn reading(
+        action: &HttpAction,
+        method: Method,
+        mask: &Mask,
+    ) -> Result<Outgoing, Ended> {
         let url = read_url(&action.url)?;
         let mut headers = read_headers(action)?;
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
-        Ok(Outgoing { method, url, headers, body: None, path_is_secret: false })
+        let masked_url = masked(&url, &action.url, mask);
+        let mask = mask.clone();
+        Ok(Outgoing { method, url, masked_url, mask, headers, body: None, path_is_secret: false })
     }
 
     /// Where it goes, as it may be shown.
     pub(super) fn peer(&self) -> String {
-        if self.path_is_secret { origin(&self.url) } else { shown(&self.url) }
+        if self.path_is_secret { origin(&self.masked_url) } else { shown(&self.masked_url) }
     }
 }
 
@@ -73,6 +89,22 @@ impl fmt::Display for Outgoing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.method, self.peer())
     }
+}
+
+/// A URL without its secrets. They are looked for in the text as it was written: parsing escapes a secret with `?` or `#` in
+/// two ways, and makes two parts of it.
+pub(super) fn masked(url: &Url, written: &str, mask: &Mask) -> Url {
+    let masked = mask.apply(written);
+    if masked == written {
+        return url.clone();
+    }
+    Url::parse(&masked).unwrap_or_else(|_| hidden(url))
+}
+
+/// What remains of a URL that cannot be read without its secrets: its scheme.
+pub(super) fn hidden(url: &Url) -> Url {
+    let bare = format!("{}://***", url.scheme());
+    Url::parse(&bare).unwrap_or_else(|_| url.clone())
 }
 
 /// A URL without query, fragment and password, any of which may be secret.
@@ -133,5 +165,36 @@ fn body(action: &HttpAction, method: &Method, input: &str) -> Option<(Vec<u8>, &
         Some(value) => Some((value.to_string().into_bytes(), "application/json")),
         None if sends_input => Some((input.as_bytes().to_vec(), "application/json")),
         None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRETS: [&str; 4] = ["Abc123secret?tail99", "Abc123secret#tail99", "a{b?c{d", "8/?x"];
+
+    fn shown_of(written: &str) -> String {
+        let mask = Mask::new(|text| {
+            let hide = |text: String, secret: &&str| text.replace(secret, "***");
+            SECRETS.iter().fold(text.to_owned(), hide)
+        });
+        shown(&masked(&Url::parse(written).unwrap(), written, &mask))
+    }
+
+    #[test]
+    fn a_secret_is_masked_before_the_url_is_cut() {
+        for (written, expected) in [
+            ("http://h.test/fail/Abc123secret?tail99", "http://h.test/fail/***"),
+            ("http://h.test/fail/Abc123secret#tail99", "http://h.test/fail/***"),
+            ("http://h.test/a{b?c{d/next?q=1", "http://h.test/***/next"),
+            ("http://u:Abc123secret?tail99@h.test/x", "http://h.test/x"),
+            ("http://h.test/x?key=Abc123secret?tail99", "http://h.test/x"),
+            // Without the secret there is no port that can be read.
+            ("http://h.test:8/?x", "http://***/"),
+            ("http://h.test/plain?q=1#f", "http://h.test/plain"),
+        ] {
+            assert_eq!(shown_of(written), expected, "{written}");
+        }
     }
 }

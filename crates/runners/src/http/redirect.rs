@@ -4,7 +4,7 @@ use reqwest::header::HeaderName;
 use reqwest::{Method, StatusCode};
 use url::Url;
 
-use super::outgoing::{Outgoing, shown};
+use super::outgoing::{Outgoing, hidden, masked, shown};
 use crate::{Ended, code};
 
 /// The headers that another origin gets. A token may be in a header of any name (`X-Api-Key`,
@@ -30,10 +30,11 @@ pub(super) fn follow(
     location: &[u8],
 ) -> Result<(), Ended> {
     let mut next = target(outgoing, location)?;
+    let masked_next = masked_target(outgoing, &next, location);
     if outgoing.url.scheme() == "https" && next.scheme() == "http" {
         return Err(refused(format!(
             "{outgoing} redirects from https to {}, where anyone may listen",
-            shown(&next)
+            shown(&masked_next)
         )));
     }
     if outgoing.url.origin() != next.origin() {
@@ -55,6 +56,7 @@ pub(super) fn follow(
         }
     }
     outgoing.url = next;
+    outgoing.masked_url = masked_next;
     Ok(())
 }
 
@@ -67,6 +69,15 @@ fn target(outgoing: &Outgoing, location: &[u8]) -> Result<Url, Ended> {
             next.scheme()
         ))),
         None => Err(refused(format!("{outgoing} redirects to what is not a URL"))),
+    }
+}
+
+/// The same without secrets, whether the redirect repeats one or keeps part of the path that had it.
+fn masked_target(outgoing: &Outgoing, next: &Url, location: &[u8]) -> Url {
+    let location = outgoing.mask.apply(&String::from_utf8_lossy(location));
+    match outgoing.masked_url.join(&location) {
+        Ok(joined) => masked(&joined, joined.as_str(), &outgoing.mask),
+        Err(_) => hidden(next),
     }
 }
 
@@ -88,6 +99,7 @@ mod tests {
     use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 
     use super::*;
+    use crate::mask::Mask;
 
     fn post(url: &str) -> Outgoing {
         let mut headers = HeaderMap::new();
@@ -96,8 +108,9 @@ mod tests {
             headers.insert(name, HeaderValue::from_static("v"));
         }
         let url = Url::parse(url).unwrap();
-        let body = Some(b"{}".to_vec());
-        Outgoing { method: Method::POST, url, headers, body, path_is_secret: false }
+        let (method, body) = (Method::POST, Some(b"{}".to_vec()));
+        let (masked_url, mask) = (url.clone(), Mask::default());
+        Outgoing { method, url, masked_url, mask, headers, body, path_is_secret: false }
     }
 
     fn followed(from: &str, status: u16, location: &str) -> Result<Outgoing, Ended> {
@@ -158,6 +171,23 @@ mod tests {
                 panic!("{to} was followed");
             };
             assert_eq!((code, retryable), (code::REDIRECT_REFUSED, false), "{to}");
+        }
+    }
+
+    #[test]
+    fn a_redirect_brings_no_secret_into_what_is_shown() {
+        for (from, location, expected) in [
+            ("http://a.test/", "/k/half?half", "http://a.test/k/***"),
+            ("http://a.test/", "http://b.test/half?half", "http://b.test/***"),
+            // The path of the first request goes on, and with it a part of the secret.
+            ("http://a.test/half?half", "?page=2", "http://a.test/***"),
+        ] {
+            let mask = Mask::new(|text| text.replace("half?half", "***"));
+            let mut outgoing = post(from);
+            outgoing.masked_url = masked(&outgoing.url, from, &mask);
+            outgoing.mask = mask;
+            follow(&mut outgoing, StatusCode::FOUND, location.as_bytes()).unwrap();
+            assert_eq!(outgoing.peer(), expected, "{from} -> {location}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! From bytes as they come to text that may be shown: a secret that comes in pieces is masked too.
 
-use crate::secrets::Secrets;
+use crate::secrets::{Secrets, columns_after};
 
 /// Before one stream of an attempt.
 #[derive(Debug, Default)]
@@ -9,14 +9,17 @@ pub(super) struct Curtain {
     cut: Vec<u8>,
     /// What may be the beginning of a secret.
     held: String,
+    /// How many characters its line has before it, since its last space.
+    columns: usize,
 }
 
 impl Curtain {
     /// What may be shown, now that this has come.
     pub(super) fn pass(&mut self, bytes: &[u8], secrets: &Secrets) -> String {
         self.decode(bytes);
-        let settled = secrets.settled(&self.held);
-        let shown = secrets.mask(&self.held[..settled]).into_owned();
+        let settled = secrets.settled(&self.held, self.columns);
+        let shown = secrets.mask_after(&self.held[..settled], self.columns).into_owned();
+        self.columns = columns_after(&self.held[..settled], self.columns);
         self.held.drain(..settled);
         shown
     }
@@ -25,7 +28,7 @@ impl Curtain {
     pub(super) fn rest(&mut self, secrets: &Secrets) -> String {
         self.held.push_str(&String::from_utf8_lossy(&std::mem::take(&mut self.cut)));
         let rest = std::mem::take(&mut self.held);
-        secrets.mask(&rest).into_owned()
+        secrets.mask_after(&rest, self.columns).into_owned()
     }
 
     fn decode(&mut self, bytes: &[u8]) {

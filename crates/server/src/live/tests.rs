@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::curtain::Curtain;
 use crate::secrets::Secrets;
 
@@ -12,7 +15,22 @@ fn secrets(values: &[&str]) -> Secrets {
     Secrets::read(None, environment).unwrap()
 }
 
-/// The same text in pieces of every size gives the same, and never shows a secret on the way.
+/// The text in pieces of every size gives the same as a whole, and never shows a secret on the way.
+#[track_caller]
+fn assert_masked_in_pieces(text: &str, secrets: &Secrets, known: &[&str]) {
+    let expected = secrets.mask(text).into_owned();
+    for size in 1..=text.len() {
+        let (mut curtain, mut shown) = (Curtain::default(), String::new());
+        for piece in text.as_bytes().chunks(size) {
+            shown.push_str(&curtain.pass(piece, secrets));
+            assert!(known.iter().all(|secret| !shown.contains(secret)), "{shown}");
+            assert!(expected.starts_with(&shown), "{shown} is not how {expected} begins");
+        }
+        shown.push_str(&curtain.rest(secrets));
+        assert_eq!(shown, expected, "in pieces of {size}");
+    }
+}
+
 #[test]
 fn a_secret_is_masked_wherever_it_is_cut() {
     let known = ["hunter22", "22abc", "hunter22-long", "äöüß", "line\nbreak"];
@@ -28,16 +46,25 @@ fn a_secret_is_masked_wherever_it_is_cut() {
         "ends with hunter2",
     ];
     for text in texts {
-        let expected = secrets.mask(text).into_owned();
-        for size in 1..=text.len() {
-            let (mut curtain, mut shown) = (Curtain::default(), String::new());
-            for piece in text.as_bytes().chunks(size) {
-                shown.push_str(&curtain.pass(piece, &secrets));
-                assert!(known.iter().all(|secret| !shown.contains(secret)), "{shown}");
-                assert!(expected.starts_with(&shown), "{shown} is not how {expected} begins");
-            }
-            shown.push_str(&curtain.rest(&secrets));
-            assert_eq!(shown, expected, "in pieces of {size}");
+        assert_masked_in_pieces(text, &secrets, &known);
+    }
+}
+
+#[test]
+fn wrapped_base64_is_masked_wherever_it_is_cut() {
+    let secret = "one-long-secret-".repeat(6);
+    let secrets = secrets(&[&secret]);
+    for before in ["", "user:", &"x".repeat(50)] {
+        let encoded = STANDARD.encode(format!("{before}{secret}"));
+        for (columns, ending) in [(76, "\n"), (64, "\n"), (64, "\r\n")] {
+            let lines: Vec<&str> = encoded
+                .as_bytes()
+                .chunks(columns)
+                .map(|line| std::str::from_utf8(line).unwrap())
+                .collect();
+            let text = format!("key: {}{ending}done\n", lines.join(ending));
+            assert_eq!(secrets.mask(&text).matches("***").count(), 1, "{text}");
+            assert_masked_in_pieces(&text, &secrets, &[&STANDARD.encode("one-long-secret-one-")]);
         }
     }
 }
@@ -49,6 +76,8 @@ fn only_what_may_be_a_secret_is_held_back() {
     assert_eq!(curtain.pass(b"one line\n", &secrets), "one line\n");
     assert_eq!(curtain.pass(b"password: hunt", &secrets), "password: ");
     assert_eq!(curtain.pass(b"ing\n", &secrets), "hunting\n");
+    let long = format!("{}\n", "=".repeat(60));
+    assert_eq!(curtain.pass(long.as_bytes(), &secrets), long);
     assert_eq!(curtain.pass(b"\xff \xc3", &secrets), "\u{fffd} ");
     assert_eq!(curtain.pass(b"\xa4", &secrets), "ä");
 }

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use super::*;
@@ -133,6 +135,34 @@ fn secrets_are_masked_wherever_they_stand() {
     assert!(matches!(some.mask("nothing"), Cow::Borrowed(_)));
     assert_eq!(Secrets::default().mask("hunter2"), "hunter2");
     assert_eq!(secrets(&[("D", "abc")]).mask("abc"), "abc");
+}
+
+/// As commands print what is longer than a line.
+#[test]
+fn a_secret_that_programs_wrap_is_masked() {
+    let key = "-----BEGIN KEY-----\nMIIBVgIBADANBgkqhkiG9w0BAQEFAASCAT8wggE7AgEAAkEA\n-----END KEY-----\n";
+    let long = "correct-horse-battery-staple-correct-horse-battery-staple-correct-horse";
+    let some = secrets(&[("KEY", key), ("LONG", long)]);
+    let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    for (program, encoded, columns) in [
+        ("base64", STANDARD.encode(key), 76),
+        ("base64 behind something", STANDARD.encode(format!("user:{long}")), 76),
+        ("openssl base64", STANDARD.encode(long), 64),
+        ("xxd -p", hex(long), 60),
+    ] {
+        for ending in ["\n", "\r\n", "\\n"] {
+            let lines =
+                encoded.as_bytes().chunks(columns).map(|line| str::from_utf8(line).unwrap());
+            let wrapped = lines.collect::<Vec<_>>().join(ending);
+            let masked = some.mask(&wrapped).into_owned();
+            assert!(masked.len() < 16 && masked.contains(MASK), "{program}: {wrapped}: {masked}");
+        }
+    }
+    // A short line has no wrap at its end.
+    assert_eq!(
+        some.mask("correct-horse-battery-staple-\ncorrect"),
+        "correct-horse-battery-staple-\ncorrect"
+    );
 }
 
 #[test]

@@ -2,9 +2,10 @@
 //!
 //! Handlers declare what is their own: parameters, bodies, answers. What holds for many of them is added here when all
 //! routes are known: names, access, problems, headers (`operations.rs`), and what fields of the same name are
-//! (`fields.rs`). Schedules and calendars are described by the engine's own table of keys (`composed.rs`).
+//! (`fields.rs`); and defaults of requests become words (`defaults.rs`). Schedules and calendars are described by the engine's own table of keys (`composed.rs`).
 
 mod composed;
+mod defaults;
 mod fields;
 mod operations;
 
@@ -79,6 +80,7 @@ fn complete(document: &OpenApi) -> Value {
     composed::fill(&mut document);
     operations::complete(&mut document);
     fields::complete(&mut document);
+    defaults::complete(&mut document);
     document
 }
 

@@ -25,6 +25,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(crate) use explain::told;
+pub(crate) use object::shown_input;
 pub(super) use object::{RunObject, RunWithSteps};
 pub(crate) use steps::{AttemptObject, PartObject, StepObject};
 
@@ -136,7 +137,8 @@ async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered 
     };
     let page = app.store().runs(query).await?;
     let versions = object::versions(&app, &page.items).await?;
-    let items = page.items.into_iter().map(|view| RunObject::new(view, &versions)).collect();
+    let items = page.items.into_iter();
+    let items = items.map(|view| RunObject::new(view, &versions, app.secrets())).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
 
@@ -150,7 +152,7 @@ async fn get(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -
 
 /// The run of this id.
 pub(super) async fn shown(app: &App, id: &str) -> Result<RunWithSteps, Problem> {
-    Ok(RunWithSteps::new(whole(app, id).await?))
+    Ok(RunWithSteps::new(whole(app, id).await?, app.secrets()))
 }
 
 /// A run with all that belongs to it.

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 
 use engine::definition::DeadlineEnd;
 use engine::run::RunError;
-use engine::{RunId, WorkflowId};
+use engine::{RunId, WorkflowId, notices};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -13,10 +13,12 @@ use store::{AlertView, RunView};
 use utoipa::ToSchema;
 
 use super::{StepObject, WholeRun};
+use crate::dispatch::raw;
 use crate::http::App;
 use crate::http::problem::Problem;
 use crate::http::shapes;
 use crate::http::workflows::{AuthorVersion, MutationObject, author_version};
+use crate::secrets::Secrets;
 
 /// One execution of a workflow.
 #[derive(Debug, Serialize, ToSchema)]
@@ -130,13 +132,25 @@ pub(super) async fn versions(app: &App, views: &[RunView]) -> Result<Versions, P
     Ok(versions)
 }
 
+/// What a run works on, as people may see it. It is stored as it was given, because it is worked on: what is secret in it
+/// is masked here.
+pub(crate) fn shown_input(view: &RunView, secrets: &Secrets) -> Box<RawValue> {
+    let input = view.run.input.clone();
+    if view.workflow_name != notices::NAME {
+        return secrets.mask_raw(input);
+    }
+    let value = serde_json::from_str(input.get()).unwrap_or_default();
+    raw(&secrets.mask_json(notices::shown_input(value)))
+}
+
 impl RunObject {
-    pub(super) fn new(view: RunView, versions: &Versions) -> RunObject {
+    pub(super) fn new(view: RunView, versions: &Versions, secrets: &Secrets) -> RunObject {
         let version = versions.get(&(view.run.workflow, view.run.version)).cloned();
-        RunObject::with_version(view, version.unwrap_or_default())
+        RunObject::with_version(view, version.unwrap_or_default(), secrets)
     }
 
-    fn with_version(view: RunView, version: AuthorVersion) -> RunObject {
+    fn with_version(view: RunView, version: AuthorVersion, secrets: &Secrets) -> RunObject {
+        let input = shown_input(&view, secrets);
         let RunView { run, workflow_name, parent } = view;
         let (n, retry) = match run.id {
             RunId::Occurrence { n, retry, .. } => (Some(n), retry),
@@ -161,7 +175,7 @@ impl RunObject {
             created_at: run.created_at,
             started_at: run.started_at,
             ended_at: run.ended_at,
-            input: run.input,
+            input,
             output: run.output,
             error: run.error,
             retry_of: run.retry_of.map(|id| id.to_string()),
@@ -171,7 +185,7 @@ impl RunObject {
 }
 
 impl RunWithSteps {
-    pub(super) fn new(whole: WholeRun) -> RunWithSteps {
+    pub(super) fn new(whole: WholeRun, secrets: &Secrets) -> RunWithSteps {
         let WholeRun { view, definition, steps, alerts, mutation, position } = whole;
         let version = author_version(definition.version);
         let watch = view.run.position.watches.iter().find(|watch| watch.step.is_none());
@@ -181,7 +195,7 @@ impl RunWithSteps {
             children: format!("/api/v1/runs?parent={}", view.run.id),
             alerts: alerts.into_iter().map(AlertObject::from).collect(),
             mutation: mutation.map(MutationObject::from),
-            run: RunObject::with_version(view, version),
+            run: RunObject::with_version(view, version, secrets),
             steps,
         }
     }

@@ -9,7 +9,7 @@ use super::{actions, drawn, facts, said, steps};
 use crate::http::path::PathId;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
-use crate::http::runs::{WholeRun, told, whole};
+use crate::http::runs::{WholeRun, shown_input, told, whole};
 use crate::pages::frame::Page;
 use crate::pages::value::{self, Room};
 use crate::pages::visit::Visit;
@@ -77,7 +77,7 @@ pub(super) async fn show(
                 (facts::facts(&visit, &whole, &children))
                 div.words { @for sentence in &sentences { p.small { (sentence) } } }
             }
-            section.card id="values" { h2 { "In and out" } (values(&whole, &mut room)) }
+            section.card id="values" { h2 { "In and out" } (values(&visit, &whole, &mut room)) }
         }
         (facts::mutation(&visit, whole.mutation.as_ref()))
         section.card id="time" {
@@ -131,8 +131,9 @@ fn api(whole: &WholeRun) -> String {
     format!("/api/v1/runs/{}", whole.view.run.id)
 }
 
-fn values(whole: &WholeRun, room: &mut Room) -> Markup {
+fn values(visit: &Visit, whole: &WholeRun, room: &mut Room) -> Markup {
     let run = &whole.view.run;
+    let input = shown_input(&whole.view, visit.app.secrets());
     let shown = |what: &str, json: Option<&str>, room: &mut Room| {
         html! {
             h3 { (what) }
@@ -143,7 +144,7 @@ fn values(whole: &WholeRun, room: &mut Room) -> Markup {
         }
     };
     html! {
-        (shown("Input", Some(run.input.get()), room))
+        (shown("Input", Some(input.get()), room))
         @if run.status.has_ended() {
             (shown("Output", run.output.as_ref().map(|output| output.get()), room))
         }

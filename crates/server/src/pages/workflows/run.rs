@@ -11,6 +11,7 @@ use super::{Tab, address, head};
 use crate::http::path::PathId;
 use crate::http::problem::Problem;
 use crate::http::query::Query;
+use crate::http::runs::shown_input;
 use crate::http::workflows::find_workflow;
 use crate::pages::form::{area, hidden};
 use crate::pages::frame::Page;
@@ -104,7 +105,8 @@ fn fields(input: &InputSchema) -> Markup {
 async fn last(visit: &Visit, view: &WorkflowView) -> Result<Option<String>, Problem> {
     let query = RunQuery { workflow: Some(view.workflow.id), limit: 1, ..RunQuery::default() };
     let found = visit.app.store().runs(query).await?.items.pop();
-    let input = found.filter(|view| view.run.handler.is_none()).map(|view| view.run.input);
+    let found = found.filter(|view| view.run.handler.is_none());
+    let input = found.map(|view| shown_input(&view, visit.app.secrets()));
     let input = input.filter(|input| input.get().len() <= LONGEST);
     let value: Option<Value> = input.and_then(|input| serde_json::from_str(input.get()).ok());
     // What started the run is around what it was given.

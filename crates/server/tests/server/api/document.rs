@@ -52,6 +52,34 @@ async fn every_documented_route_answers() {
     references_lead_somewhere(&document, &document);
 }
 
+/// Generators of clients take a field with a default for one that is always there, and would have it sent.
+#[tokio::test]
+async fn nothing_that_a_request_sends_has_a_default() {
+    let node = Node::start().await;
+    let document = node.get("/openapi.json").await.expect(200);
+    let bodies = document["paths"].as_object().unwrap().values();
+    let bodies = bodies.flat_map(|operations| operations.as_object().unwrap().values());
+    let mut open: Vec<&Value> = bodies.map(|operation| &operation["requestBody"]).collect();
+    let mut known = HashSet::new();
+    while let Some(value) = open.pop() {
+        if let Some(name) = value["$ref"].as_str().and_then(|to| to.rsplit('/').next())
+            && known.insert(name.to_owned())
+        {
+            open.push(&document["components"]["schemas"][name]);
+        }
+        for (name, property) in value["properties"].as_object().into_iter().flatten() {
+            assert_eq!(property.get("default"), None, "{name}: {property}");
+        }
+        open.extend(value.as_object().into_iter().flat_map(|fields| fields.values()));
+        open.extend(value.as_array().into_iter().flatten());
+    }
+    for name in ["ScheduleInput", "PreviewInput", "Claim", "FailedBy", "Heartbeat", "Range"] {
+        assert!(known.contains(name), "{name}: {known:?}");
+    }
+    let lease = &document["components"]["schemas"]["Claim"]["properties"]["lease_seconds"];
+    assert!(lease["description"].as_str().unwrap().ends_with("If left out: `30`."), "{lease}");
+}
+
 /// Without a description of each answer no validator takes the document.
 fn described(operation: &str, declared: &Value) {
     for (status, response) in declared["responses"].as_object().unwrap() {

@@ -156,6 +156,41 @@ async fn a_message_that_is_not_delivered_is_told() {
     assert!(why.contains("not delivered: "), "{why}");
 }
 
+/// Whoever knows the URL of a channel may write to it: it is used, and not shown to those who may only look.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_url_of_a_channel_is_not_in_what_the_node_shows() {
+    let mut receiver = Receiver::start().await;
+    let channel = format!("slack:{}/services/T000/slackTOKEN99", receiver.url);
+    let node = Node::start_with(|options| {
+        options.telling.on_failure = vec![IncidentAction::parse(&channel).unwrap()];
+    })
+    .await;
+    node.publish(&definition("")).await;
+    start(&node, 3).await;
+    let told = receiver.next().await;
+    assert!(told["text"].as_str().unwrap().contains("backup failed"), "{told}");
+    let notices = node.get("/api/v1/runs?workflow=punctual-notice").await.expect(200);
+    let notice = &notices["items"][0];
+    assert_eq!(notice["input"]["payload"]["to"], format!("{}/…", receiver.url), "{notice}");
+    let id = notice["id"].as_str().unwrap();
+    node.ended(id).await;
+    let paths = [
+        "/api/v1/runs?system=true",
+        "/api/v1/runs/ID",
+        "/api/v1/incidents",
+        "/api/v1/channels",
+        "/runs/ID",
+        "/workflows/punctual-notice/run",
+        "/incidents",
+        "/channels",
+    ];
+    for path in paths.map(|path| path.replace("ID", id)) {
+        let answer = node.get(&path).await;
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(!answer.text.contains("slackTOKEN99"), "{path}: {}", answer.text);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_of_the_api_says_itself_who_is_told() {
     let mut receiver = Receiver::start().await;

@@ -57,7 +57,11 @@ fn redirect(to: String) -> Response<axum::body::Body> {
 async fn node(egress: &str) -> Node {
     Node::start_with(|options| {
         options.runners.egress = egress.parse().unwrap();
-        let pairs = [("PUNCTUAL_SECRET_KEY".into(), "s3cret-s3cret".into())];
+        let pairs = [
+            ("PUNCTUAL_SECRET_KEY".into(), "s3cret-s3cret".into()),
+            ("PUNCTUAL_SECRET_QUERY".into(), "Abc123{secret?tail{99".into()),
+            ("PUNCTUAL_SECRET_FRAGMENT".into(), "Xyz789secret#tail99".into()),
+        ];
         options.secrets = Arc::new(Secrets::read(None, pairs).unwrap());
     })
     .await
@@ -227,4 +231,23 @@ async fn a_secret_in_a_url_is_shown_nowhere() {
         assert!(!run.to_string().contains("s3cret-s3cret"), "{run}");
     }
     assert_eq!(peer.heard(), ["/take?key=s3cret-s3cret None", "/refuse?key=s3cret-s3cret None"]);
+}
+
+/// Such a secret becomes two parts of the URL, of which one alone is shown.
+#[tokio::test]
+async fn a_secret_with_a_question_mark_is_masked_before_the_url_is_cut() {
+    let peer = peer(|path| Response::builder().status(400).body(path.to_owned().into()).unwrap());
+    let peer = peer.await;
+    let node = node(&format!("127.0.0.1:{}", peer.port)).await;
+    for (name, part) in [("QUERY", "Abc123"), ("FRAGMENT", "Xyz789secret")] {
+        let url = format!("http://127.0.0.1:{}/fail/{{{{ secrets.{name} }}}}", peer.port);
+        node.publish(&format!("name: t\nsteps: [{{id: ask, type: http, url: '{url}'}}]\n")).await;
+        let run = ended(&node, Value::Null).await;
+        assert_eq!(run["status"], "failed", "{run}");
+        let message = run["error"]["message"].as_str().unwrap();
+        let expected = format!("GET http://127.0.0.1:{}/fail/*** answered 400", peer.port);
+        assert!(message.starts_with(&expected), "{message}");
+        assert!(!run.to_string().contains(part), "{run}");
+    }
+    assert!(peer.heard()[0].starts_with("/fail/Abc123%7Bsecret?tail{99"), "{:?}", peer.heard());
 }

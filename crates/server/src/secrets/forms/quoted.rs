@@ -1,0 +1,155 @@
+//! A secret inside of quotes: of JSON, of pages, of programs and of shells.
+
+use serde_json::Value;
+
+/// How programs write a text into JSON. What must be escaped they all escape.
+struct JsonStyle {
+    /// Whether other letters than ASCII are escaped.
+    ascii: bool,
+    /// Whether escapes have capital digits.
+    capitals: bool,
+    /// What is escaped by its number besides.
+    numbered: &'static str,
+    /// Whether `/` is written `\/`.
+    slash: bool,
+}
+
+const fn style(ascii: bool, capitals: bool, numbered: &'static str, slash: bool) -> JsonStyle {
+    JsonStyle { ascii, capitals, numbered, slash }
+}
+
+const JSON_STYLES: [JsonStyle; 10] = [
+    // Python; others with capital digits.
+    style(true, false, "", false),
+    style(true, true, "", false),
+    // PHP, with and without JSON_UNESCAPED_UNICODE.
+    style(true, false, "", true),
+    style(false, false, "", true),
+    // Go and Rails.
+    style(false, false, "<>&", false),
+    // Jinja, which writes for pages.
+    style(true, false, "<>&'", false),
+    style(false, false, "<>&'", false),
+    // Gson.
+    style(false, false, "<>&='", false),
+    // PHP with JSON_HEX_TAG and its relatives.
+    style(true, true, "<>&'\"", true),
+    // .NET.
+    style(true, true, "<>&'\"+`", false),
+];
+
+/// As most programs write it into JSON, and the same inside of another JSON text.
+pub(super) fn as_plain_json(text: &str) -> [String; 2] {
+    let written = plain_json(text);
+    [plain_json(&written), written]
+}
+
+/// As programs write it into JSON.
+pub(super) fn as_json(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = JSON_STYLES.iter().map(|style| styled_json(text, style)).collect();
+    found.extend(as_plain_json(text));
+    found
+}
+
+fn plain_json(text: &str) -> String {
+    let written = Value::from(text).to_string();
+    written[1..written.len() - 1].to_owned()
+}
+
+fn styled_json(text: &str, style: &JsonStyle) -> String {
+    let mut written = String::new();
+    for letter in text.chars() {
+        let is_numbered = style.numbered.contains(letter) || (style.ascii && !letter.is_ascii());
+        match letter {
+            _ if is_numbered => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    written.push_str(&match style.capitals {
+                        true => format!("\\u{unit:04X}"),
+                        false => format!("\\u{unit:04x}"),
+                    });
+                }
+            }
+            '/' if style.slash => written.push_str("\\/"),
+            other => written.push_str(&plain_json(other.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    written
+}
+
+/// As pages write it: quotes are written in different ways, and some libraries escape more.
+pub(super) fn as_html(text: &str) -> Vec<String> {
+    let plain = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let mut found = Vec::new();
+    for double in ["\"", "&quot;", "&#34;", "&#x22;"] {
+        for single in ["'", "&#39;", "&#x27;", "&apos;", "&#039;"] {
+            found.push(plain.replace('"', double).replace('\'', single));
+        }
+    }
+    // Go's templates, Mustache and Handlebars.
+    found.push(plain.replace('"', "&#34;").replace('\'', "&#39;").replace('+', "&#43;"));
+    let equal = plain.replace('=', "&#x3D;").replace('`', "&#x60;").replace('"', "&quot;");
+    found.push(equal.replace('/', "&#x2F;").replace('\'', "&#39;"));
+    found.push(equal.replace('\'', "&#x27;"));
+    found
+}
+
+/// As programs print it between quotes.
+pub(super) fn as_literal(text: &str) -> Vec<String> {
+    let slashes = text.replace('\\', "\\\\");
+    let lines = slashes.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");
+    let octal = |byte: u8| format!("\\{byte:03o}");
+    vec![
+        text.escape_debug().to_string(),
+        text.escape_default().to_string(),
+        // Between quotes of the other kind, and of its own.
+        lines.replace('\'', "\\'"),
+        beyond_ascii(&lines, |byte| format!("\\x{byte:02x}")),
+        beyond_ascii(&lines, octal),
+        beyond_ascii(&lines.replace('\'', "\\'"), octal),
+        lines,
+        slashes,
+        // SQL and CSV.
+        text.replace('\'', "''"),
+        text.replace('"', "\"\""),
+    ]
+}
+
+/// The bytes of letters that are not ASCII written so.
+fn beyond_ascii(text: &str, write: impl Fn(u8) -> String) -> String {
+    let written = text.bytes().map(|byte| match byte.is_ascii() {
+        true => char::from(byte).to_string(),
+        false => write(byte),
+    });
+    written.collect()
+}
+
+/// As shells take it for one word.
+pub(super) fn for_shells(text: &str) -> Vec<String> {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    vec![
+        text.replace('\'', "'\\''"),
+        text.replace('\'', "'\"'\"'"),
+        // `printf %q` of bash; without the comma, of other shells.
+        slashed(text, |letter| " \t'\"\\|&;()<>!{}*[]?^$`,".contains(letter)),
+        slashed(text, |letter| " \t'\"\\|&;()<>!{}*[]?^$`".contains(letter)),
+        slashed(text, |letter| " \t'\"\\|&;()<>!{}*[]?^$`,#~=".contains(letter)),
+        // Between double quotes; with `!` too.
+        slashed(text, |letter| "\"\\$`".contains(letter)),
+        slashed(text, |letter| "\"\\$`!".contains(letter)),
+        // Ruby's `Shellwords`, and `quotemeta` of Perl.
+        slashed(text, |letter| !is_word(letter) && !"-.,:+/@\n".contains(letter)),
+        slashed(text, |letter| letter.is_ascii() && !is_word(letter)),
+    ]
+}
+
+/// With a backslash before these.
+fn slashed(text: &str, is_special: impl Fn(char) -> bool) -> String {
+    let mut written = String::new();
+    for letter in text.chars() {
+        if is_special(letter) {
+            written.push('\\');
+        }
+        written.push(letter);
+    }
+    written
+}
