@@ -5,22 +5,32 @@ use std::collections::BTreeMap;
 use super::action::ExecAction;
 use super::fields::Fields;
 use super::flaw::Flaw;
+use super::injection::{self, Injection, Stdin};
 use super::limits;
 use super::reading::{Field, Reading};
 use super::templates::Place;
 use super::tree::{Kind, cut};
 
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
-/// Programs that read one of their arguments as a program.
-const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "fish"];
+/// Variables in which interpreters look for options, or for files that they run first.
+const OPTION_VARIABLES: [&str; 7] = [
+    "BASH_ENV",
+    "JAVA_TOOL_OPTIONS",
+    "LD_PRELOAD",
+    "NODE_OPTIONS",
+    "PERL5OPT",
+    "PYTHONSTARTUP",
+    "RUBYOPT",
+];
 
 pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option<ExecAction> {
     let shell = fields.boolean(reading, "shell").unwrap_or(false);
     let command = fields.require("command", "command: [echo, hello]");
-    let command = command.and_then(|field| command_words(reading, &field, shell));
-    let env = fields.take("env").map(|field| variables(reading, &field));
-    let cwd = fields.take("cwd").and_then(|field| plain(reading, &field));
+    let (env, cwd) = (fields.take("env"), fields.take("cwd"));
     let stdin = fields.take("stdin");
+    let command = command.and_then(|field| command_words(reading, &field, shell, stdin.as_ref()));
+    let env = env.map(|field| variables(reading, &field));
+    let cwd = cwd.and_then(|field| plain(reading, &field));
     let stdin = stdin.and_then(|field| reading.template(&field, Place::Performed));
     let most = limits::PAYLOAD_BYTES as u64;
     let max_output = fields.whole(reading, "max_output", 1..=most);
@@ -33,7 +43,12 @@ pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option
     })
 }
 
-fn command_words(reading: &mut Reading<'_>, field: &Field<'_>, shell: bool) -> Option<Vec<String>> {
+fn command_words(
+    reading: &mut Reading<'_>,
+    field: &Field<'_>,
+    shell: bool,
+    stdin: Option<&Field<'_>>,
+) -> Option<Vec<String>> {
     match (&field.node.kind, shell) {
         (Kind::Text(text), true) if text.contains("{{") => {
             refuse_injection(reading, field);
@@ -63,8 +78,7 @@ fn command_words(reading: &mut Reading<'_>, field: &Field<'_>, shell: bool) -> O
         reading.refuse(field, Flaw::new("command", "an empty command").suggest("[echo, hello]"));
         return None;
     }
-    if let Some(program) = program_of_shell(&words) {
-        refuse_injection(reading, program);
+    if check_injection(reading, &words, stdin).is_some() {
         return None;
     }
     let words: Vec<Option<String>> = words
@@ -75,36 +89,54 @@ fn command_words(reading: &mut Reading<'_>, field: &Field<'_>, shell: bool) -> O
     words.into_iter().collect()
 }
 
-/// The text that a shell reads as a program, if the words start a shell with one and it holds a template.
-fn program_of_shell<'w, 'n>(words: &'w [Field<'n>]) -> Option<&'w Field<'n>> {
-    let text = |word: &Field<'n>| match &word.node.kind {
+/// Refuses a command in which a template would be read as a program, or choose one; nothing, if
+/// there is none.
+fn check_injection(
+    reading: &mut Reading<'_>,
+    words: &[Field<'_>],
+    stdin: Option<&Field<'_>>,
+) -> Option<()> {
+    let texts: Vec<&str> = words.iter().map(|word| text_of(word).unwrap_or_default()).collect();
+    let read = match stdin.map(text_of) {
+        None => Stdin::Input,
+        Some(Some(text)) if injection::is_template(text) => Stdin::Template,
+        Some(_) => Stdin::Literal,
+    };
+    match injection::find(&texts, read)? {
+        Injection::Word(at) => refuse_injection(reading, &words[at]),
+        Injection::Stdin => match stdin {
+            Some(field) => refuse_injection(reading, field),
+            None => refuse_input(reading, &words[0]),
+        },
+    }
+    Some(())
+}
+
+fn text_of<'n>(field: &Field<'n>) -> Option<&'n str> {
+    match &field.node.kind {
         Kind::Text(text) => Some(text.as_str()),
         _ => None,
-    };
-    let is_shell = |word: &Field<'n>| {
-        let name = text(word).and_then(|text| text.rsplit('/').next());
-        name.is_some_and(|name| SHELLS.contains(&name))
-    };
-    // It may stand behind another command, as in `nice sh -c`.
-    let shell = words.iter().position(is_shell)?;
-    // Options may stand together, as in `-ec`; the program is the first word that is no option.
-    let is_option = |word: &&Field<'n>| text(word).is_some_and(|text| text.starts_with('-'));
-    let options: Vec<&Field<'n>> = words[shell + 1..].iter().take_while(is_option).collect();
-    let has_program = options
-        .iter()
-        .any(|word| text(word).is_some_and(|text| !text.starts_with("--") && text.contains('c')));
-    let program = words.get(shell + 1 + options.len()).filter(|_| has_program)?;
-    text(program).is_some_and(|text| text.contains("{{")).then_some(program)
+    }
 }
 
 /// What is filled in would be read as a part of the program: whoever may start a run could run any command.
 fn refuse_injection(reading: &mut Reading<'_>, field: &Field<'_>) {
     reading.templates.fill(field.node);
-    let message = "a template in a shell's program would let whoever starts a run run any command";
+    let message = "a template in a program, or in place of one or of its options, would let \
+                   whoever starts a run run any command";
     let flaw = Flaw::new("injection", message)
-        .allow("templates in env, stdin, and arguments without a shell")
+        .allow("templates in env, in arguments behind a literal program, and in stdin where it is data")
         .suggest("env: { DAY: \"{{ input.day }}\" } beside it, and \"$DAY\" in the command");
     reading.refuse(field, flaw);
+}
+
+/// Without `stdin` a command reads the run's input, which whoever starts the run has written.
+fn refuse_input(reading: &mut Reading<'_>, command: &Field<'_>) {
+    let message = "this reads its program from stdin, which is the run's input if left out";
+    let flaw = Flaw::new("injection", message)
+        .allow("a literal program: in the command, in a file, or in stdin")
+        .suggest("stdin: \"\" beside it, or [sh, script.sh]");
+    reading.refuse(command, flaw);
 }
 
 /// A text that is not empty and can be given to the system.
@@ -137,6 +169,10 @@ fn variables(reading: &mut Reading<'_>, field: &Field<'_>) -> BTreeMap<String, S
             let flaw = Flaw::new("env", format!("{} is not the name of a variable", cut(name)))
                 .allow("letters, digits and _, not beginning with a digit");
             reading.report(&value_field.path, key_span, flaw);
+        } else if OPTION_VARIABLES.contains(&name)
+            && text_of(&value_field).is_some_and(injection::is_template)
+        {
+            refuse_injection(reading, &value_field);
         } else if let Some(value) = argument(reading, &value_field) {
             variables.insert(name.to_owned(), value);
         }

@@ -28,6 +28,8 @@ mod graph;
 pub mod handlers;
 mod http;
 mod incident_actions;
+mod injection;
+mod interpreters;
 mod json;
 pub mod limits;
 mod literal;

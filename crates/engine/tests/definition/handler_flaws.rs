@@ -245,7 +245,7 @@ fn subscribers() {
 
 #[test]
 fn how_it_looks() {
-    let text = "name: t\ntopics: [email.received, digests]\nproducers:\n  poll email:\n    schedule: { intervall: 5m }\n    publishes: [email.recieved]\n    handler: { type: htpp }\nconsumers:\n  digest:\n    subscribe: [email.received]\n    publishes: [digests]\n    prepare: { type: exec, command: [\"{{ steps.x.output }}\"] }\n    reconcile: return 1\n";
+    let text = "name: t\ntopics: [email.received, digests]\nproducers:\n  poll email:\n    schedule: { intervall: 5m }\n    publishes: [email.recieved]\n    handler: { type: htpp }\nconsumers:\n  digest:\n    subscribe: [email.received]\n    publishes: [digests]\n    prepare: { type: exec, command: [cat, \"{{ steps.x.output }}\"] }\n    reconcile: return 1\n";
     let printed: Vec<String> = refuse(text).iter().map(place).collect();
     insta::assert_snapshot!(printed.join("\n"), @r#"
     4:3 producers.poll email: poll email is not the name of a handler
@@ -269,9 +269,9 @@ fn how_it_looks() {
           publishes: [digests]
                       ^^^^^^^
       try: a consumer that does, or external: true where it is declared
-    12:42 consumers.digest.prepare.command[0]: steps.x is not known here
-          prepare: { type: exec, command: ["{{ steps.x.output }}"] }
-                                               ^^^^^^^^^^^^^^
+    12:47 consumers.digest.prepare.command[1]: steps.x is not known here
+          prepare: { type: exec, command: [cat, "{{ steps.x.output }}"] }
+                                                    ^^^^^^^^^^^^^^
       allowed: no steps: nothing runs before this phase
     13:16 consumers.digest.reconcile: there is no mutate whose outcome could be unknown
           reconcile: return 1

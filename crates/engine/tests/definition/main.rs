@@ -5,6 +5,7 @@ mod cost;
 mod handler_flaws;
 mod handlers;
 mod hostile;
+mod injection;
 mod pasted;
 mod printed;
 mod processes;

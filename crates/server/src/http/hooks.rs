@@ -1,8 +1,10 @@
 //! Calls from outside that start workflows, or are published to a topic: webhook triggers.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::Response;
 use base64::Engine as _;
@@ -19,6 +21,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use store::Idempotency;
+use tokio::time::{Instant, sleep_until};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -35,6 +38,9 @@ use crate::webhooks::{Signed, verify};
 
 /// Signs nothing: calls are checked with it where there is no trigger, so that the answer takes as long.
 const NO_KEY: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+/// Refused calls are answered at multiples of this. Ten times what it takes to find a trigger in a
+/// definition of 240 KB.
+const REFUSAL_SLOT: Duration = Duration::from_millis(5);
 /// Who the runs are said to come from.
 const BY_CALL: &str = "webhook";
 /// Parts of names of headers that hold what lets somebody in: they are not passed on.
@@ -69,12 +75,14 @@ pub(super) struct HookCalled {
         (status = 421, body = Problem), (status = 422, body = Problem)))]
 async fn call(State(app): State<App>, request: Request) -> Answered {
     let (mut parts, content) = request.into_parts();
-    let found = find(&app, &mut parts).await?;
+    let (workflow, trigger) = names(&app, &mut parts).await?;
     let uninvited = parts.extensions.remove().map(|Uninvited(problem)| problem);
     let (headers, path) = (parts.headers.clone(), parts.uri.path().to_owned());
     let request = Request::from_parts(parts, content);
     // Read before anything is decided: what is wrong with a body does not tell whether somebody would have taken it.
     let body = <RawBody as FromRequest<()>>::from_request(request, &()).await?;
+    let begun = Instant::now();
+    let found = find(&app, &workflow, trigger).await?;
     let secret = found.as_ref().and_then(|hook| hook.secret.as_deref());
     let believed = match secret {
         Some(secret) => believed(&app, secret, &headers, &body).map(Some),
@@ -86,6 +94,7 @@ async fn call(State(app): State<App>, request: Request) -> Answered {
     // Whoever may not ask does not learn which triggers there are: the answer is the same for all, and as late.
     let is_let_in = secret.is_some() && believed.is_ok();
     if let Some(problem) = uninvited.filter(|_| !is_let_in) {
+        sleep_until(begun + refused_after(begun.elapsed())).await;
         return Err(problem);
     }
     let hook = found.ok_or_else(|| Problem::not_found("webhook trigger", &path))?;
@@ -155,11 +164,30 @@ struct Hook {
     publishes: Option<TopicDeclaration>,
 }
 
-async fn find(app: &App, parts: &mut axum::http::request::Parts) -> Result<Option<Hook>, Problem> {
+/// The names of the workflow and of the trigger that are called.
+async fn names(app: &App, parts: &mut Parts) -> Result<(String, String), Problem> {
     let workflow = part(parts, app, "workflow").await?;
     let trigger = part(parts, app, "trigger").await?;
     Query::<()>::from_request_parts(parts, app).await?;
-    let Some(view) = app.store().workflow(&workflow, None).await? else { return Ok(None) };
+    Ok((workflow, trigger))
+}
+
+/// When a call is refused, counted from where it was read: at the next full slot after what has
+/// passed.
+///
+/// To find a trigger takes longer than to find none, and longer for a large definition: a caller
+/// who may not ask could tell from the time what there is. So an answer waits until its slot is
+/// over. Work that fits into one slot cannot be told from other such work, and where a busy node
+/// needs longer, the time tells the number of slots and no more. The definition is not kept in
+/// memory for this: nodes on one store would have to tell each other of every change. The caller's
+/// own upload does not count, because the body is read before.
+fn refused_after(passed: Duration) -> Duration {
+    let slots = passed.as_micros() / REFUSAL_SLOT.as_micros() + 1;
+    REFUSAL_SLOT.saturating_mul(u32::try_from(slots).unwrap_or(u32::MAX))
+}
+
+async fn find(app: &App, workflow: &str, trigger: String) -> Result<Option<Hook>, Problem> {
+    let Some(view) = app.store().workflow(workflow, None).await? else { return Ok(None) };
     let is_it = |known: &&Trigger| known.id == trigger;
     let known = view.definition.triggers.iter().find(is_it);
     let Some(known) = known else { return Ok(None) };
@@ -260,6 +288,22 @@ fn passed_on(headers: &HeaderMap) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refusals_come_at_the_end_of_a_slot() {
+        for (passed, after) in [
+            (0, 5_000),
+            (228, 5_000),
+            (540, 5_000),
+            (4_999, 5_000),
+            (5_000, 10_000),
+            (12_345, 15_000),
+        ] {
+            let found = refused_after(Duration::from_micros(passed));
+            assert_eq!(found, Duration::from_micros(after), "{passed}");
+        }
+        assert!(refused_after(Duration::MAX) > Duration::from_secs(3_600));
+    }
 
     #[test]
     fn what_lets_somebody_in_is_not_passed_on() {

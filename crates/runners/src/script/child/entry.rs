@@ -23,12 +23,52 @@ pub(super) fn head(entry: &Entry) -> Option<String> {
     }
 }
 
+/// The function is an operand of `? :`, not alone in parentheses: see [`body`].
 fn function_of(names: &[impl Display]) -> String {
     let names: String = names.iter().map(|name| format!(", {name}")).collect();
-    format!("(async function (ctx{names}) {{")
+    format!("(true ? async function (ctx{names}) {{")
 }
 
-const BODY_END: &str = "\n})";
+const BODY_END: &str = "\n} : 0)";
+/// Begins a text that is parsed and never executed: it throws before anything else in it.
+const PARSED_HEAD: &str = "throw 0; ({ async body() {";
+const PARSED_END: &str = "\n} })";
+
+/// The function that a text is the body of.
+///
+/// The interpreter has no way to parse a body by itself: its `AsyncFunction` pastes texts together
+/// as we do. So a body could close the function and go on with code of its own, as in
+/// `}); f(); (async () => {`. The text is therefore parsed between two pairs of braces that cannot
+/// both be left early. After the closing brace of a method in an object there must be `,` or `}`;
+/// after that of a function between `?` and `:` neither may follow. Up to that brace both texts are
+/// read alike, so what is accepted both times has no such brace, and is a whole body. Nothing is
+/// executed before both are parsed: the first text throws at once, and the second is parsed before
+/// it runs.
+fn body<'js>(ctx: &Ctx<'js>, request: &Request, source: &str) -> Result<Function<'js>, Stuck> {
+    let evaluated = |text: String| -> rquickjs::Result<Value<'js>> {
+        let mut options = EvalOptions::default();
+        options.filename = Some(request.name.clone());
+        ctx.eval_with_options(text, options)
+    };
+    let head = head(&request.entry).unwrap_or_default();
+    // As wide as the head, so that places in both texts are the same.
+    let width = head.len();
+    match evaluated(format!("{PARSED_HEAD:>width$}{source}{PARSED_END}")) {
+        Err(rquickjs::Error::Exception) => {
+            let thrown = ctx.catch();
+            if thrown.as_int() != Some(0) {
+                return Err(ctx.throw(thrown).into());
+            }
+        }
+        Err(error) => return Err(error.into()),
+        Ok(_) => return Err(not_a_body()),
+    }
+    evaluated(format!("{head}{source}{BODY_END}"))?.into_function().ok_or_else(not_a_body)
+}
+
+fn not_a_body() -> Stuck {
+    Stuck::Missing("the text is not the body of a function".to_owned())
+}
 
 /// The value that a phase waits for.
 pub(super) enum Waited<'js> {
@@ -64,14 +104,7 @@ pub(super) fn run<'js>(
     let source = readable(&request.source.0);
     match &request.entry {
         Entry::Body | Entry::Phase(_) | Entry::Syntax(_) => {
-            let head = head(&request.entry).unwrap_or_default();
-            let mut options = EvalOptions::default();
-            options.filename = Some(request.name.clone());
-            let text = format!("{head}{source}{BODY_END}");
-            let body: Value = ctx.eval_with_options(text, options)?;
-            let Some(body) = body.into_function() else {
-                return Err(Stuck::Missing("the text is not the body of a function".to_owned()));
-            };
+            let body = body(ctx, request, &source)?;
             if matches!(request.entry, Entry::Syntax(_)) {
                 return Ok(Waited::Result(Value::new_null(ctx.clone())));
             }

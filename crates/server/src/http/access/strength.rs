@@ -1,11 +1,44 @@
 //! Whether a token that people have thought up can be guessed. Those that we make have 256 random bits.
+//!
+//! The estimate is one that can be told to a person. Characters that are hard to guess count in
+//! full. Letters that look like a word count half. A common word, a year, a keyboard row, a
+//! sequence or a repetition counts as one character, however long it is, and what separates words
+//! counts half.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Fewer characters are tried out, or found in a list.
 const SHORTEST: usize = 16;
-/// Fewer different ones repeat themselves.
-const FEWEST: usize = 8;
+/// A random token of sixteen hexadecimal digits has fewer different ones once in two million times.
+const FEWEST: usize = 5;
+/// How many characters a token must be worth. Sixteen random ones are, also if they look like words
+/// here and there.
+const LEAST_WORTH: usize = 7;
+/// What is shorter happens by chance too often.
+const SHORTEST_RUN: usize = 4;
+/// What is at the head of every list of passwords, what our own documents say, and what people call
+/// what this is.
+const WORDS: &str = "\
+    administrator development kubernetes production temporary changeit changeme baseball \
+    computer football iloveyou internet localhost passport passwort password postgres princess \
+    punctual security sunshine superman workflow database sample staging testing welcome \
+    letmein example charlie company default michael trustno whatever access apikey autumn \
+    batman bearer change docker dragon foobar github hunter manager master monkey passwd \
+    please private public secret secure server service shadow spring summer system winter \
+    admin dummy hello local login token world auth demo john love pass root temp test user \
+    node";
+/// Keys beside each other, by rows and by columns.
+const KEYBOARD: [&str; 8] = [
+    "1234567890",
+    "qwertyuiop",
+    "qwertzuiop",
+    "azertyuiop",
+    "asdfghjkl",
+    "zxcvbnm",
+    "yxcvbnm",
+    "1qaz2wsx3edc4rfv5tgb6yhn7ujm",
+];
 
 /// What is wrong with a token that somebody has thought up, in words that do not have it in them; nothing, if it cannot be
 /// guessed.
@@ -19,19 +52,124 @@ pub fn token_weakness(token: &str) -> Option<String> {
     if different < FEWEST {
         return Some(format!("it has {different} different characters, and needs {FEWEST}"));
     }
-    // `aaaa`, `abcd`, `4321`: each follows from the one before.
-    let follows = |pair: &[char]| (u32::from(pair[0])).abs_diff(u32::from(pair[1])) <= 1;
-    let following = letters.windows(2).filter(|pair| follows(pair)).count();
-    if following * 2 > letters.len() {
-        return Some("its characters follow one from the other".to_owned());
+    let worth = worth_in_halves(&letters) / 2;
+    (worth < LEAST_WORTH).then(|| {
+        format!(
+            "with common words, keyboard rows, sequences and repetitions counted as one character \
+             each, it is worth {worth} characters, and needs to be worth {LEAST_WORTH}"
+        )
+    })
+}
+
+/// How many half characters a token is worth.
+fn worth_in_halves(letters: &[char]) -> usize {
+    let small: Vec<char> = letters.iter().map(char::to_ascii_lowercase).collect();
+    let (mut at, mut halves) = (0, 0);
+    while at < letters.len() {
+        if let Some(length) = guessable(&small, at) {
+            halves += 2;
+            at += length;
+            continue;
+        }
+        // A word ends where something begins that is guessed as a whole.
+        let word = (at..letters.len())
+            .take_while(|&next| next == at || guessable(&small, next).is_none())
+            .take_while(|&next| looks_like_word(letters, at..next + 1))
+            .count();
+        if word >= SHORTEST_RUN {
+            halves += word;
+            at += word;
+            continue;
+        }
+        halves += if is_separator(letters[at]) { 1 } else { 2 };
+        at += 1;
     }
-    let repeated = (1..=letters.len() / 2)
-        .find(|period| letters.iter().zip(&letters[*period..]).all(|(one, other)| one == other));
-    repeated.map(|period| format!("it repeats its first {period} characters"))
+    halves
+}
+
+/// How many characters from here on are guessed as a whole, if any are.
+fn guessable(small: &[char], at: usize) -> Option<usize> {
+    let found = [word(small, at), year(small, at), run(small, at), repetition(small, at)];
+    found.into_iter().flatten().max()
+}
+
+fn word(small: &[char], at: usize) -> Option<usize> {
+    let begins = |word: &&str| {
+        let rest = &small[at..];
+        let is_spelled = |(letter, written): (char, &char)| spells(*written, letter);
+        word.len() <= rest.len() && word.chars().zip(rest).all(is_spelled)
+    };
+    WORDS.split(' ').filter(begins).map(str::len).max()
+}
+
+/// Whether somebody may have written a letter this way: `p4$$w0rd`.
+fn spells(written: char, letter: char) -> bool {
+    let replaced = match letter {
+        'a' => "4@",
+        'e' => "3",
+        'i' => "1!",
+        'l' => "1",
+        'o' => "0",
+        's' => "5$",
+        't' => "7",
+        _ => "",
+    };
+    written == letter || replaced.contains(written)
+}
+
+/// 1900 to 2099.
+fn year(small: &[char], at: usize) -> Option<usize> {
+    let digits = small.get(at..at + 4)?;
+    let is_year = matches!(digits, ['1', '9', ..] | ['2', '0', ..]);
+    (is_year && digits.iter().all(char::is_ascii_digit)).then_some(4)
+}
+
+/// `aaaa`, `abcd`, `4321`, `asdf`: each character follows from the one before.
+fn run(small: &[char], at: usize) -> Option<usize> {
+    let by_code = |step: i64| {
+        let follows = move |pair: &&[char]| {
+            i64::from(u32::from(pair[1])) - i64::from(u32::from(pair[0])) == step
+        };
+        small[at..].windows(2).take_while(follows).count() + 1
+    };
+    let beside = |row: &str| {
+        let is_beside = |pair: &&[char]| {
+            let keys = row.find(pair[0]).zip(row.find(pair[1]));
+            keys.is_some_and(|(one, other)| one.abs_diff(other) == 1)
+        };
+        small[at..].windows(2).take_while(is_beside).count() + 1
+    };
+    let longest = [-1, 0, 1].into_iter().map(by_code).chain(KEYBOARD.into_iter().map(beside)).max();
+    longest.filter(|&length| length >= SHORTEST_RUN)
+}
+
+/// The characters from here on that stand in the same order before.
+fn repetition(small: &[char], at: usize) -> Option<usize> {
+    let same = |from: usize| {
+        small[from..].iter().zip(&small[at..]).take_while(|(one, other)| one == other).count()
+    };
+    (0..at).map(same).max().filter(|&length| length >= SHORTEST_RUN)
+}
+
+/// `word`, `WORD` or `Word`.
+fn looks_like_word(letters: &[char], range: Range<usize>) -> bool {
+    let Some((first, rest)) = letters[range].split_first() else { return false };
+    let is_small = rest.iter().all(char::is_ascii_lowercase);
+    let is_large = first.is_ascii_uppercase() && rest.iter().all(char::is_ascii_uppercase);
+    first.is_ascii_alphabetic() && (is_small || is_large)
+}
+
+/// Whether people write this between words, or after them.
+fn is_separator(letter: char) -> bool {
+    matches!(letter, ' ' | '-' | '_' | '.' | ',' | ':' | ';' | '/' | '+' | '!' | '?' | '#')
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+    use sha2::{Digest as _, Sha256};
+
     use super::*;
 
     #[test]
@@ -46,6 +184,18 @@ mod tests {
             "abcdefghijklmnopqrst",
             "hunter2-hunter2-",
             "changeme-changeme-",
+            "password12345678",
+            "letmeinletmein123",
+            "changemechangeme1",
+            "secret-token-12345",
+            "qwertyuiopasdfgh",
+            "1234567890qwertyuiop",
+            "PUNCTUAL_TOKEN_1",
+            "P4$$w0rd-P4$$w0rd-2026",
+            "Summer2025Summer2026!!",
+            "administrator-production-2024",
+            "1qaz2wsx3edc4rfv",
+            "!!!!!!!!test-test????....",
         ] {
             assert!(token_weakness(weak).is_some(), "{weak}");
         }
@@ -54,8 +204,46 @@ mod tests {
             "pun_kR3v9qZ0xYb7wN1mT5sLdPfGhJcVuAeQiOoB2nM4x8E",
             "correct horse battery staple",
             "6f1d2c3b-8a7e-4f60-9b1a-0c2d4e6f8a1b",
+            "jwkzpqxvhmtrbndg",
+            "correct-horse-1234",
         ] {
             assert_eq!(token_weakness(strong), None, "{strong}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_does_not_have_the_token_in_it() {
+        for (weak, said) in [
+            ("sesame", "it has 6 characters, and needs at least 16"),
+            ("abababababababababab", "it has 2 different characters, and needs 5"),
+        ] {
+            assert_eq!(token_weakness(weak).as_deref(), Some(said));
+        }
+        let said = token_weakness("PUNCTUAL_TOKEN_1").unwrap();
+        assert!(said.ends_with("it is worth 4 characters, and needs to be worth 7"), "{said}");
+    }
+
+    /// Random bytes from a counter: the same ones in every run of the test.
+    #[test]
+    fn random_tokens_are_never_refused() {
+        for seed in 0..1_000_u32 {
+            let random: [u8; 32] = Sha256::digest(seed.to_be_bytes()).into();
+            let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+            let base64 = URL_SAFE_NO_PAD.encode(random);
+            let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..32]];
+            for token in [
+                &hex[..],
+                &hex[..16],
+                &hex[16..40],
+                &hex.to_uppercase()[..16],
+                &base64,
+                &base64[..16],
+                &STANDARD.encode(random)[20..],
+                &STANDARD.encode(random)[..16],
+                &parts.join("-"),
+            ] {
+                assert_eq!(token_weakness(token), None, "{token}");
+            }
         }
     }
 }

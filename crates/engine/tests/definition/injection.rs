@@ -1,0 +1,196 @@
+//! Templates that would become a part of a program, and those that stay arguments.
+
+use crate::{accept, refuse};
+
+fn definition(step: &str) -> String {
+    format!("name: t\nsteps: [{{id: a, type: exec, {step}}}]")
+}
+
+/// Checks that a step is refused for the template at the end of this path, and with a remedy.
+#[track_caller]
+fn check_refused(step: &str, path: &str) {
+    let flaws = refuse(&definition(step));
+    let [flaw] = &flaws[..] else { panic!("{step}: {flaws:?}") };
+    assert_eq!((flaw.code, flaw.path.as_str()), ("injection", path), "{step}");
+    assert!(flaw.remedy.is_some(), "{flaw:?}");
+}
+
+#[test]
+fn a_template_in_the_program_of_a_shell() {
+    let text = "steps[0].command";
+    check_refused("shell: true, command: 'echo {{ input.x }}'", text);
+    for (command, at) in [
+        ("[sh, -c, 'echo {{ input.x }}']", 2),
+        ("[/usr/bin/bash, -e, -lc, 'echo {{ input.x }}', x]", 3),
+        ("[nice, sh, -ec, 'echo {{ input.x }}']", 3),
+        ("[bash, -o, pipefail, -c, 'echo hi {{ input.x }}']", 4),
+        ("[bash, -eo, pipefail, -c, 'echo hi {{ input.x }}']", 4),
+        ("[bash, -O, extglob, -c, 'echo hi {{ input.x }}']", 4),
+        ("[bash, --rcfile, /dev/null, -c, 'echo hi {{ input.x }}']", 4),
+        ("[bash, --norc, -c, 'echo hi {{ input.x }}']", 3),
+        ("[bash, -c, --, 'echo hi {{ input.x }}']", 3),
+        ("[sh, +e, -c, 'echo hi {{ input.x }}']", 3),
+        ("[sh, +o, posix, -c, 'echo hi {{ input.x }}']", 4),
+        ("[rbash, -c, 'echo hi {{ input.x }}']", 2),
+        ("[csh, -c, 'echo hi {{ input.x }}']", 2),
+        ("[tcsh, -fc, 'echo hi {{ input.x }}']", 2),
+        ("[ksh93, -c, 'echo hi {{ input.x }}']", 2),
+        ("[fish, -c, 'echo hi {{ input.x }}']", 2),
+        ("[fish, '--command=echo hi {{ input.x }}']", 1),
+        ("[pwsh, -Command, 'echo hi {{ input.x }}']", 2),
+        ("[pwsh, -NoProfile, -c, echo, '{{ input.x }}']", 4),
+        ("[pwsh, -File, '{{ input.x }}']", 2),
+        ("['C:\\Windows\\cmd.exe', /c, 'echo {{ input.x }}']", 2),
+        ("[busybox, sh, -c, 'echo hi {{ input.x }}']", 3),
+        ("[docker, exec, box, sh, -c, 'echo hi {{ input.x }}']", 5),
+        ("[sh, -c, 'exec \"$@\"', sh, bash, -c, '{{ input.x }}']", 6),
+    ] {
+        check_refused(&format!("command: {command}"), &format!("{text}[{at}]"));
+    }
+}
+
+#[test]
+fn a_template_in_the_program_of_another_interpreter_or_of_what_starts_a_shell() {
+    for (command, at) in [
+        ("[python3, -c, 'print({{ input.x }})']", 2),
+        ("[/usr/bin/python3.12, -W, ignore, -Ic, 'print({{ input.x }})']", 4),
+        ("[python3, '-cprint({{ input.x }})']", 1),
+        ("[perl, -e, 'print {{ input.x }}']", 2),
+        ("[perl, -MList::Util, -lnE, 'print {{ input.x }}']", 3),
+        ("[perl, -e, 'print', '{{ input.x }}']", 3),
+        ("[ruby, -e, 'puts {{ input.x }}']", 2),
+        ("[node, -e, 'f({{ input.x }})']", 2),
+        ("[node, -p, 'f({{ input.x }})']", 2),
+        ("[node, --eval, 'f({{ input.x }})']", 2),
+        ("[node, '--eval=f({{ input.x }})']", 1),
+        ("[deno, eval, 'f({{ input.x }})']", 2),
+        ("[php, -r, 'f({{ input.x }});']", 2),
+        ("[lua5.4, -e, 'f({{ input.x }})']", 2),
+        ("[awk, '{print {{ input.x }}}']", 1),
+        ("[gawk, -F, ':', '{print {{ input.x }}}', file]", 3),
+        ("[sed, 's/a/{{ input.x }}/']", 1),
+        ("[sed, -n, -e, 's/a/{{ input.x }}/', file]", 3),
+        ("[sed, 's/a/b/', '{{ input.x }}']", 2),
+        ("[sudo, -u, bob, python3, -c, 'f({{ input.x }})']", 5),
+        ("[docker, exec, box, python3, -c, 'f({{ input.x }})']", 5),
+        ("[env, -S, \"sh -c 'echo hi {{ input.x }}'\"]", 2),
+        ("[env, \"-Ssh -c 'echo hi {{ input.x }}'\"]", 1),
+        ("[env, '--split-string=sh -c {{ input.x }}']", 1),
+        ("[env, -S, 'sh -c', '{{ input.x }}']", 3),
+        ("[env, A=b, sh, -c, '{{ input.x }}']", 4),
+        ("[env, '{{ input.x }}', sh, -c, 'echo hi']", 1),
+        ("[script, -qec, 'echo {{ input.x }}', /dev/null]", 2),
+        ("[su, bob, -c, 'echo {{ input.x }}']", 3),
+        ("[flock, /tmp/lock, -c, 'echo {{ input.x }}']", 3),
+        ("[watch, -n, '5', 'echo {{ input.x }}']", 3),
+        ("[ssh, host, 'echo {{ input.x }}']", 2),
+        ("[ssh, -p, '22', host, echo, '{{ input.x }}']", 5),
+    ] {
+        check_refused(&format!("command: {command}"), &format!("steps[0].command[{at}]"));
+    }
+}
+
+#[test]
+fn a_template_in_place_of_a_program_or_of_its_options() {
+    for (command, at) in [
+        ("['{{ input.program }}', x]", 0),
+        ("[nice, '{{ input.program }}', '{{ input.x }}']", 1),
+        ("[nice, -n, '10', '{{ input.program }}', '{{ input.x }}']", 3),
+        ("[sh, '{{ input.f }}']", 1),
+        ("[sh, '{{ input.f }}', '{{ input.x }}']", 1),
+        ("[sh, 'jobs/{{ input.f }}.sh']", 1),
+        ("[sh, '-{{ input.f }}', 'echo']", 1),
+        ("[sh, -e, '{{ input.f }}', '{{ input.x }}']", 2),
+        ("[bash, -o, '{{ input.f }}', -c, 'echo']", 2),
+        ("[python3, '{{ input.f }}']", 1),
+        ("[nice, python3, '{{ input.f }}']", 2),
+        ("[node, --require, '{{ input.f }}', app.js]", 2),
+        ("[awk, -f, '{{ input.f }}', data]", 2),
+        ("[ssh, '{{ input.host }}', uptime]", 1),
+        ("[su, '{{ input.user }}', -c, id]", 1),
+    ] {
+        check_refused(&format!("command: {command}"), &format!("steps[0].command[{at}]"));
+    }
+    for name in ["BASH_ENV", "NODE_OPTIONS", "PERL5OPT"] {
+        let step = format!("command: [make], env: {{{name}: '{{{{ input.x }}}}'}}");
+        check_refused(&step, &format!("steps[0].env.{name}"));
+    }
+}
+
+#[test]
+fn a_program_that_is_read_from_stdin() {
+    for command in [
+        "[sh]",
+        "[bash, -s]",
+        "[bash, -s, --, '{{ input.x }}']",
+        "[sh, -]",
+        "[sh, /dev/stdin, x]",
+        "[bash, -o, pipefail]",
+        "[nice, -n, '10', sh]",
+        "[docker, exec, -i, box, sh]",
+        "[pwsh]",
+        "[python3]",
+        "[python3, -]",
+        "[perl, -w]",
+        "[php]",
+        "[awk, -f, -, data]",
+        "[ssh, host]",
+        "[su, bob]",
+        "[at, now]",
+        "[xargs, sh]",
+        "[xargs, '-I{}', sh, -c, 'echo {}']",
+    ] {
+        let step = format!("command: {command}, stdin: 'echo hi {{{{ input.x }}}}'");
+        check_refused(&step, "steps[0].stdin");
+        accept(&definition(&format!("command: {command}, stdin: 'echo hi'")));
+    }
+    // Without a stdin of its own a command reads the input of the run.
+    for command in ["[sh]", "[nice, bash, -s]", "[perl]"] {
+        check_refused(&format!("command: {command}"), "steps[0].command[0]");
+    }
+    for step in [
+        "command: [bash, --version]",
+        "command: [python3, -V]",
+        "command: [apt-get, install, bash]",
+        "command: [sudo, apt-get, install, bash]",
+    ] {
+        accept(&definition(step));
+    }
+}
+
+#[test]
+fn templates_that_stay_arguments_and_data() {
+    for step in [
+        "shell: true, command: 'echo $NAME', env: {NAME: '{{ input.x }}'}",
+        "shell: true, command: cat, stdin: '{{ input.x }}'",
+        "command: [sh, -c, 'echo \"$1\"', sh, '{{ input.x }}']",
+        "command: [sh, -c, 'echo \"$1\"', '{{ input.x }}']",
+        "command: [bash, -euo, pipefail, -c, 'echo \"$1\"', bash, '{{ input.x }}']",
+        "command: [sh, -c, cat], stdin: '{{ input.x }}'",
+        "command: [sh, script.sh, '{{ input.x }}'], stdin: '{{ input.x }}'",
+        "command: [bash, -x, --, script.sh, '{{ input.x }}']",
+        "command: [pwsh, -NoProfile, -File, script.ps1, '{{ input.x }}']",
+        "command: [python3, -c, 'import sys', '{{ input.x }}']",
+        "command: [python3, -u, job.py, '{{ input.x }}'], stdin: '{{ input.x }}'",
+        "command: [python3, -m, pip, install, '{{ input.x }}']",
+        "command: [perl, -e, 'print @ARGV', --, '{{ input.x }}']",
+        "command: [node, --enable-source-maps, app.js, '{{ input.x }}']",
+        "command: [deno, run, app.ts, '{{ input.x }}']",
+        "command: [awk, -v, 'x={{ input.x }}', '{print x}']",
+        "command: [awk, '-vx={{ input.x }}', '{print x}', '{{ input.file }}']",
+        "command: [sed, -n, '1p', --, '{{ input.x }}']",
+        "command: [sed, '1p', 'data/{{ input.x }}'], stdin: '{{ input.x }}'",
+        "command: [env, 'DAY={{ input.x }}', sh, -c, 'echo $DAY']",
+        "command: [timeout, '{{ input.x }}', make, all]",
+        "command: [runuser, -u, bob, --, make, '{{ input.x }}']",
+        "command: [flock, /tmp/lock, make, '{{ input.x }}']",
+        "command: [ssh, 'deploy@{{ input.x }}', uptime], stdin: '{{ input.x }}'",
+        "command: [kubectl, delete, node, '{{ input.x }}']",
+        "command: [npm, run, watch, '{{ input.x }}']",
+        "command: [echo, -c, '{{ input.x }}'], stdin: '{{ input.x }}'",
+        "command: [psql, -v, 'x={{ input.x }}', -f, query.sql]",
+        "command: [cat], env: {X: '{{ input.x }}'}",
+    ] {
+        accept(&definition(step));
+    }
+}
