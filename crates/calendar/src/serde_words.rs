@@ -32,14 +32,11 @@ pub fn without_type_names(message: &str) -> String {
         return message.to_owned();
     };
     let expected = plain(expected);
-    let found = found
-        .rsplit_once(": ")
-        .and_then(|(what, form)| {
-            let (_, plain) = FORMS.iter().find(|(name, _)| *name == form)?;
-            Some(format!("{what}: {plain}{EXPECTED}{expected}"))
-        })
-        .unwrap_or_else(|| format!("{found}{EXPECTED}{expected}"));
-    found
+    let (what, form) = found.rsplit_once(": ").unwrap_or(("", found));
+    match FORMS.iter().find(|(name, _)| *name == form) {
+        Some((_, form)) => format!("{what}: {form}{EXPECTED}{expected}"),
+        None => format!("{found}{EXPECTED}{expected}"),
+    }
 }
 
 /// What was expected; a place may follow it.

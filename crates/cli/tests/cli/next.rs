@@ -315,9 +315,11 @@ fn the_place_inside_a_spread_window_is_that_of_the_schedule() {
 #[test]
 fn many_days_off_in_a_row_are_counted() {
     let never = file("closed-for-ever.yaml", "id: never\ntimezone: UTC\nhours: {}\n");
-    insta::assert_snapshot!(shown(&[
-        "next", "0 9 * * *", "--calendar", &never, "-n", "1", "--from", "2026-03-02T00:00",
-    ]), @"");
+    let from = ["-n", "1", "--from", "2026-03-02T00:00"];
+    let out = shown(&[&["next", "0 9 * * *", "--calendar", &never][..], &from].concat());
+    assert_eq!(out.matches("skipped (").count(), 3, "{out}");
+    assert!(out.contains("… and 401 more are skipped\n"), "{out}");
+    assert!(out.contains("! the calendar never has no working time at all\n"), "{out}");
 }
 
 #[test]

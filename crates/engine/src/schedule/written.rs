@@ -15,7 +15,7 @@ use crate::definition::{IncidentAction, read_incident_actions};
 const API_KEYS: [&str; 6] =
     ["owner", "workflow_id", "workflow", "trigger_node_id", "trigger", "trigger_payload"];
 /// Keys that are shown but not written, and what changes what they show. `{id}` stands for the schedule's id.
-const READ_ONLY: [(&[&str], &str); 6] = [
+const READ_ONLY: [(&[&str], &str); 7] = [
     (
         &["status", "enabled", "renewed_at", "lives_again"],
         "POST /api/v1/schedules/{id}/pause, …/resume or …/revive",

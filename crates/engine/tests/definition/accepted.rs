@@ -285,14 +285,14 @@ fn a_timer_that_waits_longer_than_a_timeout_is_told_what_limits_it() {
          something is performed"
     );
     assert!(told("59s").is_empty());
-    assert!(told("2m, deadline: 1h").is_empty(), "a deadline counts while it waits");
+    assert!(told("2m, deadline: {within: 1h}").is_empty(), "a deadline counts while it waits");
 }
 
 #[test]
 fn what_lies_in_the_past_is_told_as_its_catch_up_says() {
     let told = |catch_up: &str| {
         let text = format!(
-            "name: t\ntriggers: [{{id: once, type: schedule, at: 2020-01-01T09:00Z{catch_up}}}]\n\
+            "name: t\ntriggers: [{{id: once, type: schedule, at: \"2020-01-01T09:00:00Z\"{catch_up}}}]\n\
              steps: [{{id: a, type: noop}}]"
         );
         let read = accept(&text);
