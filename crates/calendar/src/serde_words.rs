@@ -79,21 +79,20 @@ mod tests {
     #[test]
     fn what_serde_says_names_no_type() {
         for (text, expected) in [
-            ("\"no\"", "invalid type: string \"no\", expected an object at line 1 column 4"),
+            ("\"no\"", "invalid type: string \"no\", expected an object"),
             (
                 "\", expected struct Inner\"",
-                "invalid type: string \", expected struct Inner\", expected an object at line 1 column 24",
+                "invalid type: string \", expected struct Inner\", expected an object",
             ),
-            (r#"{"list": {}}"#, "invalid type: an object, expected a list at line 1 column 9"),
-            (r#"{"list": [[]]}"#, "invalid type: a list, expected u32 at line 1 column 11"),
-            (
-                r#"{"list": [], "choice": 7}"#,
-                "invalid type: integer `7`, expected an object at line 1 column 24",
-            ),
-            (r#"{"x": 1}"#, "missing field `list` at line 1 column 8"),
+            (r#"{"list": {}}"#, "invalid type: an object, expected a list"),
+            (r#"{"list": [[]]}"#, "invalid type: a list, expected u32"),
+            (r#"{"list": [], "choice": 7}"#, "invalid type: integer `7`, expected an object"),
+            (r#"{"x": 1}"#, "missing field `list`"),
         ] {
             let error = serde_json::from_str::<Inner>(text).unwrap_err().to_string();
-            assert_eq!(without_type_names(&error), expected, "{error}");
+            let told = without_type_names(&error);
+            let (told, place) = told.split_once(" at line ").expect("a place");
+            assert_eq!((told, place.starts_with("1 column ")), (expected, true), "{error}");
         }
     }
 }
