@@ -266,7 +266,7 @@ async fn what_is_refused_is_said_in_the_words_of_who_wrote_it() {
             json!({"name": "s", "workflow_id": "t", "daily": 7}),
             "expected an object",
         ),
-        ("/api/v1/attempts/1.1/fail", json!({"token": "t", "error": "x"}), "expected an object"),
+        ("/api/v1/attempts/1.1/fail", json!({"error": "x", "token": "t"}), "expected an object"),
         ("/api/v1/schedules/batch-delete", json!({"schedule_ids": {}}), "expected a list"),
     ] {
         let reply = node.post(path, body.clone()).await;
