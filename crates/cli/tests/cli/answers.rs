@@ -6,7 +6,8 @@ const REPORT: &str = "name: report\nsteps: [{ id: send, type: noop }]\n";
 
 #[test]
 fn a_schedule_is_shown_with_its_warnings_and_its_new_life() {
-    let node = Home::new().with("report.yaml", REPORT).serve();
+    let home = Home::new().with("report.yaml", REPORT);
+    let node = home.serve();
     let of_report = ["--workflow", "report"];
     let region = ["schedule", "create", "tokyo", "--cron", "0 9 * * *", "--calendar", "JP"];
     let warning = "! the calendar JP has no zone of its own: 09:00 is UTC; write timezone\n";
@@ -29,7 +30,8 @@ fn a_schedule_is_shown_with_its_warnings_and_its_new_life() {
 #[test]
 fn the_status_of_the_moment_is_said() {
     let waits = "name: patient\nsteps: [{ id: wait, type: timer, delay: 1h }]\n";
-    let node = Home::new().with("report.yaml", REPORT).with("patient.yaml", waits).serve();
+    let home = Home::new().with("report.yaml", REPORT).with("patient.yaml", waits);
+    let node = home.serve();
     node.shown(&["workflow", "pause", "report"]);
     assert!(node.shown(&["workflow", "list"]).contains("paused"));
     assert_eq!(node.shown(&["workflow", "archive", "report"]), "workflow report 1: archived\n");
@@ -43,7 +45,8 @@ fn the_status_of_the_moment_is_said() {
 
 #[test]
 fn a_test_message_that_is_not_taken_says_what_to_check() {
-    let node = Home::new().with("report.yaml", REPORT).serve();
+    let home = Home::new().with("report.yaml", REPORT);
+    let node = home.serve();
     // Nobody listens there.
     let said = node.refused(&["notify", "test", "slack:http://127.0.0.1:1/hook"]);
     assert!(said.contains("was not sent") && said.contains("try: check the URL"), "{said}");
@@ -52,7 +55,8 @@ fn a_test_message_that_is_not_taken_says_what_to_check() {
 
 #[test]
 fn a_plan_says_until_when_it_compared() {
-    let node = Home::new().with("report.yaml", REPORT).serve();
+    let home = Home::new().with("report.yaml", REPORT);
+    let node = home.serve();
     let plan = |every: &str| {
         let text = format!(
             "name: often\ntriggers: [{{ id: tick, type: schedule, interval: {every} }}]\n\
