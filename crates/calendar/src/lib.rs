@@ -65,6 +65,7 @@ mod problem;
 mod roll;
 mod rrule;
 mod rule;
+mod serde_words;
 mod spread;
 mod timing;
 mod working_day;
@@ -89,6 +90,7 @@ pub use problem::{Mistake, Problem, nearest};
 pub use roll::Roll;
 pub use rrule::{Recurrence, Rrule};
 pub use rule::{Interval, Rule};
+pub use serde_words::without_type_names;
 pub use spread::spread;
 pub use timing::{
     DailySpec, Fate, Fit, IntervalFrom, MonthDay, Occurrence, OneOrMany, PeriodSpec, Row, Timing,

@@ -184,7 +184,7 @@ Examples:
   punctual next '0 9 * * MON-FRI' --tz Europe/Berlin --calendar DE-BY
   punctual next 'every 90m' --from 2026-03-28T22:10:00Z
   punctual next 'FREQ=MONTHLY;BYDAY=-1FR' --tz America/New_York --from 2026-01-01T17:00
-  punctual next '{monthly: {working_day: -1, at: \"17:00\"}}' --calendar US
+  punctual next '{monthly: {working_day: -1, at: \"17:00\"}}' --tz America/New_York --calendar US
   punctual next 2026-03-01T09:00 --tz Europe/London --calendar GB-ENG")]
 pub(crate) struct NextArgs {
     /// A cron expression, preset, interval (90m), RRULE, wall time, or a rule in YAML or JSON

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use calendar::{Mistake, Problem, nearest};
+use calendar::{Mistake, Problem, nearest, without_type_names};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
@@ -27,7 +27,11 @@ impl Document {
     pub(crate) fn read(path: &Path) -> Result<Document, Failure> {
         let name = path.display().to_string();
         let fail = |why: String| Failure::Environment(format!("{name}: {why}"));
-        let length = fs::metadata(path).map_err(|e| fail(e.to_string()))?.len();
+        let length = fs::metadata(path).map_err(|error| match fs::read_link(path) {
+            Ok(target) => fail(format!("a link to {}: {error}", target.display())),
+            Err(_) => fail(error.to_string()),
+        })?;
+        let length = length.len();
         if length > FILE_LIMIT {
             return Err(fail(format!("{length} bytes, but at most {FILE_LIMIT} are read")));
         }
@@ -52,7 +56,7 @@ impl Document {
     fn unreadable(&self, error: &serde_saphyr::Error) -> Failure {
         let message = error.without_snippet().to_string();
         let Some(at) = error.location().filter(|at| at.line() > 0) else {
-            return Failure::Mistake(format!("{}: {message}", self.name));
+            return Failure::Mistake(format!("{}: {}", self.name, without_type_names(&message)));
         };
         let line = self.text.lines().nth(at.line() as usize - 1).unwrap_or("");
         let column =
@@ -66,6 +70,7 @@ impl Document {
             Some((unknown, fields)) => (unknown, fields),
             None => (message, ""),
         };
+        let message = without_type_names(message);
         let mut problem = Problem::new("document", line, column..end, message);
         if !fields.is_empty() {
             let names = fields.split([',', ' ', '`']).filter(|name| !name.is_empty());

@@ -17,6 +17,11 @@ use crate::document::Document;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, NOTE, OFF, columns};
 
+/// More days off in a row than this are not all shown, but counted.
+const MOST_SKIPPED: usize = 10;
+/// So many of them are shown.
+const FIRST_SKIPPED: usize = 3;
+
 /// Runs the command.
 pub(crate) fn run(args: &NextArgs, zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
     let (spec, document) = read_rule(args)?;
@@ -190,8 +195,18 @@ impl Answer<'_> {
         writeln!(out, "{BOLD}{words}{BOLD:#}")?;
         writeln!(out)?;
         let rows = self.timing.preview(self.from, self.args.count as usize);
-        let rows: Vec<Vec<Cell>> = rows.iter().map(|row| self.row(row)).collect();
-        write!(out, "{}", columns(&rows))?;
+        let is_skipped = |row: &calendar::Row| matches!(row.fate, Fate::Skipped { .. });
+        let mut shown: Vec<Vec<Cell>> = Vec::new();
+        for some in rows.chunk_by(|one, next| is_skipped(one) && is_skipped(next)) {
+            let is_long = some.len() > MOST_SKIPPED;
+            let first = if is_long { &some[..FIRST_SKIPPED] } else { some };
+            shown.extend(first.iter().map(|row| self.row(row)));
+            if is_long {
+                let more = format!("… and {} more are skipped", some.len() - FIRST_SKIPPED);
+                shown.push(vec![Cell::styled(more, DIM)]);
+            }
+        }
+        write!(out, "{}", columns(&shown))?;
         for warning in self.timing.warnings(self.from) {
             writeln!(out, "{NOTE}! {warning}{NOTE:#}")?;
         }

@@ -121,8 +121,12 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Whether a file of a folder holds a definition, by its name.
+/// Whether a file of a folder holds a definition, by its name. A link to a file that is not there is one that cannot be
+/// read; those that editors leave as locks have a name that is hidden.
 pub(crate) fn is_definition(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
-    path.is_file() && matches!(ending, Some("yaml" | "yml" | "json" | "js" | "mjs"))
+    let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    let leads_nowhere = path.is_symlink() && !path.exists() && !is_hidden;
+    (path.is_file() || leads_nowhere)
+        && matches!(ending, Some("yaml" | "yml" | "json" | "js" | "mjs"))
 }

@@ -96,7 +96,7 @@ pub(crate) fn log(notice: &Notice) {
             name,
             n,
             error,
-            "an occurrence failed and is not tried again; the next one comes as usual"
+            "an occurrence failed and is not tried again; if the rule has a next one, it comes as usual"
         ),
         Turning::Recovered { n } => {
             tracing::info!(%schedule, name, n, "a schedule succeeds again after a failure");

@@ -51,12 +51,19 @@ struct Inner {
     day_seconds: i64,
     source: Source,
     years: Years,
+    /// Whether its author named the zone; that of a region comes from whoever uses it.
+    has_own_zone: bool,
 }
 
 impl Calendar {
-    pub(crate) fn new(
+    pub(crate) fn new(id: &str, zone: Zone, day_seconds: Option<i64>, source: Source) -> Calendar {
+        Calendar::with_zone(id, zone, true, day_seconds, source)
+    }
+
+    fn with_zone(
         id: &str,
         zone: Zone,
+        has_own_zone: bool,
         day_seconds: Option<i64>,
         mut source: Source,
     ) -> Calendar {
@@ -65,12 +72,12 @@ impl Calendar {
         }
         let day_seconds = day_seconds.unwrap_or_else(|| source.longest_day());
         let years = Years::default();
-        Calendar(Arc::new(Inner { id: id.into(), zone, day_seconds, source, years }))
+        Calendar(Arc::new(Inner { id: id.into(), zone, day_seconds, source, years, has_own_zone }))
     }
 
     /// The usual working week of a country, 09:00 to 17:00, with its public holidays.
     pub fn for_region(region: &Region, zone: Zone) -> Calendar {
-        Calendar::new(region.code(), zone, None, Source::for_region(region))
+        Calendar::with_zone(region.code(), zone, false, None, Source::for_region(region))
     }
 
     /// The name it is referred to by.
@@ -81,6 +88,11 @@ impl Calendar {
     /// The zone its dates and hours are in.
     pub fn zone(&self) -> &Zone {
         &self.0.zone
+    }
+
+    /// Whether the zone belongs to the calendar. A region has none: its days are those of the rule that uses it.
+    pub(crate) fn has_own_zone(&self) -> bool {
+        self.0.has_own_zone
     }
 
     /// Seconds in "one working day": `hours_per_day`, or the longest regular day.

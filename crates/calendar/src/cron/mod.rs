@@ -78,6 +78,11 @@ impl Cron {
         self.wildcard
     }
 
+    /// Whether it names hours of the day; one that runs in every hour does the same in every zone.
+    pub(crate) fn names_hours(&self) -> bool {
+        self.hours.count_ones() < 24
+    }
+
     /// In English: `at 09:00 on weekdays`.
     pub fn words(&self) -> String {
         words::words(self)

@@ -69,10 +69,15 @@ impl<'a> Builder<'a> {
         if !known || !self.mistakes.is_empty() {
             return None;
         }
+        let is_unnamed = self.spec.timezone.is_none() && self.context.default_zone.is_none();
+        let has_assumed_zone = is_unnamed
+            && calendar.as_ref().is_some_and(|calendar| !calendar.has_own_zone())
+            && reads_wall_times(self.spec, &rule);
         let usual = if rule.is_recurring() { Roll::Skip } else { Roll::Next };
         Some(Timing {
             rule,
             zone,
+            has_assumed_zone,
             calendar,
             roll: self.spec.roll.unwrap_or(usual),
             fit: self.spec.fit.is_some(),
@@ -353,6 +358,26 @@ impl<'a> Builder<'a> {
     fn instant(&mut self, path: &str, text: Option<&str>, zone: &Zone) -> Option<Timestamp> {
         let dst = Dst::FIXED.with(self.spec.dst.unwrap_or_default());
         self.keep(path, parse_instant(text?, zone, dst))
+    }
+}
+
+/// Whether the rule means something else in another zone, where it does not name one itself.
+fn reads_wall_times(spec: &TimingSpec, rule: &Rule) -> bool {
+    let of_one = |spec: &TimingSpec, rule: &Rule| match rule {
+        Rule::Interval(_) | Rule::AfterCompletion(_) => false,
+        Rule::Once(_) => {
+            spec.at.as_deref().is_some_and(|at| at.trim().parse::<Timestamp>().is_err())
+        }
+        Rule::Cron(rule) => rule.cron.names_hours(),
+        // Several times of one pattern are a list of their own.
+        Rule::Recurrence(_) | Rule::WorkingDay(_) | Rule::Any(_) => true,
+    };
+    match (rule, &spec.rules) {
+        (Rule::Any(rules), Some(specs)) => {
+            let mut each = specs.iter().zip(rules);
+            each.any(|(spec, rule)| spec.timezone.is_none() && of_one(spec, rule))
+        }
+        _ => of_one(spec, rule),
     }
 }
 

@@ -28,6 +28,8 @@ use crate::zone::Zone;
 pub struct Timing {
     rule: Rule,
     zone: Zone,
+    /// That it reads wall times, and nobody has written in which zone, nor has its calendar one.
+    has_assumed_zone: bool,
     calendar: Option<Calendar>,
     roll: Roll,
     fit: bool,

@@ -6,8 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Timing;
 use crate::calendars::Calendar;
+use crate::catch_up::{CatchUp, Policy};
 use crate::civil;
 use crate::dst::{Fold, Gap, WallTimes};
+use crate::duration::format_duration;
 use crate::english;
 use crate::rule::{CronRule, Rule};
 
@@ -17,8 +19,8 @@ const AHEAD: SignedDuration = SignedDuration::from_hours(2 * 366 * 24);
 /// A remark that stops nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// A stable word for programs: `never`, `past`, `no-working-time`, `calendar-zone`, `dst-gap`, `dst-fold`, `frequent`,
-    /// `short-months`, `holidays-unknown`.
+    /// A stable word for programs: `never`, `past`, `no-working-time`, `calendar-zone`, `no-zone`, `dst-gap`, `dst-fold`,
+    /// `frequent`, `short-months`, `holidays-unknown`.
     pub code: &'static str,
     /// The remark.
     pub message: String,
@@ -31,8 +33,13 @@ impl fmt::Display for Warning {
 }
 
 impl Timing {
-    /// Remarks about what happens after the instant.
+    /// Remarks about what happens after the instant, where nobody knows what happens to missed occurrences.
     pub fn warnings(&self, from: Timestamp) -> Vec<Warning> {
+        self.warnings_with(from, None)
+    }
+
+    /// Remarks about what happens after the instant, to a schedule with this catch-up if it is known.
+    pub fn warnings_with(&self, from: Timestamp, catch_up: Option<&CatchUp>) -> Vec<Warning> {
         let mut warnings = Vec::new();
         warnings.extend(self.calendar.iter().filter_map(|calendar| calendar.never_works(from)));
         warnings.extend(self.calendar_zone());
@@ -40,10 +47,7 @@ impl Timing {
             if let Rule::Once(at) = &self.rule
                 && *at <= from
             {
-                let at = self.zone.rfc3339(*at);
-                let message = format!(
-                    "{at} lies in the past: it runs at once when it is declared, unless catch_up is none"
-                );
+                let message = self.past(*at, from, catch_up);
                 warnings.push(Warning { code: "past", message });
                 return warnings;
             }
@@ -54,6 +58,7 @@ impl Timing {
             warnings.push(Warning { code: "never", message });
             return warnings;
         };
+        warnings.extend(self.no_zone(first.nominal));
         let second = self.next_after(first.effective);
         if second.is_some_and(|second| {
             second.effective.duration_since(first.effective) < SignedDuration::from_mins(1)
@@ -71,6 +76,36 @@ impl Timing {
             }
         }
         warnings
+    }
+
+    /// What becomes of the only time of a rule when that time has passed.
+    fn past(&self, at: Timestamp, now: Timestamp, catch_up: Option<&CatchUp>) -> String {
+        const NOT_AGAIN: &str = "one that has run it does not again";
+        let told = match catch_up {
+            None => {
+                format!("a new schedule runs it at once, unless its catch_up is none; {NOT_AGAIN}")
+            }
+            Some(CatchUp { policy: Policy::None, .. }) => {
+                "a new schedule does not run it, because its catch_up is none".to_owned()
+            }
+            Some(CatchUp { window: Some(window), .. }) if now.duration_since(at) > *window => {
+                let window = format_duration(*window);
+                format!("a new schedule does not run it: the window of its catch_up is {window}")
+            }
+            Some(_) => format!("a new schedule runs it at once; {NOT_AGAIN}"),
+        };
+        format!("{} lies in the past: {told}", self.zone.rfc3339(at))
+    }
+
+    /// Times were written without a zone, and people expect that a region's calendar has the region's.
+    fn no_zone(&self, first: Timestamp) -> Option<Warning> {
+        let id = self.calendar.as_ref().filter(|_| self.has_assumed_zone)?.id();
+        let local = civil::local_from_datetime(self.zone.wall(first));
+        let clock = english::clock(civil::second_of_day(local));
+        let zone = english::zone(&self.zone);
+        let message =
+            format!("the calendar {id} has no zone of its own: {clock} is {zone}; write timezone");
+        Some(Warning { code: "no-zone", message })
     }
 
     /// The days of the calendar begin and end at another instant than those of the rule.
@@ -156,7 +191,10 @@ impl CronRule {
 mod tests {
     use jiff::Timestamp;
 
-    use crate::{Calendar, CalendarSpec, Context, Timing, TimingContext, TimingSpec, Zone, Zones};
+    use crate::{
+        Calendar, CalendarSpec, CatchUpSpec, Context, Timing, TimingContext, TimingSpec, Zone,
+        Zones,
+    };
 
     fn calendar(spec: &str, zones: &Zones) -> Calendar {
         let spec: CalendarSpec = serde_json::from_str(spec).unwrap();
@@ -222,6 +260,37 @@ mod tests {
     }
 
     #[test]
+    fn a_region_has_no_zone_and_times_that_nobody_gave_one_are_told() {
+        let zones = Zones::bundled();
+        let own = calendar(r#"{"id": "own", "timezone": "UTC"}"#, &zones);
+        let nine = "the calendar JP has no zone of its own: 09:00 is UTC; write timezone";
+        for (spec, expected) in [
+            (r#"{"cron": "0 9 * * *", "calendar": "JP"}"#, Some(nine)),
+            (r#"{"cron": "*/5 9-17 * * *", "calendar": "JP"}"#, Some(nine)),
+            (r#"{"at": "2026-03-03T09:00", "calendar": "JP"}"#, Some(nine)),
+            (r#"{"daily": {"at": ["09:00", "10:30"]}, "calendar": "JP"}"#, Some(nine)),
+            (r#"{"monthly": {"working_day": 1, "at": "09:00"}, "calendar": "JP"}"#, Some(nine)),
+            (r#"{"rules": [{"cron": "0 9 * * *"}], "calendar": "JP"}"#, Some(nine)),
+            (
+                r#"{"rules": [{"cron": "0 9 * * *", "timezone": "Asia/Tokyo"}], "calendar": "JP"}"#,
+                None,
+            ),
+            (r#"{"cron": "0 9 * * *", "calendar": "JP", "timezone": "UTC"}"#, None),
+            (r#"{"cron": "0 * * * *", "calendar": "JP"}"#, None),
+            (r#"{"interval": "2h", "calendar": "JP"}"#, None),
+            (r#"{"at": "2026-03-03T09:00:00Z", "calendar": "JP"}"#, None),
+            (r#"{"cron": "0 9 * * *", "calendar": "own"}"#, None),
+            (r#"{"cron": "0 9 * * *"}"#, None),
+        ] {
+            let told = timing(spec, None, &own, &zones).warnings(monday());
+            let told = told.iter().find(|told| told.code == "no-zone");
+            assert_eq!(told.map(|told| &*told.message), expected, "{spec}");
+        }
+        let named = timing(r#"{"cron": "0 9 * * *", "calendar": "JP"}"#, Some("UTC"), &own, &zones);
+        assert!(named.warnings(monday()).iter().all(|told| told.code != "no-zone"));
+    }
+
+    #[test]
     fn empty_hours_are_no_hours_and_a_calendar_that_never_works_is_told() {
         let zones = Zones::bundled();
         let spec = r#"{"id": "none", "timezone": "UTC", "hours": {}}"#;
@@ -247,6 +316,17 @@ mod tests {
         let past = timing(r#"{"at": "2020-01-01T09:00"}"#, None, &none, &zones);
         let told = past.warnings(monday());
         assert_eq!((told.len(), told[0].code), (1, "past"), "{told:?}");
+        for (catch_up, expected) in [
+            (r#""last""#, "runs it at once; one that has run it does not again"),
+            (r#""none""#, "does not run it, because its catch_up is none"),
+            (r#"{"policy": "last", "window": "1d"}"#, "the window of its catch_up is 1d"),
+            (r#"{"policy": "all", "window": "4000d"}"#, "runs it at once; one that has run"),
+        ] {
+            let spec: CatchUpSpec = serde_json::from_str(catch_up).unwrap();
+            let told = past.warnings_with(monday(), Some(&spec.build().unwrap()));
+            assert!(told[0].message.contains(expected), "{catch_up}: {told:?}");
+        }
+        assert!(told[0].message.contains("at once, unless its catch_up is none"), "{told:?}");
         for (preset, expansion) in [("daily", "(0 0 * * *)"), ("@hourly", "(0 * * * *)")] {
             let spec = format!(r#"{{"cron": "{preset}"}}"#);
             let words = timing(&spec, None, &none, &zones).words();

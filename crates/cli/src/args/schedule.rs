@@ -42,7 +42,7 @@ pub(crate) enum ScheduleCommand {
 Examples:
   punctual schedule create nightly --workflow report --cron '0 2 * * *' --tz Europe/Berlin
   punctual schedule create poll --workflow poll --every 5m --overlap skip --set max_retries=1
-  punctual schedule create close --workflow close --set 'monthly={\"working_day\": -1, \"at\": \"17:00\"}' --calendar US")]
+  punctual schedule create close --workflow close --set 'monthly={\"working_day\": -1, \"at\": \"17:00\"}' --tz America/New_York --calendar US")]
     Create {
         /// What it is called
         name: String,

@@ -245,6 +245,9 @@ fn month(calendar: &Calendar, first: Date) -> Vec<Line> {
 struct Checked {
     file: String,
     calendars: Vec<String>,
+    /// What stops nothing, and may surprise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     problems: Option<String>,
 }
@@ -256,19 +259,31 @@ pub(super) fn check(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
+    let now = clock::now();
     let mut checked = Vec::new();
     for file in files {
-        let (calendars, problems) = match load::calendars(file, zones, None) {
-            Ok(calendars) => (calendars.iter().map(|c| c.id().to_owned()).collect(), None),
+        let (built, problems) = match load::calendars(file, zones, None) {
+            Ok(calendars) => (calendars, None),
             Err(failure @ Failure::Mistake(_)) => (Vec::new(), Some(failure.to_string())),
             Err(other) => return Err(other),
         };
-        checked.push(Checked { file: file.display().to_string(), calendars, problems });
+        let warnings = built.iter().filter_map(|calendar| calendar.never_works(now));
+        checked.push(Checked {
+            file: file.display().to_string(),
+            calendars: built.iter().map(|calendar| calendar.id().to_owned()).collect(),
+            warnings: warnings.map(|warning| warning.message).collect(),
+            problems,
+        });
     }
     if json {
         print_json(out, &checked)?;
     } else {
-        for Checked { file, calendars, .. } in checked.iter().filter(|c| c.problems.is_none()) {
+        for Checked { file, calendars, warnings, .. } in
+            checked.iter().filter(|c| c.problems.is_none())
+        {
+            for warning in warnings {
+                writeln!(out, "{NOTE}{file}: {warning}{NOTE:#}")?;
+            }
             writeln!(out, "{file}: {} ok", calendars.join(", "))?;
         }
     }

@@ -3,15 +3,20 @@
 use std::io::Write;
 
 use calendar::Problem;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::problem::{self, Place};
 use super::shown::{self, field};
 use super::{Ask, Client};
 use crate::args::remote::ApplyArgs;
+use crate::clock;
 use crate::document::Document;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, NOTE, columns};
+
+/// What is compared for less than this is not called 30 days. The clocks of two machines differ a little.
+const NEARLY_30_DAYS: SignedDuration = SignedDuration::from_hours(29 * 24);
 
 /// Runs the command.
 pub(crate) fn apply(args: &ApplyArgs, out: &mut dyn Write) -> Result<(), Failure> {
@@ -105,14 +110,21 @@ fn placed(document: &Document, place: &Place) -> String {
     format!("{}:{number}:{column}: {problem}", document.name)
 }
 
-/// `30 days: 30 added, 30 lost`; empty if no occurrence changes.
-fn in_30_days(times: &Value) -> String {
+/// `30 days: 30 added, 30 lost`; empty if no occurrence changes. Of a rule with very many times not all of the 30 days
+/// were compared: `until 2026-11-17 12:00:00Z: 3000 added`.
+fn in_30_days(times: &Value, now: Timestamp) -> String {
     let count = |kind: &str| times[kind].as_u64().filter(|count| *count > 0);
     let told = ["added", "moved", "lost"]
         .iter()
         .filter_map(|kind| count(kind).map(|count| format!("{count} {kind}")));
     let told = told.collect::<Vec<_>>().join(", ");
-    if told.is_empty() { told } else { format!("30 days: {told}") }
+    let until = shown::instant(&times["until"]);
+    let is_whole = until.is_none_or(|until| until.duration_since(now) >= NEARLY_30_DAYS);
+    match (told.is_empty(), is_whole) {
+        (true, _) => told,
+        (false, true) => format!("30 days: {told}"),
+        (false, false) => format!("until {}: {told}", shown::time(times, "until").paint(0)),
+    }
 }
 
 fn show(
@@ -145,7 +157,7 @@ fn show(
             Cell::plain(field(trigger, "id")),
             Cell::plain(if lives_again { "changed, lives again".to_owned() } else { change }),
             shown::time(trigger, "next_run_at"),
-            Cell::plain(in_30_days(&trigger["next_30_days"])),
+            Cell::plain(in_30_days(&trigger["next_30_days"], clock::instant())),
             Cell::styled(field(trigger, "words"), DIM),
         ]
     });

@@ -8,14 +8,15 @@ use super::shown::{self, distance, field, state, table};
 use super::topics;
 use crate::clock;
 use crate::failure::Failure;
-use crate::terminal::Cell;
+use crate::terminal::{Cell, DIM};
 
 /// What a workflow has of them, each as a table.
 pub(super) fn show(workflow: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let producers: Vec<_> = shown::items(&workflow["producers"]).iter().map(producer).collect();
     if !producers.is_empty() {
         writeln!(out)?;
-        table(out, &["PRODUCER", "NOW", "NEXT", "LAST", "OUTCOME", "PUBLISHES"], producers)?;
+        let headings = ["PRODUCER", "NOW", "NEXT", "LAST", "OUTCOME", "PUBLISHES", "WHEN"];
+        table(out, &headings, producers)?;
     }
     let consumers: Vec<_> = shown::items(&workflow["consumers"]).iter().map(consumer).collect();
     if !consumers.is_empty() {
@@ -45,6 +46,7 @@ fn producer(producer: &Value) -> Vec<Cell> {
         distance(producer, "last_run_at", now),
         outcome(producer),
         Cell::plain(names(&producer["publishes"])),
+        Cell::styled(field(producer, "words"), DIM),
     ]
 }
 

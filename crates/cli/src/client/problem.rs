@@ -56,6 +56,8 @@ pub(super) fn failure(status: u16, text: &str, base: &Url) -> Failure {
         said.push_str(&remedy);
     }
     match status {
+        // The node did what it was asked; somebody behind it refused.
+        502 if problem.kind.ends_with("not-sent") => Failure::Mistake(said),
         500.. => Failure::Environment(said),
         422 if !problem.errors.is_empty() => Failure::Invalid { said, body: text.to_owned() },
         _ => Failure::Mistake(said),

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
         }
         RunCommand::Cancel { id } => {
             let run = client.ask(Ask::post(&["runs", id, "cancel"]).json(&json!({})))?;
-            said(&run, "is told to end", args.json, out)
+            after_a_word(&run, "is told to end", args.json, out)
         }
         RunCommand::Retry { id, from_start, follow: watch } => {
             let body = json!({ "from": if *from_start { "start" } else { "failed" } });
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
             let by = by.clone().or_else(|| env::var("USER").ok());
             let body = json!({ "resolution": resolution_name(resolution), "step": step, "by": by });
             let run = client.ask(Ask::post(&["runs", id, "resolve"]).json(&body))?;
-            said(&run, "goes on", args.json, out)
+            after_a_word(&run, "goes on", args.json, out)
         }
     }
 }
@@ -130,6 +130,12 @@ pub(super) fn begun(
         out.flush()?;
     }
     follow(client, &id, json, out)
+}
+
+/// What a run does after somebody has said something to it; one that has ended does nothing more.
+fn after_a_word(run: &Value, does: &str, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let has_ended = run["ended_at"].is_string();
+    said(run, if has_ended { "has ended" } else { does }, json, out)
 }
 
 fn said(run: &Value, what: &str, json: bool, out: &mut dyn Write) -> Result<(), Failure> {

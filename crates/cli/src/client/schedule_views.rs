@@ -2,12 +2,13 @@
 
 use std::io::Write;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::shown::{self, distance, field, plain, state, table, time};
 use crate::clock;
 use crate::failure::Failure;
-use crate::terminal::{Cell, DIM, NOTE, columns};
+use crate::terminal::{Cell, DIM, NOTE, columns, duration};
 use crate::validate::counted;
 
 /// A page of schedules.
@@ -36,6 +37,7 @@ pub(super) fn show(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure>
         field(schedule, "run_count"),
         field(schedule, "error_count")
     );
+    let lives_again = if schedule["lives_again"] == true { "lives again" } else { "" };
     shown::sheet(
         out,
         &title,
@@ -44,6 +46,7 @@ pub(super) fn show(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure>
             ("starts", Cell::plain(workflow(schedule))),
             ("when", Cell::plain(field(schedule, "words"))),
             ("status", state(&field(schedule, "status"))),
+            ("", Cell::styled(lives_again, NOTE)),
             ("next", time(schedule, "next_run_at")),
             ("", coming(schedule)),
             ("last run", time(schedule, "last_run_at")),
@@ -52,9 +55,22 @@ pub(super) fn show(schedule: &Value, out: &mut dyn Write) -> Result<(), Failure>
             ("runs", Cell::plain(counts)),
             ("overlap", Cell::plain(field(schedule, "overlap"))),
             ("catch-up", Cell::plain(plain(&schedule["catch_up"]))),
+            ("timeout", timeout(schedule)),
             ("payload", Cell::plain(field(schedule, "payload"))),
         ],
-    )
+    )?;
+    for warning in shown::items(&schedule["warnings"]) {
+        writeln!(out, "{NOTE}! {}{NOTE:#}", field(warning, "message"))?;
+    }
+    Ok(())
+}
+
+/// How long something of a run may be performed; 0 is no limit.
+fn timeout(schedule: &Value) -> Cell {
+    match schedule["timeout_seconds"].as_i64() {
+        None | Some(0) => Cell::plain(""),
+        Some(seconds) => Cell::plain(duration(SignedDuration::from_secs(seconds))),
+    }
 }
 
 /// One schedule in one line, after a change.

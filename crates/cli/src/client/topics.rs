@@ -69,8 +69,8 @@ pub(crate) fn run(args: &TopicArgs, out: &mut dyn Write) -> Result<(), Failure> 
             if args.json {
                 return shown::json(out, &event);
             }
-            let reason = field(&event, "reason");
-            Ok(writeln!(out, "event {id} of {} is {reason}", which.topic)?)
+            let (state, reason) = (field(&event, "state"), field(&event, "reason"));
+            Ok(writeln!(out, "event {id} of {} is {state} ({reason})", which.topic)?)
         }
     }
 }

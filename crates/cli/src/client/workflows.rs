@@ -121,8 +121,10 @@ fn list(page: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     shown::more(out, page)
 }
 
+/// An archived workflow starts nothing, paused or not.
 fn status(workflow: &Value) -> Cell {
-    if workflow["paused"] == true { state("paused") } else { state(&field(workflow, "status")) }
+    let is_paused = workflow["paused"] == true && workflow["status"] != "archived";
+    if is_paused { state("paused") } else { state(&field(workflow, "status")) }
 }
 
 fn line(workflow: &Value, out: &mut dyn Write) -> Result<(), Failure> {

@@ -141,19 +141,23 @@ pub(super) async fn tell_gone(
         match (prune, found.wrong.is_empty()) {
             (true, true) => {
                 hub.command(Command::ArchiveWorkflow(view.workflow.id), None).await?;
-                tracing::warn!(workflow = name, "its file is gone; it was archived");
+                tracing::warn!(
+                    workflow = name,
+                    "the file of workflow {name} is gone from {folder}; it was archived"
+                );
             }
             (true, false) => tracing::warn!(
                 workflow = name,
-                "it has no file, or one that is wrong; it is not archived while files are wrong"
+                "workflow {name} has no file in {folder}, or one that is wrong; it is not archived while files are wrong"
             ),
             (false, true) => tracing::warn!(
                 workflow = name,
-                "its file is gone; it stays published until `punctual workflow archive`, or a start with --prune"
+                "the file of workflow {name} is gone from {folder}; it stays published until `punctual workflow \
+                 archive {name}`, or a start with --prune"
             ),
             (false, false) => tracing::warn!(
                 workflow = name,
-                "it has no file, or one that is wrong; its last version stays published"
+                "workflow {name} has no file in {folder}, or one that is wrong; its last version stays published"
             ),
         }
     }
@@ -184,7 +188,11 @@ fn check(source: &Source<'_>, name: &str, rules: &Rules) -> Result<Definition, V
     let context = ReadContext { zones: rules.zones(), now: clock::now(), known_calendar: &find };
     let (definition, warnings) = source.read(&context)?;
     for warning in warnings {
-        let file = format!("{name}:{}:{}", warning.line, warning.column);
+        // What concerns the whole, or a script, has no place in the text.
+        let file = match warning.line {
+            0 => name.to_owned(),
+            line => format!("{name}:{line}:{}", warning.column),
+        };
         tracing::warn!(file, "{}", warning.message);
     }
     Ok(definition)

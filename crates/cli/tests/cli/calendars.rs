@@ -157,6 +157,12 @@ fn all_mistakes_of_a_file_are_told_with_their_lines() {
     let (code, out, _) = run(&["calendar", "check", &office()]);
     assert_eq!(code, 0);
     assert!(out.ends_with("office.yaml: us-business ok\n"), "{out}");
+    let never = file("never.yaml", "id: never\ntimezone: UTC\nhours: {}\n");
+    let told = shown(&["calendar", "check", &never]);
+    assert!(told.contains("never.yaml: the calendar never has no working time at all\n"), "{told}");
+    let told: Value =
+        serde_json::from_str(&shown(&["calendar", "check", &never, "--json"])).expect("JSON");
+    assert_eq!(told[0]["warnings"][0], "the calendar never has no working time at all");
 }
 
 #[test]

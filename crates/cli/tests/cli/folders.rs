@@ -78,8 +78,12 @@ fn a_file_that_is_wrong_is_passed_over_and_told() {
         .with("b.yaml", &says("b", "new"))
         .with("c.yaml", &says("b", "again"));
     std::fs::write(home.definitions().join("d.yaml"), [0xff, 0xfe, 0x00]).expect("written");
+    let link = |name: &str| std::os::unix::fs::symlink("nowhere", home.definitions().join(name));
+    link("e.yaml").expect("linked");
+    // As an editor leaves one beside a file that is open.
+    link(".#a.yaml").expect("linked");
     let mut node = later(&home, 0, &["--prune"]);
-    for expected in ["a.yaml:2:", "workflow b is in ", "d.yaml"] {
+    for expected in ["a.yaml:2:", "workflow b is in ", "d.yaml", "e.yaml: a link to nowhere"] {
         let line = node.logged(expected);
         let message = line["message"].as_str().unwrap_or_default();
         assert!(message.contains("this file is passed over"), "{line}");
@@ -89,7 +93,9 @@ fn a_file_that_is_wrong_is_passed_over_and_told() {
     assert_eq!((live("a"), live("b")), (json!(1), json!(2)));
     // Its last good version is still the folder's own.
     assert_eq!(node.json(&["run", "a", "--follow"])["status"], "succeeded");
-    assert!(node.stop().success());
+    let log = node.stop_and_read();
+    let names_lock = |line: &Value| line["message"].as_str().is_some_and(|m| m.contains(".#a"));
+    assert!(!log.iter().any(names_lock), "{log:#?}");
 }
 
 #[test]
@@ -103,11 +109,17 @@ fn a_file_that_is_gone_is_told_and_its_workflow_archived_if_asked() {
     assert!(node.stop().success());
     std::fs::remove_file(home.definitions().join("gone.yaml")).expect("it is removed");
     let mut node = home.serve();
-    assert_eq!(node.logged("its file is gone; it stays published")["workflow"], "gone");
+    let told = node.logged("the file of workflow gone is gone from ");
+    assert_eq!(told["workflow"], "gone");
+    let message = told["message"].as_str().expect("a text");
+    assert!(
+        message.contains("`punctual workflow archive gone`, or a start with --prune"),
+        "{told}"
+    );
     assert_eq!(workflow(&node, "gone")["status"], "published");
     assert!(node.stop().success());
     let mut node = later(&home, 0, &["--prune"]);
-    assert_eq!(node.logged("its file is gone; it was archived")["workflow"], "gone");
+    assert_eq!(node.logged("; it was archived")["workflow"], "gone");
     let status = |name: &str| workflow(&node, name)["status"].clone();
     assert_eq!(status("gone"), "archived");
     assert_eq!((status("kept"), status("api")), (json!("published"), json!("published")));

@@ -1,6 +1,7 @@
 //! The `punctual` binary, used as a person or a script would.
 
 mod access;
+mod answers;
 mod bench;
 mod browser;
 mod calc;

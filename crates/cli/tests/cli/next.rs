@@ -313,9 +313,28 @@ fn the_place_inside_a_spread_window_is_that_of_the_schedule() {
 }
 
 #[test]
+fn many_days_off_in_a_row_are_counted() {
+    let never = file("closed-for-ever.yaml", "id: never\ntimezone: UTC\nhours: {}\n");
+    let from = ["-n", "1", "--from", "2026-03-02T00:00"];
+    let out = shown(&[&["next", "0 9 * * *", "--calendar", &never][..], &from].concat());
+    assert_eq!(out.matches("skipped (").count(), 3, "{out}");
+    assert!(out.contains("… and 401 more are skipped\n"), "{out}");
+    assert!(out.contains("! the calendar never has no working time at all\n"), "{out}");
+}
+
+#[test]
+fn times_in_the_zone_of_nobody_are_told() {
+    let out = shown(&["next", "0 9 * * *", "--calendar", "JP", "--from", "2026-03-02T00:00"]);
+    let warning = "! the calendar JP has no zone of its own: 09:00 is UTC; write timezone\n";
+    assert!(out.contains(warning), "{out}");
+    let named = ["next", "0 9 * * *", "--calendar", "JP", "--tz", "Asia/Tokyo"];
+    assert!(!shown(&named).contains("no zone"));
+}
+
+#[test]
 fn what_lies_in_the_past_is_told() {
     let out = shown(&["next", "2020-01-01T00:00", "--from", "2026-01-01T00:00"]);
-    assert!(out.contains("lies in the past: it runs at once"), "{out}");
+    assert!(out.contains("lies in the past: a new schedule runs it at once, unless"), "{out}");
     let bounded =
         shown(&["next", "{cron: \"@daily\", end: 2026-01-02T00:00}", "--from", "2026-01-01T00:00"]);
     assert_eq!(bounded.matches("2026-01-02T00:00:00Z").count(), 2, "{bounded}");

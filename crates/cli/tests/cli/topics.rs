@@ -46,9 +46,19 @@ fn topics_and_handlers_are_shown_and_used() {
     };
     node.wait_for(&["workflow", "show", "digest"], is_quiet);
     let sheet = node.shown(&["workflow", "show", "digest"]);
-    for said in
-        ["PRODUCER", "poll", "waits", "CONSUMER", "read", "sleeping", "TOPIC", "mail", "told"]
-    {
+    for said in [
+        "PRODUCER",
+        "poll",
+        "waits",
+        "WHEN",
+        "every 1h from",
+        "CONSUMER",
+        "read",
+        "sleeping",
+        "TOPIC",
+        "mail",
+        "told",
+    ] {
         assert!(sheet.contains(said), "{said}: {sheet}");
     }
     let one =
@@ -59,7 +69,7 @@ fn topics_and_handlers_are_shown_and_used() {
     let event = node.shown(&["topic", "event", "told", "a/1"]);
     assert!(event.contains("pending") && event.contains("payload"), "{event}");
     let said = node.shown(&["topic", "skip", "told", "a/1", "--by", "ann"]);
-    assert_eq!(said, "event a/1 of told is skipped by ann\n");
+    assert_eq!(said, "event a/1 of told is skipped (skipped by ann)\n");
     let again = node.refused(&["topic", "skip", "told", "a/1"]);
     assert!(again.contains("Cannot skip event with state 'skipped'"), "{again}");
     let listed = node.shown(&["topic", "list"]);

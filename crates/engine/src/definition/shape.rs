@@ -1,6 +1,6 @@
 //! Values whose form another crate knows: what serde says about them, in the words of a flaw.
 
-use calendar::{Mistake, Problem, nearest};
+use calendar::{Mistake, Problem, nearest, without_type_names};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -76,7 +76,7 @@ pub(super) fn mistake(path: &str, value: &Value, error: &str) -> Mistake {
         .and_then(|e| e.split_once(", expected "))
     {
         Some((found, expected)) => format!("expected {}, found {}", words(expected), words(found)),
-        None => error.to_owned(),
+        None => without_type_names(error),
     };
     Mistake::new(path, Problem::whole("type", "", message))
 }

@@ -1,6 +1,6 @@
 //! What someone should know about a definition before relying on it.
 
-use calendar::Zone;
+use calendar::{CatchUp, CatchUpSpec, Zone};
 use serde_json::{Map, Value};
 
 use super::Stretch;
@@ -18,7 +18,7 @@ use super::{ReadContext, tree};
 use crate::incidents::Setup;
 
 /// Remarks that stop nothing: a trigger that never fires, a time in a daylight saving gap, a timer
-/// that is longer than the run may take. They have paths, in which steps are named by their ids
+/// that a timeout does not end. They have paths, in which steps are named by their ids
 /// (`steps[wait].delay`); [`locate`] makes places in the text of them.
 pub fn warnings(definition: &Definition, context: &ReadContext<'_>) -> Vec<Flaw> {
     let zone = definition.timezone.as_deref();
@@ -89,7 +89,10 @@ fn of_rule(
 ) -> Vec<Flaw> {
     let Ok(timing) = trigger::check_rule(declaration, defaults, &[]) else { return Vec::new() };
     let key = trigger::rule_key(declaration).unwrap_or(otherwise);
-    let warnings = timing.warnings(defaults.context.now).into_iter();
+    let catch_up = declaration.get("catch_up").cloned();
+    let catch_up = catch_up.and_then(|written| serde_json::from_value::<CatchUpSpec>(written).ok());
+    let catch_up = catch_up.map_or_else(|| Ok(CatchUp::default()), |written| written.build()).ok();
+    let warnings = timing.warnings_with(defaults.context.now, catch_up.as_ref()).into_iter();
     let flaw = |code, message| Flaw { path: format!("{path}.{key}"), ..Flaw::new(code, message) };
     warnings.map(|warning| flaw(warning.code, warning.message)).collect()
 }
@@ -159,7 +162,7 @@ fn of_step(definition: &Definition, step: &Step, context: &ReadContext<'_>) -> O
     }
 }
 
-/// A timer that waits longer than a trigger says that its runs may take.
+/// A timer that waits longer than the timeout of a trigger, which people may expect to end it.
 fn after_a_trigger(definition: &Definition, step: &Step) -> Option<Flaw> {
     let Action::Timer(Timer::Delay(Stretch::Elapsed(delay))) = &step.action else { return None };
     let shortest = definition.triggers.iter().filter_map(|trigger| {
@@ -168,10 +171,16 @@ fn after_a_trigger(definition: &Definition, step: &Step) -> Option<Flaw> {
     });
     let (seconds, trigger) = shortest.min_by_key(|(seconds, _)| *seconds)?;
     let timeout = jiff::SignedDuration::from_secs(i64::try_from(seconds).ok()?);
-    let is_short = timeout <= *delay;
-    let timeout = calendar::format_duration(timeout);
-    let message = format!("it waits longer than the {timeout} of the trigger {}", trigger.id);
-    let flaw = Flaw::new("after-timeout", message).suggest("a longer timeout_seconds, or none");
+    let is_limited = definition.deadline.is_some() || step.deadline.is_some();
+    let is_short = timeout <= *delay && !is_limited;
+    let message = format!(
+        "the timer waits {}; `timeout_seconds: {seconds}` of the trigger {} does not end it, because it counts \
+         only while something is performed",
+        calendar::format_duration(*delay),
+        trigger.id
+    );
+    let flaw =
+        Flaw::new("after-timeout", message).suggest("a deadline, which limits the whole time");
     is_short.then(|| Flaw { path: format!("steps[{}].delay", step.id), ..flaw })
 }
 

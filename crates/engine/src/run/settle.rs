@@ -276,7 +276,13 @@ impl<F: Facts> Decider<'_, F> {
             return Ok(Ok(()));
         }
         let what = error.map_or_else(|| "it says nothing".to_owned(), |error| error.message);
-        let message = format!("the run it started has {}: {what}", ending.status().name());
+        let ended = match ending {
+            Ending::Succeeded => "has succeeded",
+            Ending::Failed => "has failed",
+            Ending::Cancelled => "was cancelled",
+            Ending::TimedOut => "has timed out",
+        };
+        let message = format!("the run it started {ended}: {what}");
         let error = self.error(step, "sub_process", message);
         self.failed(at, error, ending != Ending::Cancelled, output)?;
         Ok(Ok(()))

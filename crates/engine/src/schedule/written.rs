@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use calendar::{CatchUpSpec, Mistake, Problem, TimingSpec, nearest};
+use calendar::{CatchUpSpec, Mistake, Problem, TimingSpec, nearest, without_type_names};
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -15,7 +15,7 @@ use crate::definition::{IncidentAction, read_incident_actions};
 const API_KEYS: [&str; 6] =
     ["owner", "workflow_id", "workflow", "trigger_node_id", "trigger", "trigger_payload"];
 /// Keys that are shown but not written, and what changes what they show. `{id}` stands for the schedule's id.
-const READ_ONLY: [(&[&str], &str); 6] = [
+const READ_ONLY: [(&[&str], &str); 7] = [
     (
         &["status", "enabled", "renewed_at", "lives_again"],
         "POST /api/v1/schedules/{id}/pause, …/resume or …/revive",
@@ -30,11 +30,11 @@ const READ_ONLY: [(&[&str], &str); 6] = [
     ),
     (&["run_id", "active", "queued"], "POST /api/v1/schedules/{id}/trigger starts a run by hand"),
     (&["workflow_paused"], "POST /api/v1/workflows/{workflow_id}/pause or …/resume"),
+    (&["zone"], "timezone, which is where a zone is written; zone shows the one that counts"),
     (
         &[
             "id",
             "rule",
-            "zone",
             "words",
             "warnings",
             "last_run_at",
@@ -140,7 +140,7 @@ pub fn patch(before: &Written, text: &str) -> Result<Written, Vec<Mistake>> {
 
 fn apply(written: &mut Written, text: &str) -> Result<(), Vec<Mistake>> {
     let Fields(fields) = serde_json::from_str(text).map_err(|error| {
-        let problem = Problem::whole("json", "", error.to_string());
+        let problem = Problem::whole("json", "", without_type_names(&error.to_string()));
         vec![Mistake::new("", problem)]
     })?;
     let mut mistakes = Vec::new();
@@ -251,6 +251,7 @@ fn read<T: DeserializeOwned>(key: &str, value: &RawValue) -> Result<T, Box<Mista
     serde_json::from_str(value.get()).map_err(|error| {
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(&*message, |(text, _)| text);
+        let message = without_type_names(message);
         Box::new(Mistake::new(key, Problem::whole("type", value.get(), message)))
     })
 }
@@ -295,15 +296,18 @@ fn with_timing(
     for (key, value) in &object {
         let alone = serde_json::Map::from_iter([(key.clone(), value.clone())]);
         if let Err(error) = TimingSpec::deserialize(serde_json::Value::Object(alone)) {
-            let problem = Problem::whole("type", &value.to_string(), error.to_string());
+            let message = without_type_names(&error.to_string());
+            let problem = Problem::whole("type", &value.to_string(), message);
             mistakes.push(Mistake::new(key, problem));
         }
     }
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    TimingSpec::deserialize(serde_json::Value::Object(object))
-        .map_err(|error| vec![Mistake::new("", Problem::whole("type", "", error.to_string()))])
+    TimingSpec::deserialize(serde_json::Value::Object(object)).map_err(|error| {
+        let message = without_type_names(&error.to_string());
+        vec![Mistake::new("", Problem::whole("type", "", message))]
+    })
 }
 
 /// The short way for a new schedule without mistakes, for batches of thousands.

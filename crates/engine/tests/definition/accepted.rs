@@ -264,7 +264,7 @@ fn commands_have_places() {
 }
 
 #[test]
-fn a_timer_that_waits_longer_than_a_trigger_allows_is_told() {
+fn a_timer_that_waits_longer_than_a_timeout_is_told_what_limits_it() {
     let told = |delay: &str| {
         let text = format!(
             "name: t\ntriggers: [{{id: nine, type: schedule, cron: daily, timeout_seconds: 60}}]\n\
@@ -279,8 +279,49 @@ fn a_timer_that_waits_longer_than_a_trigger_allows_is_told() {
         (warnings[0].path.as_str(), warnings[0].code),
         ("steps[wait].delay", "after-timeout")
     );
-    assert_eq!(warnings[0].message, "it waits longer than the 1m of the trigger nine");
+    assert_eq!(
+        warnings[0].message,
+        "the timer waits 2m; `timeout_seconds: 60` of the trigger nine does not end it, because it counts only while \
+         something is performed"
+    );
     assert!(told("59s").is_empty());
+    assert!(told("2m, deadline: {within: 1h}").is_empty(), "a deadline counts while it waits");
+}
+
+#[test]
+fn what_lies_in_the_past_is_told_as_its_catch_up_says() {
+    let told = |catch_up: &str| {
+        let text = format!(
+            "name: t\ntriggers: [{{id: once, type: schedule, at: \"2020-01-01T09:00:00Z\"{catch_up}}}]\n\
+             steps: [{{id: a, type: noop}}]"
+        );
+        let read = accept(&text);
+        let told = with_context(|context| engine::definition::warnings(&read, context));
+        assert_eq!((told.len(), told[0].code), (1, "past"), "{told:?}");
+        told[0].message.clone()
+    };
+    assert!(
+        told("").ends_with("a new schedule runs it at once; one that has run it does not again")
+    );
+    assert!(told(", catch_up: none").ends_with("does not run it, because its catch_up is none"));
+    let windowed = told(", catch_up: {policy: last, window: 1h}");
+    assert!(windowed.ends_with("the window of its catch_up is 1h"), "{windowed}");
+}
+
+#[test]
+fn a_region_that_has_no_zone_is_told_unless_somebody_wrote_one() {
+    let told = |zone: &str| {
+        let text = format!(
+            "name: t\n{zone}triggers: [{{id: nine, type: schedule, cron: \"0 9 * * *\", calendar: JP}}]\n\
+             steps: [{{id: a, type: noop}}]"
+        );
+        let read = accept(&text);
+        let told = with_context(|context| engine::definition::warnings(&read, context));
+        told.into_iter().map(|told| told.message).collect::<Vec<_>>()
+    };
+    let expected = "the calendar JP has no zone of its own: 09:00 is UTC; write timezone";
+    assert_eq!(told(""), [expected]);
+    assert!(told("timezone: Asia/Tokyo\n").is_empty());
 }
 
 #[test]

@@ -181,7 +181,8 @@ pub fn unreadable(error: &serde_json::Error) -> Problem {
 
 fn without_place(error: &serde_json::Error) -> String {
     let message = error.to_string();
-    message.rsplit_once(" at line ").map_or(message.clone(), |(text, _)| text.to_owned())
+    let message = message.rsplit_once(" at line ").map_or(&*message, |(text, _)| text);
+    calendar::without_type_names(message)
 }
 
 async fn read_whole(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {

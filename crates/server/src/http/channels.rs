@@ -153,14 +153,14 @@ struct Sent {
     responses((status = 200, body = Sent),
         (status = 409, body = Problem, description = "The channel is not set up on this node"),
         (status = 422, body = Problem),
-        (status = 503, body = Problem, description = "It was not taken")))]
+        (status = 502, body = Problem, description = "The mail server or the URL did not take it")))]
 async fn test(State(app): State<App>, Query(()): Query<()>, body: JsonBody) -> Answered {
     let Tested { channel } = body.read()?;
     let channel = Channel::parse(&channel).map_err(|problem| {
         let wrong = Wrong::new("channel", problem.code, &problem.message);
         Problem::invalid([wrong.allow("email:ADDRESS, webhook:URL or slack:URL")])
     })?;
-    let shown = channel.shown();
+    let (shown, remedy) = (channel.shown(), what_to_check(&channel));
     if let Some(why) = app.reach().setup.refusal(&channel) {
         return Err(Problem::conflict(format!("{shown}: {why}.")));
     }
@@ -188,5 +188,17 @@ async fn test(State(app): State<App>, Query(()): Query<()>, body: JsonBody) -> A
         | Ended::Cancelled { message } => message,
     };
     let why = app.secrets().mask(&why).into_owned();
-    Err(Problem::unavailable(format!("{shown}: the message was not sent: {why}")))
+    let message = format!("the message to {shown} was not sent: {why}");
+    Err(Problem::not_sent(Wrong::new("channel", "not-sent", message).suggest(remedy)))
+}
+
+/// What is worth a look when a message through the channel does not arrive.
+fn what_to_check(channel: &Channel) -> &'static str {
+    match channel {
+        Channel::Email(_) => {
+            "check the address, and the host, port, user and password in PUNCTUAL_SMTP"
+        }
+        Channel::Webhook(_) => "check the URL, and that it answers a POST with a status of 2xx",
+        Channel::Slack(_) => "check the URL: it is that of an incoming webhook, and still valid",
+    }
 }

@@ -211,6 +211,13 @@ impl Problem {
         Problem::new(status, "unavailable", "Not available", detail)
     }
 
+    /// Somebody outside, whom the node was to reach, did not take it.
+    pub fn not_sent(wrong: Wrong) -> Problem {
+        let detail = in_one_line(std::slice::from_ref(&wrong));
+        let problem = Problem::new(StatusCode::BAD_GATEWAY, "not-sent", "Not sent", detail);
+        Problem { errors: vec![wrong], ..problem }
+    }
+
     /// More than is taken.
     pub fn too_large(limit: usize) -> Problem {
         let detail = format!("The body is larger than {} KiB.", limit / 1024);

@@ -27,7 +27,7 @@ const FOR_GOOD: [&str; 11] = [
     "\"no_route\"",
     "\"output\"",
     "\"too_many_jumps\"",
-    "the run it started has cancelled",
+    "the run it started was cancelled",
 ];
 
 impl Model {

@@ -92,7 +92,7 @@ fn mistakes(id: &str, spec: &CalendarSpec) -> Vec<Wrong> {
 fn unreadable(error: &serde_saphyr::Error) -> Problem {
     let message = error.without_snippet().to_string();
     let message = message.rsplit_once(" at line ").map_or(&*message, |(text, _)| text);
-    let mut wrong = Wrong::new("", "document", message);
+    let mut wrong = Wrong::new("", "document", calendar::without_type_names(message));
     if let Some(at) = error.location().filter(|at| at.line() > 0) {
         (wrong.line, wrong.column) = (Some(at.line() as usize), Some(at.column() as usize));
     }

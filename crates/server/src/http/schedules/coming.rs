@@ -94,7 +94,7 @@ pub(super) async fn next(
         status: Some(schedule.status.name()),
         words: plan.timing.words(),
         zone: plan.timing.zone().name().to_owned(),
-        warnings: remarks(&plan.timing, now),
+        warnings: remarks(&plan, now),
         items,
     })
 }
@@ -243,15 +243,15 @@ pub(super) async fn preview(
     let rest = serde_json::to_string(&fields).unwrap_or_default();
     let declared = read_written(&rest)?.declared;
     let plan = declared.plan(&app.rules(), now, &declared.name)?;
-    let timing = plan.timing;
-    let items = rows(&timing, after, count as usize);
+    let timing = &plan.timing;
+    let items = rows(timing, after, count as usize);
     answer::ok(&Preview {
         schedule_id: None,
         status: None,
         words: timing.words(),
         zone: timing.zone().name().to_owned(),
-        warnings: remarks(&timing, after),
-        items: items.into_iter().map(|row| row.shown(&timing)).collect(),
+        warnings: remarks(&plan, after),
+        items: items.into_iter().map(|row| row.shown(timing)).collect(),
     })
 }
 

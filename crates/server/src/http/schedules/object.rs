@@ -1,6 +1,6 @@
 //! A schedule as it is shown.
 
-use calendar::{Timing, Warning, Zone};
+use calendar::{Warning, Zone};
 use engine::Rules;
 use engine::schedule::{Plan, Schedule, Status};
 use jiff::Timestamp;
@@ -96,9 +96,10 @@ impl From<Warning> for Remark {
     }
 }
 
-/// What a timing should make one know.
-pub(crate) fn remarks(timing: &Timing, now: Timestamp) -> Vec<Remark> {
-    timing.warnings(now).into_iter().map(Remark::from).collect()
+/// What a plan should make one know.
+pub(crate) fn remarks(plan: &Plan, now: Timestamp) -> Vec<Remark> {
+    let warnings = plan.timing.warnings_with(now, Some(&plan.catch_up));
+    warnings.into_iter().map(Remark::from).collect()
 }
 
 /// The plan of a stored schedule; nothing if it cannot be read any more.
@@ -128,7 +129,7 @@ impl ScheduleObject {
     /// As it is shown alone: with what one should know.
     pub(super) fn alone(view: ScheduleView, rules: &Rules, now: Timestamp) -> ScheduleObject {
         let plan = plan(&view.schedule, rules);
-        let warnings = plan.as_ref().map(|plan| remarks(&plan.timing, now)).unwrap_or_default();
+        let warnings = plan.as_ref().map(|plan| remarks(plan, now)).unwrap_or_default();
         let object = ScheduleObject::with_plan(view, rules, plan.as_ref());
         ScheduleObject { warnings: Some(warnings), ..object }
     }

@@ -174,7 +174,7 @@ fn later(visit: &Visit, looked: &Looked, rows: &[Row]) -> Markup {
 
 fn warnings(visit: &Visit, looked: &Looked) -> Markup {
     let warnings = match &looked.plan {
-        Some(plan) => object::remarks(&plan.timing, visit.now),
+        Some(plan) => object::remarks(plan, visit.now),
         None => Vec::new(),
     };
     html! {

@@ -273,10 +273,10 @@ async fn channels_are_shown_without_secrets_and_tried() {
     let sent = test(&format!("webhook:{}/hook", receiver.url)).await.expect(200);
     assert_eq!((&sent["sent"], &sent["channel"]), (&json!(true), &json!("webhook 127.0.0.1")));
     assert!(receiver.next().await["data"]["subject"].as_str().unwrap().contains("test"));
-    let not_taken = test(&format!("slack:{}/broken", receiver.url)).await.problem(503);
-    assert!(not_taken.contains("404"), "{not_taken}");
-    let no_mail = test("email:a@example.com").await.problem(503);
-    assert!(no_mail.contains("127.0.0.1"), "{no_mail}");
+    let not_taken = test(&format!("slack:{}/broken", receiver.url)).await.problem(502);
+    assert!(not_taken.contains("404") && not_taken.contains("check the URL"), "{not_taken}");
+    let no_mail = test("email:a@example.com").await.problem(502);
+    assert!(no_mail.contains("127.0.0.1") && no_mail.contains("PUNCTUAL_SMTP"), "{no_mail}");
     let no_secret = test("webhook:https://other.example.com/").await.problem(409);
     assert!(no_secret.contains("PUNCTUAL_WEBHOOK_SECRET"), "{no_secret}");
     assert!(test("pigeon:roof").await.problem(422).contains("channel"));

@@ -250,3 +250,28 @@ async fn a_time_in_the_past_says_what_will_happen() {
         node.until("/api/v1/runs?workflow=t&status=succeeded", |page| page["total"] == 1).await;
     assert_eq!(runs["items"][0]["schedule_id"], created["id"], "it runs at once, as it says");
 }
+
+#[tokio::test]
+async fn what_is_refused_is_said_in_the_words_of_who_wrote_it() {
+    let node = Node::start().await;
+    node.publish("name: t\nsteps: [{id: a, type: noop}]\n").await;
+    for (path, body, said) in [
+        (
+            "/api/v1/schedules",
+            json!({"name": "s", "workflow_id": "t", "interval": "1h", "zone": "Asia/Tokyo"}),
+            "timezone",
+        ),
+        (
+            "/api/v1/schedules",
+            json!({"name": "s", "workflow_id": "t", "daily": 7}),
+            "expected an object",
+        ),
+        ("/api/v1/attempts/1.1/fail", json!({"error": "x", "token": "t"}), "expected an object"),
+        ("/api/v1/schedules/batch-delete", json!({"schedule_ids": {}}), "expected a list"),
+    ] {
+        let reply = node.post(path, body.clone()).await;
+        let problem = reply.problem(422);
+        assert!(problem.contains(said) && !problem.contains("struct"), "{body}: {problem}");
+        assert!(!problem.contains("it says what has happened"), "{problem}");
+    }
+}

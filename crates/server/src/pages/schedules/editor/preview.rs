@@ -1,7 +1,7 @@
 //! What stands in the form, in words and times; or what is wrong with it.
 
 use calendar::{Timing, Zone};
-use engine::schedule::{Declared, read_written};
+use engine::schedule::{Declared, Plan, read_written};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
@@ -30,7 +30,7 @@ pub(super) enum Told {
     /// Something is wrong.
     Wrong(Vec<Wrong>),
     /// What it means, and what it would change.
-    Meant { timing: Box<Timing>, change: Option<Difference> },
+    Meant { plan: Box<Plan>, change: Option<Difference> },
 }
 
 /// Of a schedule that there is not yet.
@@ -58,7 +58,7 @@ pub(super) fn of_change(visit: &Visit, looked: &Looked, text: &str) -> Told {
     let is_moved = declared.timing != schedule.declared.timing;
     let anchor = if is_moved { visit.now } else { schedule.progress.anchor };
     match meant(visit, &declared, anchor) {
-        Told::Meant { timing, .. } => Told::Meant { timing, change: Some(change) },
+        Told::Meant { plan, .. } => Told::Meant { plan, change: Some(change) },
         told => told,
     }
 }
@@ -96,7 +96,7 @@ fn meant(visit: &Visit, declared: &Declared, anchor: Timestamp) -> Told {
         }
     }
     match declared.plan(&rules, anchor, &declared.name) {
-        Ok(plan) => Told::Meant { timing: Box::new(plan.timing), change: None },
+        Ok(plan) => Told::Meant { plan: Box::new(plan), change: None },
         Err(mistakes) => Told::Wrong(mistakes.into_iter().map(Wrong::from).collect()),
     }
 }
@@ -111,16 +111,16 @@ impl Told {
                     @match self {
                         Told::Nothing => p.muted { "Say when it is due, and the next times appear here." },
                         Told::Wrong(wrong) => (wrong_list(wrong)),
-                        Told::Meant { timing, change } => {
-                            p.words { (timing.words()) }
-                            @for warning in remarks(timing, visit.now) {
+                        Told::Meant { plan, change } => {
+                            p.words { (plan.timing.words()) }
+                            @for warning in remarks(plan, visit.now) {
                                 p.said.is-warn { (warning.message) "." }
                             }
                             @if let Some(change) = change { (changes(change)) }
                         },
                     }
                 }
-                @if let Told::Meant { timing, .. } = self { (times(visit, timing)) }
+                @if let Told::Meant { plan, .. } = self { (times(visit, &plan.timing)) }
             }
         }
     }
