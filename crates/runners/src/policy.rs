@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::egress::Egress;
+use crate::exec::Supervisor;
 
 /// Long enough for a command to put its things in order, short enough for a person to wait.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
@@ -21,6 +22,9 @@ pub struct Policy {
     /// [`end_orphans`](crate::end_orphans) finds those that outlive a killed node. Made if it is
     /// missing; without one nothing is noted.
     pub groups_dir: Option<PathBuf>,
+    /// The program that stands between the node and each command, and ends everything that the command has
+    /// started. Without one, what leaves the command's process group is known only by its environment.
+    pub supervisor: Option<Supervisor>,
 }
 
 impl Default for Policy {
@@ -31,6 +35,7 @@ impl Default for Policy {
             egress: Egress::default(),
             cancel_grace: CANCEL_GRACE,
             groups_dir: None,
+            supervisor: None,
         }
     }
 }
