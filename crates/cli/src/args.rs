@@ -15,6 +15,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// What a node starts itself with to evaluate scripts. Not for people, so it is no command of theirs.
 pub(crate) const SCRIPT_CHILD: &str = "script-child";
+/// What a node or a worker starts itself with to supervise a command. Not for people either.
+pub(crate) const EXEC_SUPERVISOR: &str = "exec-supervisor";
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done; 1 what was given is wrong or was refused (the message says where and what to do);

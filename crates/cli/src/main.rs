@@ -14,6 +14,7 @@ mod node;
 mod place;
 mod scripts;
 mod store_file;
+mod supervisor;
 mod terminal;
 mod tour;
 mod validate;
@@ -34,9 +35,11 @@ use failure::Failure;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Before anything else: a child that evaluates scripts has no use for zones or arguments.
-    if std::env::args_os().nth(1).is_some_and(|first| first == args::SCRIPT_CHILD) {
-        return runners::script::child();
+    // Before anything else: neither child of a node has a use for zones or arguments.
+    match std::env::args_os().nth(1) {
+        Some(first) if first == args::SCRIPT_CHILD => return runners::script::child(),
+        Some(first) if first == args::EXEC_SUPERVISOR => return runners::supervise(),
+        _ => {}
     }
     match zoneinfo::zones().and_then(run) {
         Ok(()) | Err(Failure::PipeClosed) => ExitCode::SUCCESS,

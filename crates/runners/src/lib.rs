@@ -17,6 +17,7 @@ mod fitting;
 mod http;
 mod mask;
 mod notification;
+mod own_program;
 mod policy;
 pub mod script;
 mod signature;
@@ -31,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 pub use ear::{Ear, Stream};
 pub use egress::{Egress, EgressError};
 pub use ended::{Ended, code};
-pub use exec::end_orphans;
+pub use exec::{Supervisor, end_orphans, supervise};
 pub use mask::Mask;
 pub use notification::{MailServer, MailServerError, Notifier, WebhookKeys, WebhookKeysError};
 pub use policy::Policy;
@@ -91,7 +92,12 @@ impl Runners {
     /// Prepares everything that attempts share.
     pub fn new(policy: Policy) -> Result<Runners, SetupError> {
         let http = http::Sender::new(policy.egress, policy.mask)?;
-        let exec = exec::Launcher::new(policy.allow_exec, policy.cancel_grace, policy.groups_dir)?;
+        let exec = exec::Launcher {
+            allowed: policy.allow_exec,
+            grace: policy.cancel_grace,
+            notes: policy.groups_dir.map(exec::Notes::in_dir).transpose()?,
+            supervisor: policy.supervisor,
+        };
         Ok(Runners { shared: Arc::new(Shared { http, exec }), notifier: None })
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::egress::Egress;
+use crate::exec::Supervisor;
 use crate::mask::Mask;
 
 /// Long enough for a command to put its things in order, short enough for a person to wait.
@@ -24,6 +25,9 @@ pub struct Policy {
     pub groups_dir: Option<PathBuf>,
     /// Hides secrets in what is cut before it is shown, such as URLs.
     pub mask: Mask,
+    /// The program that stands between the node and each command, and ends everything that the command has
+    /// started. Without one, what leaves the command's process group is known only by its environment.
+    pub supervisor: Option<Supervisor>,
 }
 
 impl Default for Policy {
@@ -35,6 +39,7 @@ impl Default for Policy {
             cancel_grace: CANCEL_GRACE,
             groups_dir: None,
             mask: Mask::default(),
+            supervisor: None,
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::place::{groups_dir, open_file};
 use crate::scripts::scripts;
+use crate::supervisor::supervisor;
 use crate::terminal::{BOLD, Cell, DIM, columns, duration};
 
 /// Where nobody watches, the demo ends after this: enough to see each example at work.
@@ -34,7 +35,11 @@ pub(crate) fn run(args: &DemoArgs, zones: Zones, out: &mut dyn Write) -> Result<
     let definitions = examples::definitions(folder.path(), &store.rules())?;
     let options = ServerOptions {
         listen: ([127, 0, 0, 1], 0).into(),
-        runners: Policy { groups_dir: Some(groups_dir(&db)), ..Policy::default() },
+        runners: Policy {
+            groups_dir: Some(groups_dir(&db)),
+            supervisor: Some(supervisor()?),
+            ..Policy::default()
+        },
         trusted: trusting(&definitions),
         node: "demo".to_owned(),
         scripts: Some(scripts()?),

@@ -23,6 +23,7 @@ use crate::args::node::ServeArgs;
 use crate::failure::Failure;
 use crate::place::{Place, lease};
 use crate::scripts::scripts;
+use crate::supervisor::supervisor;
 
 /// What is logged unless the environment says otherwise. The driver tells once that the database is gone,
 /// its connections need not.
@@ -84,6 +85,7 @@ fn serve(args: &ServeArgs, zones: Zones, secrets: Arc<Secrets>) -> Result<(), Fa
             allow_exec: args.allow_exec,
             egress,
             groups_dir: Some(groups_dir),
+            supervisor: Some(supervisor()?),
             ..Policy::default()
         },
         trusted: trusted.clone(),

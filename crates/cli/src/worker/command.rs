@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::protocol::{Attempt, Report};
 use crate::failure::Failure;
+use crate::supervisor::supervisor;
 
 /// More than a node takes unless it is told to: it says itself what is too much.
 const MOST_OUTPUT: u64 = 1 << 20;
@@ -36,7 +37,8 @@ impl Program {
                 }
             }
         }
-        let runners = Runners::new(Policy { allow_exec: true, ..Policy::default() })
+        let supervisor = Some(supervisor()?);
+        let runners = Runners::new(Policy { allow_exec: true, supervisor, ..Policy::default() })
             .map_err(|error| Failure::Environment(error.to_string()))?;
         Ok(Program { command: command.to_vec(), environment, runners })
     }

@@ -1,7 +1,8 @@
 //! `punctual worker`, and the examples of workers in other languages, beside a fake node.
 
 use std::fs;
-use std::path::Path;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -286,6 +287,63 @@ fn a_second_signal_ends_everything_at_once() {
     assert_eq!(code, 3, "{said}");
     assert!(said.contains("1 attempts were left undone"), "{said}");
     assert!(is_gone(&pid));
+}
+
+/// A pipe that what a command has started takes hold of: it is closed when all of that has ended.
+struct Lifeline {
+    folder: tempfile::TempDir,
+}
+
+impl Lifeline {
+    fn new() -> Lifeline {
+        let lifeline = Lifeline { folder: tempfile::tempdir().expect("a folder") };
+        for fifo in ["held", "go"] {
+            let made = Command::new("mkfifo").arg(lifeline.path(fifo)).status();
+            assert!(made.expect("mkfifo").success());
+        }
+        lifeline
+    }
+
+    fn path(&self, fifo: &str) -> PathBuf {
+        self.folder.path().join(fifo)
+    }
+
+    /// A script that holds on with a process of another session and an empty environment, then waits for a word.
+    fn script(&self) -> String {
+        let (held, go) = (self.path("held"), self.path("go"));
+        let (held, go) = (held.display(), go.display());
+        let escape = "setsid env -i /bin/sh -c 'echo >&3; exec /bin/sleep 1000'";
+        format!("exec 3>{held}; {escape} & read line < {go}; echo done")
+    }
+
+    /// Waits until it is held.
+    fn held(&self) -> fs::File {
+        let mut held = fs::File::open(self.path("held")).expect("a pipe");
+        held.read_exact(&mut [0]).expect("a line");
+        held
+    }
+}
+
+#[test]
+fn what_a_command_leaves_behind_ends_with_it() {
+    let (node, lifeline) = (FakeNode::start(), Lifeline::new());
+    node.give("run-1", Value::Null);
+    let worker = Worker::start(&node, &[], &lifeline.script());
+    let mut held = lifeline.held();
+    fs::write(lifeline.path("go"), "\n").expect("the command reads");
+    assert_eq!(node.heard("run-1", "complete"), json!({ "output": "done" }));
+    assert_eq!(held.read_to_end(&mut Vec::new()).expect("a pipe"), 0);
+    worker.stop();
+}
+
+#[test]
+fn a_killed_worker_leaves_nothing_running() {
+    let (node, lifeline) = (FakeNode::start(), Lifeline::new());
+    node.give("run-1", Value::Null);
+    let worker = Worker::start(&node, &[], &lifeline.script());
+    let mut held = lifeline.held();
+    worker.signal(Signal::KILL);
+    assert_eq!(held.read_to_end(&mut Vec::new()).expect("a pipe"), 0);
 }
 
 #[test]

@@ -28,6 +28,10 @@ pub(super) fn read(action: &ExecAction, work: &Work) -> Result<Command, Ended> {
         let message = format!("`{name}` cannot be the name of a variable; correct `env`");
         return Err(Ended::for_good(code::INVALID_COMMAND, message));
     }
+    if has_nul(action) {
+        let error = io::Error::new(io::ErrorKind::InvalidInput, "nul byte found in provided data");
+        return Err(not_started(action, &error));
+    }
     if let Some(cwd) = action.cwd.as_ref().filter(|cwd| !Path::new(cwd).is_dir()) {
         let message = format!("`{cwd}` is not a folder; correct `cwd` or make it");
         return Err(Ended::for_good(code::EXEC_START, message));
@@ -50,6 +54,11 @@ pub(super) fn read(action: &ExecAction, work: &Work) -> Result<Command, Ended> {
         command.current_dir(cwd);
     }
     Ok(command)
+}
+
+/// What the system takes for the end of a word. A [`Command`] replaces such words before anybody can read them.
+fn has_nul(action: &ExecAction) -> bool {
+    action.command.iter().chain(action.env.values()).any(|word| word.contains('\0'))
 }
 
 fn is_variable(name: &str) -> bool {

@@ -1,7 +1,9 @@
 //! Processes that have left the group of their command, with `setsid` say: they end with it all the same. They are known by
 //! a mark in the environment that they began with, which every process hands on to what it starts.
 //!
-//! Whoever starts a process without that mark on purpose keeps it: commands are the host's own, not its enemies.
+//! Supervisors find such processes without it (docs/decisions/0058). The mark is for commands without a supervisor,
+//! for those whose supervisor was killed, and for what both a node and its supervisors left when they were killed: there,
+//! whoever starts a process without the mark keeps it.
 
 use std::fs;
 use std::io::Read as _;

@@ -1,4 +1,5 @@
-//! A command and all it starts: one process group, which ends as a whole, with what has left it.
+//! A command without a supervisor and all it starts: one process group, which ends as a whole, with what has left
+//! it and is known by its mark.
 
 use std::io;
 use std::process::ExitStatus;
@@ -86,7 +87,7 @@ impl Drop for Group {
 }
 
 /// Whether a child has ended and waits to be reaped. One that cannot be asked about has ended.
-fn is_zombie(child: Pid) -> bool {
+pub(super) fn is_zombie(child: Pid) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     !matches!(waitid(WaitId::Pid(child), options), Ok(None))
 }

@@ -6,25 +6,26 @@ mod group;
 mod orphans;
 mod outcome;
 mod output;
+mod running;
+mod stat;
+mod supervisor;
 
-use std::io;
-use std::path::PathBuf;
+use std::sync::Once;
 use std::time::Duration;
 
 use engine::definition::ExecAction;
-use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Ear, Ended, Stream, Work, code};
-use escaped::Mark;
-use group::Group;
-use orphans::Notes;
 use outcome::{Outcome, Why};
 use output::Captured;
+use running::Running;
 
+pub(crate) use orphans::Notes;
 pub use orphans::end_orphans;
+pub use supervisor::{Supervisor, supervise};
 
 /// How long pipes are read after the whole group has ended. What was written before is in the
 /// pipes' buffers and read at once; only a process that left the group can hold them open.
@@ -33,21 +34,13 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// Starts commands where the host allows it.
 #[derive(Debug)]
 pub(crate) struct Launcher {
-    allowed: bool,
-    grace: Duration,
-    notes: Option<Notes>,
+    pub(crate) allowed: bool,
+    pub(crate) grace: Duration,
+    pub(crate) notes: Option<Notes>,
+    pub(crate) supervisor: Option<Supervisor>,
 }
 
 impl Launcher {
-    pub(crate) fn new(
-        allowed: bool,
-        grace: Duration,
-        groups_dir: Option<PathBuf>,
-    ) -> io::Result<Launcher> {
-        let notes = groups_dir.map(Notes::in_dir).transpose()?;
-        Ok(Launcher { allowed, grace, notes })
-    }
-
     pub(crate) async fn perform(
         &self,
         action: &ExecAction,
@@ -59,36 +52,47 @@ impl Launcher {
             let message = format!("this node runs no commands; {remedy}");
             return Ended::for_good(code::EXEC_NOT_ALLOWED, message);
         }
-        let mut command = match command::read(action, work) {
+        let command = match command::read(action, work) {
             Ok(command) => command,
             Err(refused) => return refused,
         };
-        let mark = Mark::new();
-        if let Some(mark) = &mark {
-            command.env(escaped::VARIABLE, mark.text());
-        }
-        match Group::start(&mut command, mark, self.notes.as_ref()) {
-            Ok(group) => self.accompany(group, action, work, cancel).await,
+        self.tell_once();
+        match Running::start(command, self.supervisor.as_ref(), self.notes.as_ref()).await {
+            Ok(running) => self.accompany(running, action, work, cancel).await,
             Err(error) => command::not_started(action, &error),
         }
+    }
+
+    /// Logs before the first command how far what it starts ends with it.
+    fn tell_once(&self) {
+        static TOLD: Once = Once::new();
+        TOLD.call_once(|| match &self.supervisor {
+            Some(_) => tracing::info!(
+                "commands run below supervisors: all that a command starts ends with it, and with this process"
+            ),
+            None => tracing::info!(
+                "commands run without supervisors: what leaves a command's process group and its environment \
+                 outlives it"
+            ),
+        });
     }
 
     /// Feeds the command and listens to it until it has ended, by itself or by us.
     async fn accompany(
         &self,
-        mut group: Group,
+        mut running: Running,
         action: &ExecAction,
         work: &Work,
         cancel: &CancellationToken,
     ) -> Ended {
-        let pipes = group.pipes();
+        let pipes = running.pipes();
         let input = action.stdin.clone().unwrap_or_else(|| work.input.to_string());
         let mut stdout = Captured::new(action.max_output);
         let mut stderr = Captured::new(action.max_output);
         let over = CancellationToken::new();
         let watching = async {
-            let why = self.watch(&mut group, work.timeout, cancel).await;
-            let status = group.finish().await;
+            let why = self.watch(&mut running, work.timeout, cancel).await;
+            let status = running.finish().await;
             over.cancel();
             (why, status)
         };
@@ -112,15 +116,20 @@ impl Launcher {
     }
 
     /// Waits for the leader's end; asks for it, then forces it, when it is time.
-    async fn watch(&self, group: &mut Group, timeout: Duration, cancel: &CancellationToken) -> Why {
+    async fn watch(
+        &self,
+        running: &mut Running,
+        timeout: Duration,
+        cancel: &CancellationToken,
+    ) -> Why {
         let why: fn(bool) -> Why = tokio::select! {
             biased;
-            () = group.leader_ended() => return Why::OfItself,
+            () = running.leader_ended() => return Why::OfItself,
             () = cancel.cancelled() => |in_grace| Why::Cancelled { in_grace },
             () = tokio::time::sleep(timeout) => |in_grace| Why::TimedOut { in_grace },
         };
-        group.signal(Signal::TERM);
-        why(tokio::time::timeout(self.grace, group.leader_ended()).await.is_ok())
+        running.terminate();
+        why(tokio::time::timeout(self.grace, running.leader_ended()).await.is_ok())
     }
 }
 

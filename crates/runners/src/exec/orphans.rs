@@ -10,15 +10,17 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::escaped;
+use super::stat::Stat;
 
 const EXTENSION: &str = "group";
 
 /// The folder of notes.
 #[derive(Debug)]
-pub(super) struct Notes {
+pub(crate) struct Notes {
     dir: PathBuf,
 }
 
@@ -29,7 +31,7 @@ pub(super) struct Note {
 }
 
 impl Notes {
-    pub(super) fn in_dir(dir: PathBuf) -> io::Result<Notes> {
+    pub(crate) fn in_dir(dir: PathBuf) -> io::Result<Notes> {
         fs::create_dir_all(&dir)?;
         Ok(Notes { dir })
     }
@@ -81,8 +83,14 @@ pub fn end_orphans(dir: &Path) -> io::Result<usize> {
         }
         let mut has_ended = 0;
         if of_this_boot && noted.group.is_there() {
-            kill_process_group(noted.group.id, Signal::KILL)?;
-            has_ended = 1;
+            match kill_process_group(noted.group.id, Signal::KILL) {
+                // Its supervisor was faster.
+                Err(Errno::SRCH) => {}
+                killed => {
+                    killed?;
+                    has_ended = 1;
+                }
+            }
         }
         if of_this_boot {
             has_ended = escaped::end_all_of(&noted.owner).min(1).max(has_ended);
@@ -140,7 +148,7 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn of(id: Pid) -> Option<Process> {
-        let (_, started) = state_and_start(id)?;
+        let started = Stat::of(id)?.started;
         Some(Process { id, started })
     }
 
@@ -150,24 +158,13 @@ impl Process {
     }
 
     /// Zombies included: the rest of a group may outlive its leader.
-    fn is_there(&self) -> bool {
-        state_and_start(self.id).is_some_and(|(_, started)| started == self.started)
+    pub(super) fn is_there(&self) -> bool {
+        Stat::of(self.id).is_some_and(|stat| stat.started == self.started)
     }
 
     fn runs(&self) -> bool {
-        state_and_start(self.id)
-            .is_some_and(|(state, started)| started == self.started && !matches!(state, 'Z' | 'X'))
+        Stat::of(self.id).is_some_and(|stat| stat.started == self.started && !stat.has_ended())
     }
-}
-
-/// The third and the 22nd field of `/proc/<id>/stat`. The second one is the program's name in
-/// parentheses, which may itself have parentheses and spaces.
-fn state_and_start(id: Pid) -> Option<(char, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", id.as_raw_pid())).ok()?;
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let mut fields = after_name.split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    Some((state, fields.nth(18)?.parse().ok()?))
 }
 
 fn boot() -> Option<String> {

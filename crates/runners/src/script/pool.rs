@@ -17,6 +17,7 @@ use super::limits::{Limit, ScriptLimits, bytes};
 use super::process::Process;
 use super::wire::ToChild;
 use super::world::ScriptWorld;
+use crate::own_program::own_program;
 
 /// Phases that have begun, when nothing is said: most of them wait for what they fetch. Each has a child with up to
 /// 16 MiB of values, and some 8 MiB of its own: less than 800 MiB in the worst case.
@@ -45,11 +46,7 @@ impl ScriptHost {
     /// A host whose children are this very program, also after its file has been replaced by
     /// another version, which might speak otherwise.
     pub fn of_this_program(args: &[&str]) -> io::Result<ScriptHost> {
-        const OURSELVES: &str = "/proc/self/exe";
-        match std::fs::exists(OURSELVES) {
-            Ok(true) => Ok(ScriptHost::new(OURSELVES, args)),
-            _ => Ok(ScriptHost::new(std::env::current_exe()?, args)),
-        }
+        Ok(ScriptHost::new(own_program()?, args))
     }
 
     /// A host with default limits, that has a phase compute on each core, and at least two.

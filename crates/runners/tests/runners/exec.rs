@@ -5,14 +5,21 @@ use std::time::Duration;
 
 use engine::definition::limits::OUTPUT_BYTES;
 use engine::definition::{Action, ExecAction};
-use runners::{Ended, Policy, Runners, code};
+use runners::{Ended, Policy, Runners, Supervisor, code};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::lifeline::{Fifo, Lifeline};
 use crate::{INPUT, failed, perform, succeeded, work};
 
+/// Commands below supervisors, as the product runs them.
 pub(crate) fn allowed() -> Policy {
+    let supervisor = Supervisor::new(env!("CARGO_BIN_EXE_exec-supervisor"), &[]);
+    Policy { supervisor: Some(supervisor), ..unsupervised() }
+}
+
+/// Commands whose processes are known by their group and mark alone.
+pub(crate) fn unsupervised() -> Policy {
     Policy { allow_exec: true, ..Policy::default() }
 }
 
@@ -135,9 +142,12 @@ async fn what_cannot_start_is_told() {
         (command(&["echo", "a\0b"]), code::EXEC_START, "NUL"),
         (missing_dir, code::EXEC_START, "/no/such/dir"),
     ] {
-        let (code, message, retryable) = failed(run(action).await);
-        assert_eq!((code, retryable), (expected, false), "{message}");
-        assert!(message.contains(says), "{message}");
+        for policy in [allowed(), unsupervised()] {
+            let ended = perform(policy, Action::Exec(action.clone())).await;
+            let (code, message, retryable) = failed(ended);
+            assert_eq!((code, retryable), (expected, false), "{message}");
+            assert!(message.contains(says), "{message}");
+        }
     }
 }
 
@@ -282,7 +292,8 @@ async fn what_the_leader_leaves_behind_ends_with_it() {
     assert_eq!(succeeded(ended)["stdout"], "leader\n");
 }
 
-/// A process that leaves the group ends with the step: when it ends by itself, and when it is given up.
+/// A process that leaves the group and keeps its mark ends with the step, also without a supervisor: when the step ends
+/// by itself, and when it is given up.
 #[tokio::test]
 async fn what_leaves_the_group_ends_with_the_step() {
     for leader in ["true", "exit 3"] {
@@ -295,12 +306,13 @@ async fn what_leaves_the_group_ends_with_the_step() {
             go.write().await;
             held
         };
-        let (_, held) = tokio::join!(run(shell(&script)), releasing);
+        let running = perform(unsupervised(), Action::Exec(shell(&script)));
+        let (_, held) = tokio::join!(running, releasing);
         held.let_go().await;
     }
     let lifeline = Lifeline::new();
     let script = format!("setsid sh -c '{}; sleep 1000' & sleep 1000", lifeline.hold());
-    let runners = Runners::new(allowed()).unwrap();
+    let runners = Runners::new(unsupervised()).unwrap();
     let cancel = CancellationToken::new();
     let performing = runners.perform(work(Action::Exec(shell(&script))), cancel.clone());
     let cancelling = async {
@@ -313,7 +325,7 @@ async fn what_leaves_the_group_ends_with_the_step() {
     held.let_go().await;
 }
 
-/// A process that leaves the group, and takes off its mark, keeps the pipes, but not us.
+/// Without a supervisor, a process that leaves the group, and takes off its mark, keeps the pipes, but not us.
 #[tokio::test]
 async fn pipes_held_from_outside_the_group_do_not_hold_us() {
     let lifeline = Lifeline::new();
@@ -326,7 +338,8 @@ async fn pipes_held_from_outside_the_group_do_not_hold_us() {
         go.write().await;
         held
     };
-    let (ended, held) = tokio::join!(run(shell(&script)), releasing);
+    let running = perform(unsupervised(), Action::Exec(shell(&script)));
+    let (ended, held) = tokio::join!(running, releasing);
     let output = succeeded(ended);
     let escaped = output["stdout"].as_str().unwrap().trim();
     succeeded(run(shell(&format!("kill -KILL -{escaped}"))).await);

@@ -1,6 +1,8 @@
 //! Whether processes live, told by the pipes they hold.
 
 use std::fmt;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,7 +22,9 @@ impl Fifo {
     pub(crate) fn new() -> Fifo {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fifo");
-        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        // Whoever the command becomes may take hold.
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        assert!(Command::new("mkfifo").args(["-m", "666"]).arg(&path).status().unwrap().success());
         let receiver = pipe::OpenOptions::new().read_write(true).open_receiver(&path).unwrap();
         let sender = pipe::OpenOptions::new().open_sender(&path).unwrap();
         Fifo { path, keeper: (sender, receiver), _dir: dir }

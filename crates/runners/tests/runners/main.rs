@@ -10,6 +10,7 @@ mod notification;
 mod orphans;
 mod peer;
 mod script;
+mod supervisor;
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use engine::definition::Action;
 use runners::{Policy, Runners, end_orphans};
 use tokio_util::sync::CancellationToken;
 
-use crate::exec::{allowed, shell};
+use crate::exec::{shell, unsupervised};
 use crate::lifeline::{Fifo, Lifeline, hold};
 use crate::{perform, succeeded, work};
 
@@ -25,7 +25,7 @@ fn notes(groups: &Path) -> usize {
 }
 
 fn noting(groups: &Path) -> Policy {
-    Policy { groups_dir: Some(groups.to_owned()), ..allowed() }
+    Policy { groups_dir: Some(groups.to_owned()), ..unsupervised() }
 }
 
 /// Not a test of its own: the node that another test starts and kills.

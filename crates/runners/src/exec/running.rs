@@ -1,0 +1,69 @@
+//! A command that runs, with a supervisor or without.
+
+use std::io;
+use std::process::ExitStatus;
+
+use rustix::process::Signal;
+use tokio::process::Command;
+
+use super::Pipes;
+use super::escaped::{Mark, VARIABLE};
+use super::group::Group;
+use super::orphans::Notes;
+use super::supervisor::{Supervised, Supervisor};
+
+/// Dropping it ends the command and what it has started.
+pub(super) enum Running {
+    Supervised(Supervised),
+    Alone(Group),
+}
+
+impl Running {
+    pub(super) async fn start(
+        mut command: Command,
+        supervisor: Option<&Supervisor>,
+        notes: Option<&Notes>,
+    ) -> io::Result<Running> {
+        let mark = Mark::new();
+        if let Some(mark) = &mark {
+            command.env(VARIABLE, mark.text());
+        }
+        Ok(match supervisor {
+            Some(supervisor) => {
+                Running::Supervised(Supervised::start(supervisor, &command, mark, notes).await?)
+            }
+            None => Running::Alone(Group::start(&mut command, mark, notes)?),
+        })
+    }
+
+    pub(super) fn pipes(&mut self) -> Pipes {
+        match self {
+            Running::Supervised(supervised) => supervised.pipes(),
+            Running::Alone(group) => group.pipes(),
+        }
+    }
+
+    /// Returns when the command's own process has ended.
+    pub(super) async fn leader_ended(&mut self) {
+        match self {
+            Running::Supervised(supervised) => supervised.leader_ended().await,
+            Running::Alone(group) => group.leader_ended().await,
+        }
+    }
+
+    /// Sends SIGTERM to the command's process group.
+    pub(super) fn terminate(&self) {
+        match self {
+            Running::Supervised(supervised) => supervised.terminate(),
+            Running::Alone(group) => group.signal(Signal::TERM),
+        }
+    }
+
+    /// Kills what is left of the command and what it has started. Returns how the command ended.
+    pub(super) async fn finish(&mut self) -> io::Result<ExitStatus> {
+        match self {
+            Running::Supervised(supervised) => supervised.finish().await,
+            Running::Alone(group) => group.finish().await,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! A supervised command, as its node holds it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, ChildStdin, Command};
+
+use super::Supervisor;
+use super::wire::{FromSupervisor, Order, ToSupervisor, line, send_descriptor};
+use crate::exec::Pipes;
+use crate::exec::escaped::Mark;
+use crate::exec::orphans::{Note, Notes, Process};
+
+/// A command that runs below a supervisor. Dropping it closes the socket, and with that the supervisor kills the
+/// command and everything it has started; it also does if this process ends in any way.
+pub(in crate::exec) struct Supervised {
+    supervisor: Child,
+    from: Lines<BufReader<OwnedReadHalf>>,
+    to: OwnedWriteHalf,
+    stdin: Option<ChildStdin>,
+    /// How the command has ended; an error if the supervisor is gone.
+    ended: Option<io::Result<ExitStatus>>,
+    /// What ends the command if somebody has killed the supervisor.
+    leader: Option<Process>,
+    mark: Option<Mark>,
+    _note: Option<Note>,
+}
+
+impl Supervised {
+    pub(in crate::exec) async fn start(
+        supervisor: &Supervisor,
+        command: &Command,
+        mark: Option<Mark>,
+        notes: Option<&Notes>,
+    ) -> io::Result<Supervised> {
+        let (supervisor, socket, stdin) = spawn(supervisor)
+            .map_err(|error| io::Error::other(format!("its supervisor: {error}")))?;
+        let (from, mut to) = socket.into_split();
+        let mut from = BufReader::new(from).lines();
+        let order = line(&ToSupervisor::Start(Order::of(command.as_std())))?;
+        to.write_all(&order).await.map_err(|_| lost())?;
+        let leader = match next(&mut from).await? {
+            FromSupervisor::Started { leader, adopts } => {
+                if !adopts {
+                    tracing::warn!("this system gives orphans of commands to other processes");
+                }
+                Pid::from_raw(leader)
+            }
+            FromSupervisor::NotStarted { os_code: Some(code), .. } => {
+                return Err(io::Error::from_raw_os_error(code));
+            }
+            FromSupervisor::NotStarted { message, .. } => return Err(io::Error::other(message)),
+            other => return Err(io::Error::other(format!("its supervisor says {other:?}"))),
+        };
+        Ok(Supervised {
+            supervisor,
+            from,
+            to,
+            stdin: Some(stdin),
+            ended: None,
+            leader: leader.and_then(Process::of),
+            mark,
+            _note: leader.zip(notes).and_then(|(leader, notes)| notes.note(leader)),
+        })
+    }
+
+    pub(in crate::exec) fn pipes(&mut self) -> Pipes {
+        Pipes {
+            stdin: self.stdin.take(),
+            stdout: self.supervisor.stdout.take(),
+            stderr: self.supervisor.stderr.take(),
+        }
+    }
+
+    /// Returns when the command has ended, or its supervisor is gone.
+    pub(in crate::exec) async fn leader_ended(&mut self) {
+        if self.ended.is_some() {
+            return;
+        }
+        // Nothing is lost if this is given up while it waits.
+        self.ended = Some(match next(&mut self.from).await {
+            Ok(FromSupervisor::LeaderEnded { status }) => Ok(ExitStatus::from_raw(status)),
+            Ok(other) => Err(io::Error::other(format!("its supervisor says {other:?}"))),
+            Err(error) => Err(error),
+        });
+    }
+
+    /// Asks the command's process group to end.
+    pub(in crate::exec) fn terminate(&self) {
+        self.ask(&ToSupervisor::Terminate);
+    }
+
+    /// Kills the command if it has not ended, and returns when nothing of it is left.
+    pub(in crate::exec) async fn finish(&mut self) -> io::Result<ExitStatus> {
+        if self.ended.is_none() {
+            self.ask(&ToSupervisor::Kill);
+        }
+        self.leader_ended().await;
+        match next(&mut self.from).await {
+            Ok(FromSupervisor::AllEnded { left: 0 }) => {}
+            Ok(FromSupervisor::AllEnded { left }) => {
+                tracing::warn!(left, "processes of a command could not be ended");
+            }
+            // Somebody has killed the supervisor: what can still be known is its group, and marks.
+            _ => self.end_without_supervisor().await,
+        }
+        let _ = self.supervisor.wait().await;
+        self.ended.take().unwrap_or_else(|| Err(lost()))
+    }
+
+    /// A socket that takes no message of a few bytes is that of a supervisor that is gone.
+    fn ask(&self, message: &ToSupervisor) {
+        if let Ok(line) = line(message) {
+            let _ = self.to.try_write(&line);
+        }
+    }
+
+    async fn end_without_supervisor(&mut self) {
+        tracing::warn!("the supervisor of a command is gone");
+        if let Some(leader) = self.leader.take().filter(Process::is_there) {
+            let _ = kill_process_group(leader.id, Signal::KILL);
+        }
+        if let Some(mark) = self.mark.take() {
+            // Every process of the machine is looked at.
+            let _ = tokio::task::spawn_blocking(move || mark.end_all()).await;
+        }
+    }
+}
+
+/// Starts a supervisor in a process group of its own, so that signals for the node's or the command's are none of its.
+fn spawn(supervisor: &Supervisor) -> io::Result<(Child, UnixStream, ChildStdin)> {
+    let (ours, theirs) = StdUnixStream::pair()?;
+    let (read_end, write_end) = io::pipe()?;
+    send_descriptor(&ours, read_end)?;
+    let child = Command::new(&supervisor.program)
+        .args(&supervisor.args)
+        .env_clear()
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()?;
+    ours.set_nonblocking(true)?;
+    let stdin = ChildStdin::from_std(OwnedFd::from(write_end).into())?;
+    Ok((child, UnixStream::from_std(ours)?, stdin))
+}
+
+/// The supervisor's next message. Cancelling it loses nothing.
+async fn next(from: &mut Lines<BufReader<OwnedReadHalf>>) -> io::Result<FromSupervisor> {
+    let line = from.next_line().await.map_err(|_| lost())?.ok_or_else(lost)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+fn lost() -> io::Error {
+    io::Error::other("its supervisor has ended before it")
+}

@@ -1,0 +1,215 @@
+//! The supervisor's own process: it starts one command, adopts and reaps what that leaves behind, and ends all of
+//! it with the command, or with the node.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, kill_process_group,
+    set_child_subreaper, wait, waitid,
+};
+use tokio::runtime::{self, Runtime};
+use tokio::signal::unix::{self, SignalKind};
+
+use super::super::group::is_zombie;
+use super::descendants::{self, Killed};
+use super::wire::{FromSupervisor, ToSupervisor, line, receive_descriptor};
+
+/// What was killed with the command's group is usually reaped by then, and nobody has to be looked for.
+const FIRST_WAIT: Duration = Duration::from_millis(2);
+/// How long killed processes are waited for before those that they left are looked for.
+const WAIT: Duration = Duration::from_millis(100);
+/// With `WAIT`, five seconds: only a process that the system does not let go of takes longer, or one that is
+/// started again faster than it is found.
+const ROUNDS: usize = 50;
+
+/// What the supervisor's main thread is told by its other two.
+enum Event {
+    Asked(ToSupervisor),
+    /// The command has ended, with this wait status.
+    LeaderEnded(i32),
+    /// No child is left, and so nobody who could start one.
+    Childless,
+}
+
+/// Supervises the one command that standard input, a socket, asks for: the main of a
+/// [`Supervisor`](super::Supervisor).
+pub fn supervise() -> ExitCode {
+    match outlast_signals().and_then(|_caught| serve()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // A node sees that the socket is closed; whoever tries this by hand sees the reason.
+            let _ = writeln!(io::stderr(), "the command cannot be supervised: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Catches the signals that a whole service or session is told to end with: the node decides when the command ends.
+/// What is started from here does not inherit that.
+fn outlast_signals() -> io::Result<(Runtime, Vec<unix::Signal>)> {
+    let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+    let caught = {
+        let _inside = runtime.enter();
+        [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()]
+            .map(unix::signal)
+            .into_iter()
+            .collect::<io::Result<_>>()?
+    };
+    Ok((runtime, caught))
+}
+
+fn serve() -> io::Result<()> {
+    let mut to_node = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let input = receive_descriptor(&to_node)?;
+    let mut from_node = BufReader::new(to_node.try_clone()?);
+    let Some(ToSupervisor::Start(order)) = next(&mut from_node) else {
+        return Err(io::Error::other("no command came"));
+    };
+    let adopts = set_child_subreaper(Some(getpid())).is_ok();
+    let started = order.command().stdin(input).process_group(0).spawn();
+    let child = match started {
+        Ok(child) => child,
+        Err(error) => {
+            let (os_code, message) = (error.raw_os_error(), error.to_string());
+            return tell(&mut to_node, &FromSupervisor::NotStarted { os_code, message });
+        }
+    };
+    let leader = Leader::new(Pid::from_child(&child));
+    let (events, happened) = channel();
+    let (reaping, listening) = (events.clone(), events);
+    let reaped = leader.clone();
+    // From here on nobody else may wait for children. Neither thread is waited for: they end with the process.
+    thread::Builder::new().spawn(move || reap(&reaped, &reaping))?;
+    thread::Builder::new().spawn(move || listen(from_node, &listening))?;
+    // A node that is gone is noticed by the listener.
+    let _ = tell(&mut to_node, &FromSupervisor::Started { leader: leader.id(), adopts });
+    let status = accompany(&leader, &happened);
+    let _ = tell(&mut to_node, &FromSupervisor::LeaderEnded { status });
+    let left = end_all(&happened);
+    let _ = tell(&mut to_node, &FromSupervisor::AllEnded { left });
+    Ok(())
+}
+
+/// Signals the command as the node asks, until it has ended.
+fn accompany(leader: &Leader, happened: &Receiver<Event>) -> i32 {
+    loop {
+        match happened.recv() {
+            Ok(Event::LeaderEnded(status)) => return status,
+            Ok(Event::Asked(ToSupervisor::Terminate)) => leader.signal(Signal::TERM),
+            Ok(Event::Asked(ToSupervisor::Kill)) => leader.signal(Signal::KILL),
+            // The leader is a child, so there is one; and the second order of a node is none of ours.
+            Ok(Event::Childless | Event::Asked(ToSupervisor::Start(_))) => {}
+            Err(_) => unreachable!("the reaper tells of the leader's end before its own"),
+        }
+    }
+}
+
+/// Kills what the command has left, until there is nothing. Gives the number of those that could not be ended.
+fn end_all(happened: &Receiver<Event>) -> usize {
+    let mut patience = FIRST_WAIT;
+    let mut killed = Killed::default();
+    for _ in 0..ROUNDS {
+        loop {
+            match happened.recv_timeout(patience) {
+                Ok(Event::Childless) => return 0,
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        patience = WAIT;
+        killed = descendants::kill_all();
+        if killed.killed == 0 && killed.refused > 0 {
+            break;
+        }
+    }
+    killed.killed + killed.refused
+}
+
+/// Tells what the node asks for. Its end is a wish too.
+fn listen(mut from_node: BufReader<UnixStream>, events: &Sender<Event>) {
+    while let Some(asked) = next(&mut from_node) {
+        let _ = events.send(Event::Asked(asked));
+    }
+    let _ = events.send(Event::Asked(ToSupervisor::Kill));
+}
+
+/// Reaps the leader and everything that was adopted, until there is no child.
+fn reap(leader: &Leader, events: &Sender<Event>) {
+    let has_ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    loop {
+        match waitid(WaitId::All, has_ended) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(_) => break,
+        }
+        if let Some(status) = leader.reap_one() {
+            let _ = events.send(Event::LeaderEnded(status));
+        }
+    }
+    let _ = events.send(Event::Childless);
+}
+
+/// The command's own process, and the group that has its id.
+#[derive(Clone)]
+struct Leader {
+    id: Pid,
+    /// Until it is reaped, its id means no other process and no other group.
+    is_ours: Arc<Mutex<bool>>,
+}
+
+impl Leader {
+    fn new(id: Pid) -> Leader {
+        Leader { id, is_ours: Arc::new(Mutex::new(true)) }
+    }
+
+    fn id(&self) -> i32 {
+        self.id.as_raw_pid()
+    }
+
+    /// For every process of the group; and for the leader, which may have moved to another one.
+    fn signal(&self, signal: Signal) {
+        let is_ours = self.is_ours();
+        if *is_ours && (kill_process_group(self.id, signal).is_err() || signal == Signal::KILL) {
+            let _ = kill_process(self.id, signal);
+        }
+    }
+
+    /// Reaps a child that has ended. Gives the wait status if it was the leader, whose group is killed before.
+    fn reap_one(&self) -> Option<i32> {
+        let mut is_ours = self.is_ours();
+        if *is_ours && is_zombie(self.id) {
+            let _ = kill_process_group(self.id, Signal::KILL);
+        }
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((id, status))) if *is_ours && id == self.id => {
+                *is_ours = false;
+                Some(status.as_raw())
+            }
+            _ => None,
+        }
+    }
+
+    fn is_ours(&self) -> MutexGuard<'_, bool> {
+        self.is_ours.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The node's next message; none when it is gone, or speaks otherwise.
+fn next(from_node: &mut BufReader<UnixStream>) -> Option<ToSupervisor> {
+    let mut line = String::new();
+    from_node.read_line(&mut line).ok()?;
+    serde_json::from_str(&line).ok()
+}
+
+fn tell(to_node: &mut UnixStream, message: &FromSupervisor) -> io::Result<()> {
+    to_node.write_all(&line(message)?)
+}

@@ -1,0 +1,5 @@
+//! A program that does nothing but supervise a command, for tests.
+
+fn main() -> std::process::ExitCode {
+    runners::supervise()
+}
