@@ -50,8 +50,9 @@ pub(crate) fn is_logged(notice: &Notice) -> bool {
 pub(crate) fn log(notice: &Notice) {
     let (schedule, name, turning) = match notice {
         Notice::Turning { schedule, name, turning, .. } => (schedule, name, turning),
-        Notice::Deadline { run, refused: Some(why), .. } => {
-            tracing::warn!(%run, why, "a deadline has come, and not everybody was told");
+        Notice::Deadline { run, workflow, step, refused: Some(why), .. } => {
+            let step = step.as_deref().unwrap_or("the run");
+            tracing::warn!(%run, workflow, step, why, "a deadline has come, and not everybody was told");
             return;
         }
         Notice::HandlersPaused { name, reason, .. } => {

@@ -112,9 +112,14 @@ impl<B: Book> Turn<'_, B> {
             }
         }
         let refused = (!refused.is_empty()).then(|| refused.join("; "));
-        let told =
-            Notice::Deadline { run: run.id.clone(), due: alert.due, refused: refused.clone() };
-        self.notices.push(told);
+        let step = alert.step.and_then(|step| definition.steps.get(step as usize));
+        self.notices.push(Notice::Deadline {
+            run: run.id.clone(),
+            workflow: definition.name.clone(),
+            step: step.map(|step| step.id.clone()),
+            due: alert.due,
+            refused: refused.clone(),
+        });
         self.writes.alerts.push(AlertWrite {
             run: of,
             alert,

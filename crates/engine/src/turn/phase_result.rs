@@ -86,8 +86,10 @@ impl Produced {
             return Ok(Produced { state: None, publish: Vec::new(), inputs: None, log: None });
         }
         let shape = "an object with `state` and `publish`, a list of events";
-        let mut written: WrittenProduced = serde_json::from_str(output.get())
-            .map_err(|error| Wrong::result(format!("the result is not {shape}: {error}")))?;
+        let mut written: WrittenProduced = serde_json::from_str(output.get()).map_err(|error| {
+            let error = calendar::without_type_names(&error.to_string());
+            Wrong::result(format!("the result is not {shape}: {error}"))
+        })?;
         if written.publish.len() > limits::EVENTS {
             let count = written.publish.len();
             let most = limits::EVENTS;
@@ -148,8 +150,10 @@ impl Reserved {
     pub(super) fn read(output: &RawValue) -> Result<Reserved, Wrong> {
         let shape = "an object with `reservations`, a list of {topic, ids}";
         let text = if output.get() == "null" { "{}" } else { output.get() };
-        let written: WrittenReserved = serde_json::from_str(text)
-            .map_err(|error| Wrong::result(format!("the result is not {shape}: {error}")))?;
+        let written: WrittenReserved = serde_json::from_str(text).map_err(|error| {
+            let error = calendar::without_type_names(&error.to_string());
+            Wrong::result(format!("the result is not {shape}: {error}"))
+        })?;
         let wake_at = wake_at(&written.wake_at)?;
         let mut reservations = written.reservations.unwrap_or_default();
         reservations.retain(|reservation| !reservation.ids.is_empty());

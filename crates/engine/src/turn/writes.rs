@@ -422,6 +422,10 @@ pub enum Notice {
     Deadline {
         /// Of which run.
         run: RunId,
+        /// Of which workflow, by name.
+        workflow: String,
+        /// Of which step, by its id; of the run, if nothing.
+        step: Option<String>,
         /// When the deadline is.
         due: Timestamp,
         /// Why somebody was not told, or something not started.
