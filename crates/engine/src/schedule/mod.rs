@@ -1,5 +1,6 @@
 //! Schedules: what is declared, how far it has come, and the one transition function.
 
+mod catch_up;
 mod control;
 mod declared;
 mod due;

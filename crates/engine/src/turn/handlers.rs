@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-use super::command::{Answer, Asked, NewRun, Refused, unknown_workflow};
+use super::command::NewRun;
 use super::runs::Origin;
 use super::{Book, ById, HandlerWrite, Turn, Wakeup, WorkflowStatus};
 use crate::definition::Definition;
@@ -212,7 +212,7 @@ impl<B: Book> Turn<'_, B> {
     }
 
     /// Creates the next run of a consumer: it has its workflow's turn from now on.
-    fn start_consumer(
+    pub(super) fn start_consumer(
         &mut self,
         id: HandlerId,
         live: u32,
@@ -298,155 +298,6 @@ impl<B: Book> Turn<'_, B> {
             handler.runs += 1;
         }
         Ok(())
-    }
-
-    /// Someone starts a producer or a consumer.
-    pub(super) fn start_handler(
-        &mut self,
-        id: WorkflowId,
-        name: &str,
-        new: &NewRun,
-    ) -> Asked<B::Error> {
-        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
-        let live = slot.workflow.live;
-        let handler = self.handler_named(id, name)?;
-        let (Some(live), Some(handler)) = (live, handler) else {
-            return Ok(Err(Refused::NotFound { what: "handler", id: name.to_owned() }));
-        };
-        let in_the_way = self.handler_in_the_way(id)?;
-        if new.if_busy == IfBusy::Refuse
-            && let Some(run) = in_the_way
-        {
-            return Ok(Err(self.busy_handler(id, run)?));
-        }
-        let kind = self.handler(handler).map(|known| known.kind);
-        if kind == Some(HandlerKind::Producer) {
-            return self.start_producer(id, name, new);
-        }
-        self.call_handler(handler, Cause::ByHand)?;
-        if let Some(known) = self.handler_mut(handler) {
-            known.retry_at = None;
-        }
-        let own = self.handler(handler).and_then(|known| known.run);
-        if let Some(own) = own
-            && self.load_run(own)?
-            && self.is_pending(own)
-        {
-            self.try_begin(own)?;
-            return Ok(Ok(Answer::Called(name.to_owned())));
-        }
-        if in_the_way.is_some() {
-            return Ok(Ok(Answer::Called(name.to_owned())));
-        }
-        let resumes = self.handler(handler).and_then(|known| known.resumes);
-        self.start_consumer(handler, live, Some(new))?;
-        Ok(Ok(match resumes {
-            None => Answer::Run(crate::ids::RunId::Other(new.id).to_string()),
-            Some(_) => Answer::Called(name.to_owned()),
-        }))
-    }
-
-    /// The run that the workflow's other handlers wait for. A run that the pause of its workflow keeps from beginning
-    /// is in nobody's way.
-    pub(super) fn handler_in_the_way(
-        &mut self,
-        id: WorkflowId,
-    ) -> Result<Option<RunKey>, B::Error> {
-        let Some(slot) = self.load_workflow(id)? else { return Ok(None) };
-        let (paused, handling) = (slot.workflow.paused, slot.workflow.handling);
-        Ok(match handling {
-            Some(run) if paused && self.load_run(run)? && self.is_pending(run) => None,
-            handling => handling,
-        })
-    }
-
-    /// For a caller who does not want to wait for this run of a handler.
-    pub(super) fn busy_handler(
-        &mut self,
-        id: WorkflowId,
-        run: RunKey,
-    ) -> Result<Refused, B::Error> {
-        let name = self.load_workflow(id)?.map(|slot| slot.workflow.name.clone());
-        let what = format!("Workflow {} runs one handler at a time", name.unwrap_or_default());
-        Ok(Refused::busy(what, self.run_id(Some(run))?))
-    }
-
-    /// A run of a producer besides its schedule: it waits for its workflow to be free.
-    fn start_producer(&mut self, id: WorkflowId, name: &str, new: &NewRun) -> Asked<B::Error> {
-        let trigger = format!("producers.{name}");
-        let known = self.book.triggered_schedules(id)?;
-        let is_its = |known: &schedule::Schedule| known.trigger.as_deref() == Some(&trigger);
-        match known.iter().find(|known| is_its(known)).map(|known| known.id) {
-            Some(schedule) => {
-                let started =
-                    self.decide_schedule(schedule, schedule::Input::Start(new.if_busy), Some(new))?;
-                let id = crate::ids::RunId::Other(new.id).to_string();
-                Ok(started.map(|()| Answer::Run(id)))
-            }
-            None => Ok(Err(Refused::NotFound { what: "handler", id: name.to_owned() })),
-        }
-    }
-
-    /// A run of a producer besides its schedule has failed in passing, and is tried again. One that is due by its
-    /// schedule is tried again by that.
-    fn try_producer_again(&mut self, id: HandlerId) -> Result<(), B::Error> {
-        let Some(handler) = self.handler_mut(id) else { return Ok(()) };
-        handler.retry_at = None;
-        let (workflow, name, runs) = (handler.workflow, handler.name.clone(), handler.runs);
-        let which = i64::try_from(runs).unwrap_or(i64::MAX);
-        let new = NewRun {
-            id: self.derived_id(RunKey(id.0), 0x7072, which),
-            payload: None,
-            by: super::publish::PUBLISHED.to_owned(),
-            trace: None,
-            if_busy: IfBusy::Refuse,
-        };
-        // One that is active meanwhile stands for it.
-        let _ = self.start_producer(workflow, &name, &new)?;
-        Ok(())
-    }
-
-    /// Someone starts a workflow that has handlers alone: all its producers run one after the other, or, if it has
-    /// none, its consumers look. A caller who does not want to wait gets those that are not active already.
-    pub(super) fn start_all_handlers(
-        &mut self,
-        id: WorkflowId,
-        definition: &Definition,
-        new: &NewRun,
-    ) -> Asked<B::Error> {
-        let (mut first, mut refused) = (None, None);
-        for (place, producer) in (0_u64..).zip(&definition.producers) {
-            let own = match first {
-                None => new.clone(),
-                Some(_) => {
-                    let half = (new.id & u128::from(u32::MAX)) as i64;
-                    NewRun { id: self.derived_id(RunKey(id.0), place, half), ..new.clone() }
-                }
-            };
-            match self.start_producer(id, &producer.name, &own)? {
-                Ok(answer) => drop(first.get_or_insert(answer)),
-                Err(why) => drop(refused.get_or_insert(why)),
-            }
-        }
-        if let Some(refused) = refused.filter(|_| first.is_none()) {
-            return Ok(Err(refused));
-        }
-        if let Some(answer) = first {
-            return Ok(Ok(answer));
-        }
-        let mut answer = None;
-        for consumer in &definition.consumers {
-            let own = NewRun { id: new.id, ..new.clone() };
-            match answer {
-                None => answer = Some(self.start_handler(id, &consumer.name, &own)?),
-                Some(_) => {
-                    if let Some(handler) = self.handler_named(id, &consumer.name)? {
-                        self.call_handler(handler, Cause::ByHand)?;
-                    }
-                }
-            }
-        }
-        Ok(answer.unwrap_or_else(|| Err(unknown_workflow(id))))
     }
 
     /// The handlers of a version that goes live: new ones are made, others kept, those that it does not have go.

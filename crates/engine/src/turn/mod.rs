@@ -9,6 +9,7 @@ mod events;
 mod facts;
 mod families;
 mod follow_ups;
+mod handler_starts;
 mod handlers;
 mod incidents;
 mod mutations;
