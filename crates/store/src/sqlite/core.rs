@@ -13,6 +13,7 @@ use super::apply_runs::owner;
 use super::book::{Ids, Memory, SqlBook};
 use super::file::Guard;
 use super::rows::{self, ms};
+use crate::check_shared::without_index;
 use crate::failure::Failure;
 use crate::notify_setup::SharedSetup;
 use crate::request::{CommandRequest, Commanded, Idempotency, Joined, TurnRequest, Turned};
@@ -326,6 +327,7 @@ impl Core {
     /// A new life of the node. The file is locked, so every other life is over: what they were doing
     /// is due to be taken over now.
     pub(super) fn join(&mut self, name: &str, moment: Moment) -> Result<Joined, Failure> {
+        self.require_unique_runs()?;
         let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) SELECT ?1, ?2, id FROM nodes";
         let gone = self.connection.execute(sql, [ms(moment.now), WAKE_NODE])?;
         let sql = "INSERT INTO nodes (name, started_at) VALUES (?1, ?2)";
@@ -334,6 +336,17 @@ impl Core {
         let starting = self.begin_start(name)?;
         let (early_deaths, culprit) = (starting.deaths, starting.culprit());
         Ok(Joined { node, next_wakeup: self.next_wakeup()?, gone, early_deaths, culprit })
+    }
+
+    /// Nothing runs in a store that has lost the index behind exactly-once.
+    fn require_unique_runs(&self) -> Result<(), Failure> {
+        const INDEX: &str = "runs_by_occurrence";
+        let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1
+                   AND sql LIKE 'CREATE UNIQUE INDEX %'";
+        match self.connection.prepare_cached(sql)?.exists([INDEX])? {
+            true => Ok(()),
+            false => Err(without_index(INDEX)),
+        }
     }
 
     pub(super) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {

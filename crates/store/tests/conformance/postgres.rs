@@ -288,6 +288,13 @@ async fn damage_of_a_database_is_found() {
 }
 
 #[tokio::test]
+async fn a_store_without_an_index_behind_exactly_once_is_refused() {
+    for index in ["open_runs_by_occurrence", "ended_runs_by_occurrence"] {
+        damage::nobody_joins_without(index, schema()).await;
+    }
+}
+
+#[tokio::test]
 async fn each_breach_of_what_waits_is_found() {
     for (breach, code, is_mended) in OF_WHAT_WAITS {
         let schema = Schema::new();

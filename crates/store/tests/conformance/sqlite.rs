@@ -337,6 +337,11 @@ async fn a_wakeup_of_nothing_is_removed_by_the_turn_that_meets_it() {
     }
 }
 
+#[tokio::test]
+async fn a_store_without_the_index_behind_exactly_once_is_refused() {
+    damage::nobody_joins_without("runs_by_occurrence", folder()).await;
+}
+
 /// Bytes that are flipped anywhere: what can be read is looked at, and nothing fails for what cannot.
 #[tokio::test]
 async fn flipped_bytes_are_found() {
