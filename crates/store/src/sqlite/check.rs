@@ -60,8 +60,8 @@ const INVARIANTS: [Invariant; 11] = [
     Invariant {
         code: "schedule-without-progress",
         breaches: "SELECT id, '' FROM schedules WHERE id NOT IN (SELECT id FROM progress)",
-        message: "schedule {id} does not know how far it has come: restore a copy that does, or delete and \
-                  declare it again",
+        message: "schedule {id} does not know how far it has come: restore a copy that does, or delete it \
+                  (`punctual schedule delete {id}`) and declare it again",
         mend: &[],
     },
     Invariant {

@@ -17,7 +17,7 @@ use crate::check_shared::without_index;
 use crate::failure::Failure;
 use crate::notify_setup::SharedSetup;
 use crate::request::{CommandRequest, Commanded, Idempotency, Joined, TurnRequest, Turned};
-use crate::set_aside::{guarded, the_only_one};
+use crate::set_aside::{counting, guarded, the_only_one};
 
 /// The writer's connection and what it remembers.
 pub(super) struct Core {
@@ -271,6 +271,7 @@ impl Core {
             Command::Recompute(ids) => ids.clone(),
             _ => Vec::new(),
         };
+        let (command, deleted) = self.without_broken(command)?;
         let rules = self.rules();
         let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         // What a command creates begins with the driver's next turn: it knows the places.
@@ -279,6 +280,7 @@ impl Core {
         let turn = Turn::new(&mut book, &rules, moment, node, places);
         let mut turn = turn.traced(traced).telling(&setup);
         let answer = turn.command(command)?.map_err(Failure::Refused)?;
+        let answer = counting(answer, deleted);
         let turned = turn.finish();
         drop(book);
         apply(&self.connection, &turned.writes, moment.now)?;

@@ -215,6 +215,8 @@ macro_rules! suite {
             set_aside: a_command_about_what_cannot_be_read_says_so,
             set_aside: a_definition_that_cannot_be_read_hides_no_other_and_is_published_again,
             set_aside: a_workflow_that_cannot_be_read_is_paused_and_archived,
+            set_aside: a_schedule_that_is_broken_is_deleted,
+            set_aside: a_run_that_cannot_be_read_is_cancelled,
             keeping: everything_is_there_after_reopening,
             keeping: a_copy_opens_and_equals,
             keeping: what_holds_together_has_no_findings,

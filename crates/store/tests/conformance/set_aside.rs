@@ -1,7 +1,7 @@
 //! One thing that cannot be read or decided stops nothing else.
 
 use engine::schedule::Status;
-use engine::turn::{Command, Places, Verb, Wakeup};
+use engine::turn::{Answer, Command, Places, Verb, Wakeup};
 use store::{ApprovalQuery, Failure, RunQuery, TurnRequest, Turned, WorkflowQuery};
 
 use crate::world::{World, begun, minute};
@@ -180,4 +180,66 @@ pub(crate) async fn a_workflow_that_cannot_be_read_is_paused_and_archived(mut wo
     }
     world.command(2, Command::ArchiveWorkflow(workflow)).await;
     assert!(world.store().triggered(workflow).await.unwrap().is_empty());
+}
+
+/// What `check` says, with what a person is told to do.
+async fn told(world: &World, at: i64, repair: bool) -> String {
+    let found = world.store().check(minute(at), repair).await.unwrap();
+    let told: Vec<String> =
+        found.iter().map(|finding| format!("{}: {}", finding.code, finding.message)).collect();
+    told.join("; ")
+}
+
+pub(crate) async fn a_schedule_that_is_broken_is_deleted(mut world: World) {
+    let workflow = world.workflow("w").await;
+    let other = world.workflow("other").await;
+    let fields = r#"{"name": "s", "interval": "1h"}"#;
+    let good = world.schedule(workflow, fields).await;
+    // The first two are due when a turn is taken, and the third is not.
+    for (at, created, sql, code) in [
+        (62, 1, "UPDATE schedules SET declared = '{' WHERE id = ID", "schedule-unreadable"),
+        (124, 63, "DELETE FROM progress WHERE id = ID", "schedule-without-progress"),
+        (186, 180, "DELETE FROM workflows WHERE id = WORKFLOW", "schedule-without-workflow"),
+    ] {
+        let bad = world.schedule_at(created, other, fields).await;
+        let sql = sql.replace("ID", &bad.0.to_string()).replace("WORKFLOW", &other.0.to_string());
+        damage(&mut world, created + 1, &sql).await;
+        drive(&world, at).await;
+        let said = told(&world, at, true).await;
+        assert!(said.contains(code), "{said}");
+        assert!(said.contains("punctual schedule delete"), "{said}");
+        assert!(!said.contains("--repair"), "{said}");
+        let deleted = world.command(at, Command::DeleteSchedules(vec![bad])).await;
+        assert_eq!(deleted, Answer::Count(1), "{sql}");
+        assert_eq!(aside(&world).await, []);
+        let left = told(&world, at, false).await;
+        assert!(!left.contains("schedule"), "{sql}: {left}");
+        let again = world.command(at, Command::DeleteSchedules(vec![bad])).await;
+        assert_eq!(again, Answer::Count(0), "it is gone");
+    }
+    assert!(world.store().schedule(good).await.unwrap().is_some());
+}
+
+pub(crate) async fn a_run_that_cannot_be_read_is_cancelled(mut world: World) {
+    let workflow = world.publish(0, "name: w\nconcurrency: 5\nsteps: [{id: a, type: noop}]").await;
+    for (at, column) in [(0, "state"), (10, "input")] {
+        let bad = world.start(at, workflow).await.unwrap();
+        let sql = format!(
+            "UPDATE {{open}} SET {column} = '[' WHERE key = (SELECT max(key) FROM {{open}})"
+        );
+        damage(&mut world, at + 1, &sql).await;
+        drive(&world, at + 1).await;
+        assert_eq!(aside(&world).await, [("run", bad.to_string())]);
+        let said = told(&world, at + 1, true).await;
+        assert!(said.contains(&format!("punctual run cancel {bad}")), "{said}");
+        assert!(!said.contains("--repair"), "{said}");
+        let cancel = Command::CancelRun { id: bad.clone(), reason: "by ada".to_owned() };
+        world.command(at + 2, cancel).await;
+        assert!(world.runs().await.contains(&format!("{bad} cancelled")), "{column}");
+        let ended = world.store().run(bad).await.unwrap().unwrap().view.run;
+        let error = ended.error.map(|error| error.message).unwrap_or_default();
+        assert!(error.contains("by ada"), "{column}: {error}");
+        assert_eq!(aside(&world).await, []);
+        assert_eq!(told(&world, at + 2, false).await, "");
+    }
 }
