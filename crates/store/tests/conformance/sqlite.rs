@@ -327,7 +327,7 @@ async fn damage_of_a_file_is_found() {
 async fn a_wakeup_of_nothing_is_removed_by_the_turn_that_meets_it() {
     for (kind, id) in [("77", "5"), ("-1", "5"), ("2", "999"), ("2", "(SELECT max(id) FROM nodes)")]
     {
-        let mut world = World::busy(Box::new(Folder::new(true))).await;
+        let world = World::busy(Box::new(Folder::new(true))).await;
         world.settle(60).await;
         let sql = format!("INSERT INTO wakeups VALUES (1, {kind}, {id})");
         world.place().execute(sql).await;
