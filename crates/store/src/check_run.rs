@@ -10,6 +10,10 @@ use crate::view::Finding;
 /// So many of one kind are told one by one.
 pub(crate) const TOLD: usize = 20;
 
+/// What a person can do about a version of a workflow that cannot be read.
+pub(crate) const REPUBLISH: &str = "publish the definition of its workflow again (`punctual apply`); \
+     for runs that began with this revision, restore a copy that has it";
+
 /// What is stored beside a run.
 pub(crate) struct Beside {
     /// Whether it wakes when it should.

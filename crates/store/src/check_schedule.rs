@@ -11,9 +11,6 @@ use crate::stored::ms;
 use crate::view::Finding;
 use crate::words::words;
 
-/// A mark is never later than now. Clocks that were wrong for a while are no damage: so much is let pass.
-const AHEAD: SignedDuration = SignedDuration::from_hours(366 * 24);
-
 /// What is stored beside a schedule.
 #[derive(Debug, Default)]
 pub(crate) struct BesideSchedule {
@@ -30,6 +27,12 @@ pub(crate) struct BesideSchedule {
     pub(crate) words: BTreeSet<String>,
 }
 
+impl BesideSchedule {
+    fn decided(&self) -> Option<Timestamp> {
+        self.decided_to.and_then(|at| Timestamp::from_millisecond(at).ok())
+    }
+}
+
 /// Something about a schedule that does not agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ScheduleBreach {
@@ -39,7 +42,7 @@ pub(crate) enum ScheduleBreach {
     NumberBehind,
     /// It would decide again what is decided.
     MarkBehind,
-    /// It would decide nothing until then.
+    /// It would decide nothing until its mark, which is after now and after everything that can have moved it.
     MarkAhead,
     /// It is active, has no next time, and nothing is going on.
     NoNextTime,
@@ -80,7 +83,7 @@ impl ScheduleBreach {
             }
             ScheduleBreach::MarkAhead => {
                 format!(
-                    "schedule {id} would decide nothing for more than a year: its mark is ahead"
+                    "schedule {id} would decide nothing for a while: its mark is ahead of the clock"
                 )
             }
             ScheduleBreach::NoNextTime => {
@@ -125,12 +128,13 @@ pub(crate) fn breaches(
     }
     mend_active(schedule, beside, &mut found);
     mend_numbers(schedule, beside, &mut found);
+    mend_mark_ahead(schedule, beside, now, &mut found);
     // Resuming or reviving moves the mark to that moment, and computes the next time.
     if schedule.status == Status::Active {
         let key = schedule.spread_key();
         match schedule.declared.plan(rules, schedule.progress.anchor, &key) {
             Ok(plan) => {
-                mend_mark(schedule, beside, &plan, now, &mut found);
+                mend_mark_behind(schedule, beside, &plan, &mut found);
                 mend_next(schedule, beside, &plan, now, &mut found);
             }
             Err(mistakes) => {
@@ -169,15 +173,39 @@ fn mend_numbers(schedule: &mut Schedule, beside: &BesideSchedule, found: &mut Ve
     }
 }
 
-fn mend_mark(
+/// A mark that is after now was moved there by a clock that was ahead, and then something else tells of that
+/// time: an occurrence that was decided, an edit, a resume. A mark that nothing tells of is damage. It is set back to the
+/// latest time that something tells of, so that what came since is decided.
+fn mend_mark_ahead(
     schedule: &mut Schedule,
     beside: &BesideSchedule,
-    plan: &Plan,
     now: Timestamp,
     found: &mut Vec<ScheduleBreach>,
 ) {
+    let progress = &schedule.progress;
+    let occurrences = progress.active.iter().filter_map(|active| match active {
+        Active::Running { occurrence, .. } | Active::Retrying { occurrence, .. } => {
+            Some(occurrence.due.effective)
+        }
+        Active::ByHand { .. } => None,
+    });
+    let occurrences =
+        occurrences.chain(progress.queued.iter().map(|queued| queued.occurrence.due.effective));
+    let told = occurrences.chain(beside.decided()).chain(progress.renewed_at);
+    let latest = told.fold(schedule.created_at.max(progress.anchor), Timestamp::max);
+    if ms(progress.mark) > ms(now) && ms(progress.mark) > ms(latest) {
+        schedule.progress.mark = latest;
+        found.push(ScheduleBreach::MarkAhead);
+    }
+}
+
+fn mend_mark_behind(
+    schedule: &mut Schedule,
+    beside: &BesideSchedule,
+    plan: &Plan,
+    found: &mut Vec<ScheduleBreach>,
+) {
     let mark = schedule.progress.mark;
-    let decided = beside.decided_to.and_then(|at| Timestamp::from_millisecond(at).ok());
     // What a backfill has decided may lie beyond the mark, without coming again: not if the times of the schedule are
     // others since. While the schedule is not active nothing comes: it decides nothing before it is resumed.
     let is_active = schedule.status == Status::Active;
@@ -189,12 +217,9 @@ fn mend_mark(
         let is_next = next.is_some_and(|next| next.effective <= *decided);
         is_active && ms(mark) < ms(*decided) && is_next
     };
-    if let Some(decided) = decided.filter(comes_again) {
+    if let Some(decided) = beside.decided().filter(comes_again) {
         schedule.progress.mark = decided;
         found.push(ScheduleBreach::MarkBehind);
-    } else if mark.duration_since(now) > AHEAD {
-        schedule.progress.mark = decided.map_or(now, |decided| decided.max(now));
-        found.push(ScheduleBreach::MarkAhead);
     }
 }
 

@@ -3,6 +3,8 @@
 //! The statements are understood by SQLite and by PostgreSQL: `runs` has all runs in both, and those with a status
 //! below 4 have not ended. `$1` is now.
 
+use crate::failure::Failure;
+
 /// Whether a record of this instant has to be there still: it is younger than its schedule or its workflow keeps it, or
 /// else than [`KEPT_FOR`], the shortest time by which history was ever removed here, says; 30 days, as
 /// `server::upkeep` does it, before any was. A clock that was set back since does not bring back what was removed: the
@@ -72,6 +74,16 @@ macro_rules! of_no_schedule {
     };
 }
 pub(crate) use of_no_schedule;
+
+/// Why no node joins: an index that keeps an occurrence from running twice is not there, or does not work.
+pub(crate) fn without_index(name: &str) -> Failure {
+    Failure::Unusable {
+        what: format!(
+            "the unique index {name} is missing or not valid: without it an occurrence may run twice"
+        ),
+        remedy: "punctual doctor --repair, which makes the index again".to_owned(),
+    }
+}
 
 /// The invariants, as `$invariant` of a store. `$wrap` makes a question of a statement with an id and a text for each
 /// breach.

@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use engine::turn::Wakeup;
+use engine::turn::{Answer, Wakeup};
 use engine::{HandlerId, RunKey, ScheduleId};
 use jiff::Timestamp;
 
@@ -33,10 +33,17 @@ impl SetAside {
 
 /// What a check says of it. `repaired`: it is there again.
 pub(crate) fn finding(aside: &SetAside, is_readable: bool, repaired: bool) -> Finding {
-    let SetAside { id, reason, since, .. } = aside;
-    let remedy = match is_readable {
-        true => "it can be read: `punctual doctor --repair` brings it back",
-        false => "restore a copy that has it",
+    let SetAside { what, id, reason, since } = aside;
+    let remedy = match (is_readable, what) {
+        _ if repaired => "it can be read, and is there again".to_owned(),
+        (true, _) => "it can be read: `punctual doctor --repair` brings it back".to_owned(),
+        (false, Wakeup::Schedule(_)) => {
+            format!("restore a copy that has it, or delete it: `punctual schedule delete {id}`")
+        }
+        (false, Wakeup::Run(_)) => {
+            format!("restore a copy that has it, or cancel it: `punctual run cancel {id}`")
+        }
+        (false, _) => "restore a copy that has it".to_owned(),
     };
     let message = format!(
         "{} {id} is set aside since {since}, and passed over: {reason} ({remedy})",
@@ -52,6 +59,14 @@ pub fn kind(what: Wakeup) -> &'static str {
         Wakeup::Schedule(_) => "schedule",
         Wakeup::Handler(_) => "handler",
         Wakeup::Node(_) => "node",
+    }
+}
+
+/// The answer to a command, with the schedules that were deleted beside it because the engine cannot read them.
+pub(crate) fn counting(answer: Answer, deleted: u64) -> Answer {
+    match answer {
+        Answer::Count(count) => Answer::Count(count + deleted),
+        other => other,
     }
 }
 

@@ -45,6 +45,15 @@ pub trait Book {
         id: WorkflowId,
         revision: u32,
     ) -> Result<Option<Arc<Definition>>, Self::Error>;
+    /// One version of a workflow; nothing as well if it is stored and cannot be read. For whoever replaces it, or
+    /// does without it.
+    fn definition_if_readable(
+        &mut self,
+        id: WorkflowId,
+        revision: u32,
+    ) -> Result<Option<Arc<Definition>>, Self::Error> {
+        self.definition(id, revision)
+    }
     /// A run.
     fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Self::Error>;
     /// The run with this id.

@@ -459,6 +459,19 @@ impl<'a, B: Book> Turn<'a, B> {
         Ok(Some(definition))
     }
 
+    /// The same, and nothing if it cannot be read: a workflow whose stored version is damaged can be published
+    /// again, paused and archived.
+    fn definition_if_readable(
+        &mut self,
+        id: WorkflowId,
+        revision: u32,
+    ) -> Result<Option<Arc<Definition>>, B::Error> {
+        match self.definitions.get(&(id, revision)) {
+            Some(definition) => Ok(Some(definition.clone())),
+            None => self.book.definition_if_readable(id, revision),
+        }
+    }
+
     /// What a run goes through: the steps of its workflow, or the phases of one of its handlers.
     fn process(
         &mut self,

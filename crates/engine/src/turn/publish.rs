@@ -61,7 +61,10 @@ impl<B: Book> Turn<'_, B> {
         let newest = slot.workflow.newest;
         let same = match newest {
             0 => false,
-            newest => self.definition(id, newest)?.is_some_and(|known| known == *definition),
+            newest => {
+                let known = self.definition_if_readable(id, newest)?;
+                known.is_some_and(|known| known == *definition)
+            }
         };
         let revision = if same { newest } else { newest + 1 };
         if !same {
@@ -105,8 +108,9 @@ impl<B: Book> Turn<'_, B> {
             Ok(declared) => declared,
             Err(invalid) => return Ok(Err(Refused::Invalid(invalid))),
         };
-        let before = match self.load_workflow(id)?.and_then(|slot| slot.workflow.live) {
-            Some(live) => self.definition(id, live)?,
+        let live = self.load_workflow(id)?.and_then(|slot| slot.workflow.live);
+        let before = match live {
+            Some(live) => self.definition_if_readable(id, live)?,
             None => None,
         };
         let limited = definition.concurrency.is_some();
@@ -124,7 +128,8 @@ impl<B: Book> Turn<'_, B> {
             slot.is_changed = true;
         }
         self.places.look = true;
-        let had_handlers = before.as_ref().is_some_and(|before| before.hears());
+        // One that cannot be read may have had some.
+        let had_handlers = before.as_ref().map_or(live.is_some(), |before| before.hears());
         if definition.hears() || had_handlers {
             self.move_handlers(id, &definition)?;
         }
@@ -135,7 +140,7 @@ impl<B: Book> Turn<'_, B> {
     /// Clocks of deadlines that stand while the workflow is paused stop, or go on.
     fn hold_clocks(&mut self, id: WorkflowId, live: Option<u32>) -> Result<(), B::Error> {
         let live = match live {
-            Some(live) => self.definition(id, live)?,
+            Some(live) => self.definition_if_readable(id, live)?,
             None => None,
         };
         if !live.is_some_and(|live| live.has_pausable_deadline()) {
@@ -234,6 +239,10 @@ impl<B: Book> Turn<'_, B> {
         if producer.is_some_and(|name| before.is_some_and(|b| b.producer(name).is_some())) {
             return Ok(());
         }
+        // If the definition before cannot be read, nobody knows what was paused by hand: it stays paused.
+        if before.is_none() && trigger.enabled {
+            return Ok(());
+        }
         let old = before.and_then(|b| b.triggers.iter().find(|known| known.id == trigger.id));
         if old.is_none_or(|old| old.enabled != trigger.enabled) {
             let input = match trigger.enabled {
@@ -261,7 +270,7 @@ impl<B: Book> Turn<'_, B> {
         slot.workflow.updated_at = now;
         slot.is_changed = true;
         if let Some(live) = live
-            && self.definition(id, live)?.is_some_and(|definition| definition.hears())
+            && self.definition_if_readable(id, live)?.is_none_or(|definition| definition.hears())
         {
             self.remove_handlers(id)?;
         }
@@ -309,7 +318,8 @@ impl<B: Book> Turn<'_, B> {
         // Runs of handlers that waited may begin, also if the workflow is out of use since.
         self.places.look |= !paused;
         if let Some(live) = live.filter(|_| !paused)
-            && self.definition(id, live)?.is_some_and(|definition| definition.has_handlers())
+            && let Some(definition) = self.definition_if_readable(id, live)?
+            && definition.has_handlers()
         {
             self.resume_handlers(id)?;
         }

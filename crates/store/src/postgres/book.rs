@@ -33,6 +33,7 @@ use super::needs::Needs;
 use super::rows;
 use super::topic_load::LoadedTopics;
 use crate::failure::Failure;
+use crate::set_aside::if_readable;
 use crate::stored::ms;
 
 /// Keys of runs, and of events, that are taken from their sequence at a time.
@@ -276,6 +277,14 @@ impl Book for PgBook<'_> {
         let definition = Arc::new(rows::json::<Definition>(row, 0)?);
         self.shared.remember_definition(id, revision, definition.clone());
         Ok(Some(definition))
+    }
+
+    fn definition_if_readable(
+        &mut self,
+        id: WorkflowId,
+        revision: u32,
+    ) -> Result<Option<Arc<Definition>>, Failure> {
+        Ok(if_readable(self.definition(id, revision))?.flatten())
     }
 
     fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {

@@ -93,8 +93,8 @@ const INVARIANTS: [Invariant; 14] = [
             "SELECT s.id, '' FROM schedules s
              WHERE NOT EXISTS (SELECT 1 FROM progress p WHERE p.id = s.id)"
         ),
-        message: "schedule {id} does not know how far it has come: restore a copy that does, or delete and \
-                  declare it again",
+        message: "schedule {id} does not know how far it has come: restore a copy that does, or delete it \
+                  (`punctual schedule delete {id}`) and declare it again",
         mend: &[],
     },
     Invariant {

@@ -12,7 +12,7 @@ use super::core::Core;
 use super::link::{Asked, Link, param};
 use super::rows::{self, get};
 use super::topic_rows;
-use crate::check_run::{TOLD, more};
+use crate::check_run::{REPUBLISH, TOLD, more};
 use crate::failure::Failure;
 use crate::view::Finding;
 
@@ -62,7 +62,7 @@ const KINDS: [Kind; 10] = [
         ),
         read: |row| rows::run(row).map(drop),
         what: "run",
-        remedy: "restore a copy that has it",
+        remedy: "restore a copy that has it, or cancel it if it is set aside (`punctual run cancel`)",
     },
     Kind {
         code: "run-unreadable",
@@ -75,7 +75,7 @@ const KINDS: [Kind; 10] = [
         ),
         read: |row| rows::run(row).map(drop),
         what: "run",
-        remedy: "restore a copy that has it",
+        remedy: "restore a copy that has it, or cancel it if it is set aside (`punctual run cancel`)",
     },
     Kind {
         code: "workflow-unreadable",
@@ -90,12 +90,13 @@ const KINDS: [Kind; 10] = [
     },
     Kind {
         code: "version-unreadable",
-        sql: "SELECT definition, n, 'revision ' || revision || ' of workflow ' || workflow FROM (
-                SELECT *, row_number() OVER (ORDER BY workflow, revision) AS n FROM revisions) v
+        sql: "SELECT definition, n, 'revision ' || revision || ' of workflow ' ||
+                coalesce((SELECT w.name FROM workflows w WHERE w.id = v.workflow), v.workflow::text)
+              FROM (SELECT *, row_number() OVER (ORDER BY workflow, revision) AS n FROM revisions) v
               WHERE n > $1 ORDER BY n LIMIT 500",
         read: |row| rows::json::<Definition>(row, 0).map(drop),
         what: "definition:",
-        remedy: "restore a copy that has it",
+        remedy: REPUBLISH,
     },
     Kind {
         code: "override-unreadable",

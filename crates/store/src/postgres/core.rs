@@ -15,12 +15,13 @@ use super::link::{Asked, Link, param};
 use super::load;
 use super::needs::Needs;
 use super::rows::{self, get};
+use super::set_aside::without_broken;
 use super::settling::Settling;
 use super::topic_load;
 use super::{PostgresClock, Shared};
 use crate::failure::Failure;
 use crate::request::{Call, CommandRequest, Commanded, Idempotency, TurnRequest, Turned};
-use crate::set_aside::{guarded, the_only_one};
+use crate::set_aside::{counting, guarded, the_only_one};
 use crate::stored::{json, ms};
 
 /// What is due and locked by another node is looked at again after this.
@@ -338,14 +339,16 @@ fn carry_out(
             look: false,
         });
     }
+    let (command, deleted) = without_broken(link, &request.command)?;
     let mut book = PgBook::new(link, shared, needs, 0).passing_over_nothing();
-    expect(&mut book, &request.command)?;
+    expect(&mut book, &command)?;
     // What a command creates begins with the driver's next turn: it knows the places.
     let places = Places { look: false, ..Places::new(0) };
     let turn = Turn::new(&mut book, &rules, moment, request.node, places);
     let setup = shared.setup.get();
     let mut turn = turn.traced(request.traced).telling(&setup);
-    let answer = turn.command(request.command.clone())?.map_err(Failure::Refused)?;
+    let answer = turn.command(command)?.map_err(Failure::Refused)?;
+    let answer = counting(answer, deleted);
     let turned = turn.finish();
     check_book(&mut book, &turned.writes)?;
     let calls = calls(&turned.writes, &turned.effects, request.node);

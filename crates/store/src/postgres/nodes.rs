@@ -15,6 +15,7 @@ use super::link::{Asked, Link, param};
 use super::rows::{self, get};
 use super::starting::begin_start;
 use super::{PostgresClock, Shared};
+use crate::check_shared::without_index;
 use crate::failure::Failure;
 use crate::request::{Joined, RenewRequest, Renewed};
 use crate::stored::{milliseconds, ms};
@@ -53,12 +54,22 @@ fn going_on(runs: &[Row], node: NodeId) -> Result<HashSet<(RunKey, u32)>, Failur
     Ok(going_on)
 }
 
+/// The indexes behind exactly-once that are missing, not unique or not valid: nothing runs without them.
+const LOST_INDEXES: &str = "SELECT u.name
+     FROM unnest(ARRAY['open_runs_by_occurrence', 'ended_runs_by_occurrence']) AS u (name)
+     WHERE NOT EXISTS (SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+       JOIN pg_namespace s ON s.oid = c.relnamespace
+       WHERE c.relname = u.name AND s.nspname = current_schema() AND i.indisunique AND i.indisvalid)";
+
 impl Core {
     /// A new life of the node. What others were doing is taken over when their leases have run out.
     pub(super) fn join(&mut self, name: &str, moment: Moment) -> Result<Joined, Failure> {
         let Core { link, shared } = self;
         link.transact(|link| {
             let now = now(link, shared, moment)?;
+            if let Some(lost) = link.one(LOST_INDEXES, vec![])?.first() {
+                return Err(without_index(get(lost, 0)?));
+            }
             let sql =
                 "INSERT INTO nodes (name, started_at, seen_at, lease_until, capacity, attempts)
                        VALUES ($1, $2, $2, $3, 0, 0) RETURNING id";

@@ -1,22 +1,23 @@
 //! Schedules, runs and handlers that the shared store has set aside because they cannot be read or decided.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use engine::ScheduleId;
-use engine::turn::Wakeup;
+use engine::run::Position;
+use engine::turn::{Command, Wakeup};
+use engine::{RunId, ScheduleId};
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use super::check::look;
 use super::columns::{of_handler, of_run, of_schedule};
 use super::core::Core;
-use super::link::{Asked, param};
+use super::link::{Asked, Link, param};
 use super::rows::{self, get};
 use super::topic_rows;
 use crate::failure::Failure;
 use crate::set_aside::{SetAside, finding, read, stored};
-use crate::stored::ms;
+use crate::stored::{json, ms};
 use crate::view::Finding;
 
 const PUT: &str = "INSERT INTO set_aside (kind, id, reason, at) VALUES ($1, $2, $3, $4)
@@ -72,6 +73,129 @@ impl Core {
         self.shared.set_passed_over(Arc::new(known?));
         Ok(())
     }
+}
+
+/// Schedules of which something is there, but not all of it.
+const IN_PARTS: &str = "SELECT s.id FROM schedules s WHERE s.id = ANY($1)
+       AND (NOT EXISTS (SELECT 1 FROM progress p WHERE p.id = s.id)
+         OR NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = s.workflow))
+     UNION ALL SELECT p.id FROM progress p WHERE p.id = ANY($1)
+       AND NOT EXISTS (SELECT 1 FROM schedules s WHERE s.id = p.id)";
+const WHOLE: &str = concat!(
+    "SELECT ",
+    of_schedule!(),
+    " FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ANY($1)"
+);
+/// What belongs to schedules, wherever it is. `$1` are the schedules.
+const DELETE_BROKEN: [&str; 9] = [
+    "INSERT INTO schedule_counts (workflow, status, slot, count)
+     SELECT c.workflow, c.status, 0, -count(*) FROM (
+       SELECT workflow, status FROM schedules WHERE id = ANY($1)
+       UNION ALL SELECT 0, status FROM schedules WHERE id = ANY($1)) c
+     GROUP BY c.workflow, c.status ORDER BY c.workflow, c.status
+     ON CONFLICT (workflow, status, slot) DO UPDATE
+       SET count = schedule_counts.count + excluded.count",
+    "INSERT INTO schedule_blocks (status, block, slot, count)
+     SELECT status, id / 1024, 0, -count(*) FROM schedules WHERE id = ANY($1)
+     GROUP BY status, id / 1024 ORDER BY status, id / 1024
+     ON CONFLICT (status, block, slot) DO UPDATE
+       SET count = schedule_blocks.count + excluded.count",
+    "UPDATE incidents SET ending = 2, ended_at = began_at, ended_told = '[]'
+     WHERE schedule = ANY($1) AND ended_at IS NULL",
+    "DELETE FROM progress WHERE id = ANY($1)",
+    "DELETE FROM schedules WHERE id = ANY($1)",
+    "DELETE FROM overrides WHERE schedule = ANY($1)",
+    "DELETE FROM words WHERE schedule = ANY($1)",
+    "DELETE FROM outdated WHERE schedule = ANY($1)",
+    "DELETE FROM set_aside WHERE kind = 1 AND id = ANY($1)",
+];
+
+/// A run that is set aside.
+const ASIDE: &str = concat!(
+    "SELECT ",
+    of_run!(),
+    " FROM open_runs r JOIN set_aside a ON a.kind = 0 AND a.id = r.key
+     WHERE (r.schedule = $1 AND r.n = $2 AND r.retry = $3) OR r.uuid = $4"
+);
+/// A run is as if it had not begun: whatever it had going on is given up. `$1` is the run.
+const BEFORE_ITS_BEGIN: [&str; 5] = [
+    "UPDATE workflows SET active = active - 1 WHERE concurrency IS NOT NULL AND active > 0
+       AND id = (SELECT workflow FROM open_runs
+                 WHERE key = $1 AND status IN (1, 2, 3) AND handler IS NULL)",
+    "DELETE FROM queue WHERE run = $1",
+    "DELETE FROM approvals WHERE run = $1",
+    "DELETE FROM waits WHERE run = $1",
+    "DELETE FROM set_aside WHERE kind = 0 AND id = $1",
+];
+const EMPTY_RUN: &str = "UPDATE open_runs SET status = 0, state = $2, owners = NULL,
+       lacks_place = false, overdue = false, timeout = NULL, wake_at = NULL, stamp = 0
+     WHERE key = $1";
+/// If that is not enough to read it: nothing that is needed to end it.
+const BARE_RUN: &str =
+    "UPDATE open_runs SET input = 'null', output = NULL, error = NULL, retry_of = NULL,
+       trace = NULL, by = NULL, triggered_by = 0 WHERE key = $1";
+
+/// Lets a command work on what cannot be read, so that a person can get rid of it. Returns the command for the engine,
+/// and how many schedules are deleted already.
+pub(super) fn without_broken(
+    link: &mut Link,
+    command: &Command,
+) -> Result<(Command, u64), Failure> {
+    match command {
+        Command::DeleteSchedules(ids) => {
+            let broken = broken(link, ids)?;
+            let left = ids.iter().copied().filter(|id| !broken.contains(&id.0)).collect();
+            if !broken.is_empty() {
+                let gone: Vec<i64> = broken.iter().copied().collect();
+                let delete = |sql: &&'static str| Asked::new(sql, vec![param(gone.clone())]);
+                link.ask(DELETE_BROKEN.iter().map(delete).collect())?;
+            }
+            Ok((Command::DeleteSchedules(left), broken.len() as u64))
+        }
+        Command::CancelRun { id, .. } => {
+            make_readable(link, id)?;
+            Ok((command.clone(), 0))
+        }
+        _ => Ok((command.clone(), 0)),
+    }
+}
+
+/// Those of these schedules that cannot be read, or of which a part is gone.
+fn broken(link: &mut Link, ids: &[ScheduleId]) -> Result<BTreeSet<i64>, Failure> {
+    let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+    let mut broken = BTreeSet::new();
+    for row in &link.one(IN_PARTS, vec![param(ids.clone())])? {
+        broken.insert(get(row, 0)?);
+    }
+    for row in &link.one(WHOLE, vec![param(ids)])? {
+        if rows::schedule(row).is_err() {
+            broken.insert(get(row, 0)?);
+        }
+    }
+    Ok(broken)
+}
+
+/// A run that is set aside because it cannot be read becomes one that has not begun: cancelling it ends it, and whoever
+/// waits for it goes on.
+fn make_readable(link: &mut Link, id: &RunId) -> Result<(), Failure> {
+    let (schedule, n, retry, uuid) = match id {
+        RunId::Occurrence { schedule, n, retry } => {
+            (Some(schedule.0), Some(n.cast_signed()), Some(retry.cast_signed()), None)
+        }
+        RunId::Other(uuid) => (None, None, None, Some(uuid::Uuid::from_u128(*uuid))),
+    };
+    let which = vec![param(schedule), param(n), param(retry), param(uuid)];
+    let found = link.one(ASIDE, which)?;
+    let Some(row) = found.first().filter(|row| rows::run(row).is_err()) else { return Ok(()) };
+    let key: i64 = get(row, 0)?;
+    let mut asked: Vec<Asked> =
+        BEFORE_ITS_BEGIN.iter().map(|sql| Asked::new(sql, vec![param(key)])).collect();
+    asked.push(Asked::new(EMPTY_RUN, vec![param(key), param(json(&Position::default())?)]));
+    link.ask(asked)?;
+    if link.one(RUN, vec![param(key)])?.first().is_some_and(|row| rows::run(row).is_err()) {
+        link.one(BARE_RUN, vec![param(key)])?;
+    }
+    Ok(())
 }
 
 impl Core {

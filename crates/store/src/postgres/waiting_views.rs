@@ -12,6 +12,7 @@ use tokio_postgres::Row;
 use super::reader::{ask, is_storable, many};
 use super::rows::{self, get, small};
 use crate::failure::Failure;
+use crate::set_aside::if_readable;
 use crate::view::{self, AlertView, ApprovalQuery, ApprovalView, Cursor, Page, QueueView};
 
 const APPROVALS: &str = "SELECT a.run, a.step, r.schedule, r.uuid, r.n, r.retry, r.workflow,
@@ -38,13 +39,16 @@ pub(super) async fn approvals(
         let of: (i64, i32) = (get(row, 6)?, get(row, 7)?);
         let definition = match definitions.entry(of) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(definition(client, of).await?),
+            Entry::Vacant(unknown) => unknown.insert(if_readable(definition(client, of).await)?),
         };
-        items.push(((RunKey(get(row, 0)?), small(row, 1)?), asked(row, definition)?));
+        // What cannot be read is left out below: nobody could decide it.
+        let asked = definition.as_ref().map(|definition| asked(row, definition)).transpose()?;
+        items.push(((RunKey(get(row, 0)?), small(row, 1)?), asked));
     }
-    let cursor = |((run, step), _): &((RunKey, u32), ApprovalView)| Cursor::Step(*run, *step);
+    let cursor =
+        |((run, step), _): &((RunKey, u32), Option<ApprovalView>)| Cursor::Step(*run, *step);
     let page = view::page(items, query.limit, query.after.is_none(), cursor);
-    let items = page.items.into_iter().map(|(_, view)| view).collect();
+    let items = page.items.into_iter().filter_map(|(_, view)| view).collect();
     Ok(Page { items, total: page.total, next: page.next })
 }
 

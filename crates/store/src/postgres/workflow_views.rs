@@ -16,6 +16,7 @@ use super::columns::of_workflow;
 use super::reader::{ask, is_storable, many};
 use super::rows::{self, WORKFLOW_COLUMNS, get, narrow};
 use crate::failure::Failure;
+use crate::set_aside::if_readable;
 use crate::stored::ms;
 use crate::view::{
     self, Cursor, NodeView, PAUSED_SHOWN, Page, Stats, Total, WorkflowQuery, WorkflowView,
@@ -52,6 +53,9 @@ const PAGE: &str = concat!(
 const BY_ID: &str = concat!(views!("workflows"), "WHERE w.id = $2");
 const BY_NAME: &str = concat!(views!("workflows"), "WHERE w.name = $2");
 
+/// Where a row has the name of its workflow.
+const NAME_COLUMN: usize = 1;
+
 fn read_view(row: &Row) -> Result<WorkflowView, Failure> {
     const REVISION: usize = WORKFLOW_COLUMNS;
     Ok(WorkflowView {
@@ -80,9 +84,13 @@ pub(super) async fn workflows(
     let found = ask(client, PAGE, &[&None::<i32>, &after, &limit, &search, &hidden]).await?;
     let has_more = found.len() > query.limit;
     let page = &found[..found.len().min(query.limit)];
-    let items = page.iter().map(read_view).collect::<Result<Vec<_>, _>>()?;
-    let last = items.last().filter(|_| has_more);
-    let next = last.map(|view| Cursor::Name(view.workflow.name.clone()));
+    let mut items = Vec::with_capacity(page.len());
+    // One that cannot be read, or whose definition cannot, is left out.
+    for row in page {
+        items.extend(if_readable(read_view(row))?);
+    }
+    let last = page.last().filter(|_| has_more);
+    let next = last.map(|row| get(row, NAME_COLUMN).map(Cursor::Name)).transpose()?;
     Ok(Page { items, total: Total::Exact(count(client, &search, hidden).await?), next })
 }
 

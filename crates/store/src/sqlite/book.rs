@@ -20,6 +20,7 @@ use super::apply_runs::owner;
 use super::recent::Recent;
 use super::{rows, topic_book};
 use crate::failure::Failure;
+use crate::set_aside::if_readable;
 use crate::stored::ms;
 
 /// Definitions that are kept in memory. They never change, so any number would be right.
@@ -194,6 +195,14 @@ impl Book for SqlBook<'_> {
         }
         self.memory.definitions.insert((id, revision), definition.clone());
         Ok(Some(definition))
+    }
+
+    fn definition_if_readable(
+        &mut self,
+        id: WorkflowId,
+        revision: u32,
+    ) -> Result<Option<Arc<Definition>>, Failure> {
+        Ok(if_readable(self.definition(id, revision))?.flatten())
     }
 
     fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {

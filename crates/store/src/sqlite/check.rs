@@ -60,21 +60,24 @@ const INVARIANTS: [Invariant; 11] = [
     Invariant {
         code: "schedule-without-progress",
         breaches: "SELECT id, '' FROM schedules WHERE id NOT IN (SELECT id FROM progress)",
-        message: "schedule {id} does not know how far it has come: restore a copy that does, or delete and \
-                  declare it again",
+        message: "schedule {id} does not know how far it has come: restore a copy that does, or delete it \
+                  (`punctual schedule delete {id}`) and declare it again",
         mend: &[],
     },
     Invariant {
         code: "wakeup-of-nothing",
         breaches: "SELECT id, kind FROM wakeups
-                   WHERE (kind = 1 AND id NOT IN (SELECT id FROM progress))
+                   WHERE kind NOT BETWEEN 0 AND 3
+                      OR (kind = 1 AND id NOT IN (SELECT id FROM progress))
                       OR (kind = 0 AND id NOT IN (SELECT key FROM runs WHERE status < 4))
                       OR (kind = 2 AND id NOT IN (SELECT id FROM nodes))
                       OR (kind = 3 AND id NOT IN (SELECT id FROM handlers
                             WHERE coalesce(retry_at, wake_at) IS NOT NULL))",
-        message: "a wakeup is for {id}, which has ended, is gone or does not wait",
+        message: "a wakeup of kind {text} is for {id}, which has ended, is gone, does not wait or is of no \
+                  known kind",
         mend: &["DELETE FROM wakeups
-             WHERE (kind = 1 AND id NOT IN (SELECT id FROM progress))
+             WHERE kind NOT BETWEEN 0 AND 3
+                OR (kind = 1 AND id NOT IN (SELECT id FROM progress))
                 OR (kind = 0 AND id NOT IN (SELECT key FROM runs WHERE status < 4))
                 OR (kind = 2 AND id NOT IN (SELECT id FROM nodes))
                 OR (kind = 3 AND id NOT IN (SELECT id FROM handlers

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row};
 
 use super::check::unchecked;
 use super::{rows, topic_rows};
-use crate::check_run::{TOLD, more};
+use crate::check_run::{REPUBLISH, TOLD, more};
 use crate::failure::Failure;
 use crate::view::Finding;
 
@@ -48,7 +48,7 @@ fn kinds() -> [Kind; 9] {
             sql: format!("SELECT {}, {RUN_ID} FROM runs r", rows::RUN),
             read: |row| rows::run(row).map(drop),
             what: "run",
-            remedy: "restore a copy that has it",
+            remedy: "restore a copy that has it, or cancel it if it is set aside (`punctual run cancel`)",
         },
         Kind {
             code: "workflow-unreadable",
@@ -59,12 +59,13 @@ fn kinds() -> [Kind; 9] {
         },
         Kind {
             code: "version-unreadable",
-            sql: "SELECT definition, 'revision ' || revision || ' of workflow ' || workflow
-                  FROM revisions"
+            sql: "SELECT definition, 'revision ' || revision || ' of workflow ' ||
+                    coalesce((SELECT w.name FROM workflows w WHERE w.id = v.workflow), v.workflow)
+                  FROM revisions v"
                 .to_owned(),
             read: |row| rows::json::<Definition>(row, 0).map(drop),
             what: "definition:",
-            remedy: "restore a copy that has it",
+            remedy: REPUBLISH,
         },
         Kind {
             code: "override-unreadable",

@@ -13,10 +13,11 @@ use super::apply_runs::owner;
 use super::book::{Ids, Memory, SqlBook};
 use super::file::Guard;
 use super::rows::{self, ms};
+use crate::check_shared::without_index;
 use crate::failure::Failure;
 use crate::notify_setup::SharedSetup;
 use crate::request::{CommandRequest, Commanded, Idempotency, Joined, TurnRequest, Turned};
-use crate::set_aside::{guarded, the_only_one};
+use crate::set_aside::{counting, guarded, the_only_one};
 
 /// The writer's connection and what it remembers.
 pub(super) struct Core {
@@ -123,7 +124,7 @@ impl Core {
         drop(book);
         apply(&self.connection, &turned.writes, moment.now)?;
         self.up_to_date(&outdated)?;
-        self.settle_leftovers(&due, moment.now)?;
+        self.settle_leftovers(&due, node, moment.now)?;
         let recovered = turned.writes.recovered;
         self.remember_recovered(node, recovered)?;
         self.memory.recent.keep(turned.writes);
@@ -152,26 +153,37 @@ impl Core {
         Ok(())
     }
 
-    /// Claims what is due, in order of its time.
+    /// Claims what is due, in order of its time. A wakeup of an unknown kind is for nothing: it is removed, for it
+    /// would be claimed for ever.
     pub(super) fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
         let sql =
             "SELECT due, kind, id FROM wakeups WHERE due <= ?1 ORDER BY due, kind, id LIMIT ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let read = |row: &rusqlite::Row<'_>| {
-            let id: i64 = row.get(2)?;
-            let wakeup = match row.get(1)? {
-                WAKE_RUN => Wakeup::Run(RunKey(id)),
-                WAKE_SCHEDULE => Wakeup::Schedule(ScheduleId(id)),
-                WAKE_HANDLER => Wakeup::Handler(HandlerId(id)),
-                _ => Wakeup::Node(NodeId(id)),
-            };
-            Ok((row.get(0)?, wakeup))
-        };
-        let found = statement.query_map(params![ms(now), limit], read)?;
-        let mut found = found.collect::<Result<Vec<(i64, Wakeup)>, _>>()?;
+        let mut rows = statement.query(params![ms(now), limit])?;
+        let (mut found, mut unknown) = (Vec::new(), Vec::new());
+        while let Some(row) = rows.next()? {
+            let (due, kind, id): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            match kind {
+                WAKE_RUN => found.push((due, Wakeup::Run(RunKey(id)))),
+                WAKE_SCHEDULE => found.push((due, Wakeup::Schedule(ScheduleId(id)))),
+                WAKE_HANDLER => found.push((due, Wakeup::Handler(HandlerId(id)))),
+                WAKE_NODE => found.push((due, Wakeup::Node(NodeId(id)))),
+                _ => unknown.push([due, kind, id]),
+            }
+        }
+        for [due, kind, id] in unknown {
+            tracing::error!(kind, id, "a wakeup of an unknown kind was due: it is removed");
+            self.forget_wakeup(due, kind, id)?;
+        }
         // Those of one instant in the engine's order, which is not that of their stored kinds.
         found.sort_unstable();
         Ok(found)
+    }
+
+    fn forget_wakeup(&self, due: i64, kind: i64, id: i64) -> Result<(), Failure> {
+        let sql = "DELETE FROM wakeups WHERE due = ?1 AND kind = ?2 AND id = ?3";
+        self.connection.prepare_cached(sql)?.execute([due, kind, id])?;
+        Ok(())
     }
 
     /// A wakeup that was claimed and is still there, due as before, would be claimed for ever. If what
@@ -180,6 +192,7 @@ impl Core {
     fn settle_leftovers(
         &mut self,
         claimed: &[(i64, Wakeup)],
+        node: NodeId,
         now: Timestamp,
     ) -> Result<(), Failure> {
         if self.next_wakeup()?.is_none_or(|next| next > now) {
@@ -192,6 +205,8 @@ impl Core {
                 continue;
             }
             let wants = match wakeup {
+                // The node that takes the turn is not gone.
+                Wakeup::Node(own) if own == node => None,
                 // Its attempts are taken over in parts: it is claimed again at once.
                 Wakeup::Node(_) => continue,
                 Wakeup::Run(key) => self.book().run(key)?.and_then(|run| run.wake_at()),
@@ -204,8 +219,7 @@ impl Core {
                 Wakeup::Handler(id) => (WAKE_HANDLER, id.0),
                 Wakeup::Node(node) => (WAKE_NODE, node.0),
             };
-            let sql = "DELETE FROM wakeups WHERE due = ?1 AND kind = ?2 AND id = ?3";
-            self.connection.prepare_cached(sql)?.execute([due, kind, id])?;
+            self.forget_wakeup(due, kind, id)?;
             if wants.is_some_and(|at| at <= now) {
                 tracing::error!(?wakeup, "what was due is still due: looked at again in a second");
                 let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (?1, ?2, ?3)";
@@ -257,6 +271,7 @@ impl Core {
             Command::Recompute(ids) => ids.clone(),
             _ => Vec::new(),
         };
+        let (command, deleted) = self.without_broken(command)?;
         let rules = self.rules();
         let mut book = SqlBook::new(&self.connection, &mut self.ids, &mut self.memory);
         // What a command creates begins with the driver's next turn: it knows the places.
@@ -265,6 +280,7 @@ impl Core {
         let turn = Turn::new(&mut book, &rules, moment, node, places);
         let mut turn = turn.traced(traced).telling(&setup);
         let answer = turn.command(command)?.map_err(Failure::Refused)?;
+        let answer = counting(answer, deleted);
         let turned = turn.finish();
         drop(book);
         apply(&self.connection, &turned.writes, moment.now)?;
@@ -313,6 +329,7 @@ impl Core {
     /// A new life of the node. The file is locked, so every other life is over: what they were doing
     /// is due to be taken over now.
     pub(super) fn join(&mut self, name: &str, moment: Moment) -> Result<Joined, Failure> {
+        self.require_unique_runs()?;
         let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) SELECT ?1, ?2, id FROM nodes";
         let gone = self.connection.execute(sql, [ms(moment.now), WAKE_NODE])?;
         let sql = "INSERT INTO nodes (name, started_at) VALUES (?1, ?2)";
@@ -321,6 +338,17 @@ impl Core {
         let starting = self.begin_start(name)?;
         let (early_deaths, culprit) = (starting.deaths, starting.culprit());
         Ok(Joined { node, next_wakeup: self.next_wakeup()?, gone, early_deaths, culprit })
+    }
+
+    /// Nothing runs in a store that has lost the index behind exactly-once.
+    fn require_unique_runs(&self) -> Result<(), Failure> {
+        const INDEX: &str = "runs_by_occurrence";
+        let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1
+                   AND sql LIKE 'CREATE UNIQUE INDEX %'";
+        match self.connection.prepare_cached(sql)?.exists([INDEX])? {
+            true => Ok(()),
+            false => Err(without_index(INDEX)),
+        }
     }
 
     pub(super) fn leave(&mut self, node: NodeId) -> Result<(), Failure> {

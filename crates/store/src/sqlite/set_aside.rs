@@ -2,16 +2,20 @@
 
 use std::collections::HashSet;
 
-use engine::ScheduleId;
-use engine::turn::Wakeup;
+use engine::run::Position;
+use engine::turn::{Command, Wakeup};
+use engine::{RunId, ScheduleId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::apply::remember_greatest;
+use super::book::run_key;
 use super::core::Core;
 use super::rows::{self, ms};
 use super::topic_rows;
 use crate::failure::Failure;
 use crate::set_aside::{SetAside, finding, read, stored};
+use crate::stored::json;
 use crate::view::Finding;
 
 impl Core {
@@ -51,13 +55,123 @@ impl Core {
     }
 }
 
+/// What belongs to a schedule, wherever it is. `?1` is the schedule.
+const DELETE_BROKEN: [&str; 10] = [
+    "UPDATE schedule_counts SET count = count - 1 WHERE (workflow, status) IN (
+       SELECT workflow, status FROM schedules WHERE id = ?1
+       UNION ALL SELECT 0, status FROM schedules WHERE id = ?1)",
+    "UPDATE schedule_blocks SET count = count - 1 WHERE (status, block) IN (
+       SELECT status, id / 1024 FROM schedules WHERE id = ?1)",
+    "UPDATE incidents SET ending = 2, ended_at = began_at, ended_told = '[]'
+     WHERE schedule = ?1 AND ended_at IS NULL",
+    "DELETE FROM schedules WHERE id = ?1",
+    "DELETE FROM progress WHERE id = ?1",
+    "DELETE FROM overrides WHERE schedule = ?1",
+    "DELETE FROM words WHERE schedule = ?1",
+    "DELETE FROM outdated WHERE schedule = ?1",
+    "DELETE FROM wakeups WHERE kind = 1 AND id = ?1",
+    "DELETE FROM set_aside WHERE kind = 1 AND id = ?1",
+];
+
+/// A run is as if it had not begun: whatever it had going on is given up. `?1` is the run.
+const BEFORE_ITS_BEGIN: [&str; 5] = [
+    "UPDATE workflows SET active = active - 1 WHERE concurrency IS NOT NULL AND active > 0
+       AND id = (SELECT workflow FROM runs WHERE key = ?1 AND status IN (1, 2, 3) AND handler IS NULL)",
+    "DELETE FROM queue WHERE run = ?1",
+    "DELETE FROM approvals WHERE run = ?1",
+    "DELETE FROM waits WHERE run = ?1",
+    "DELETE FROM set_aside WHERE kind = 0 AND id = ?1",
+];
+const EMPTY_RUN: &str = "UPDATE runs SET status = 0, state = ?2, owners = NULL, lacks_place = 0,
+       overdue = 0, timeout = NULL WHERE key = ?1 AND status < 4";
+/// If that is not enough to read it: nothing that is needed to end it.
+const BARE_RUN: &str =
+    "UPDATE runs SET input = 'null', output = NULL, error = NULL, retry_of = NULL, trace = NULL,
+       by = NULL, triggered_by = 0 WHERE key = ?1 AND status < 4";
+
+impl Core {
+    /// Lets a command work on what cannot be read, so that a person can get rid of it. Returns the command for the
+    /// engine, and how many schedules are deleted already.
+    pub(super) fn without_broken(&mut self, command: Command) -> Result<(Command, u64), Failure> {
+        match command {
+            Command::DeleteSchedules(mut ids) => {
+                let all = ids.len();
+                let mut broken = Vec::new();
+                for id in &ids {
+                    if is_broken(&self.connection, *id)? {
+                        broken.push(*id);
+                    }
+                }
+                ids.retain(|id| !broken.contains(id));
+                for id in broken {
+                    self.delete_broken(id)?;
+                }
+                let deleted = (all - ids.len()) as u64;
+                Ok((Command::DeleteSchedules(ids), deleted))
+            }
+            Command::CancelRun { id, reason } => {
+                self.make_readable(&id)?;
+                Ok((Command::CancelRun { id, reason }, 0))
+            }
+            other => Ok((other, 0)),
+        }
+    }
+
+    fn delete_broken(&mut self, id: ScheduleId) -> Result<(), Failure> {
+        for sql in DELETE_BROKEN {
+            self.connection.execute(sql, [id.0])?;
+        }
+        remember_greatest(&self.connection, "greatest_schedule", id.0)?;
+        self.set_aside.remove(&Wakeup::Schedule(id));
+        self.memory.forget();
+        Ok(())
+    }
+
+    /// A run that is set aside because it cannot be read becomes one that has not begun: cancelling it ends it, and
+    /// whoever waits for it goes on.
+    fn make_readable(&mut self, id: &RunId) -> Result<(), Failure> {
+        let Some(key) = run_key(&self.connection, id)? else { return Ok(()) };
+        let what = Wakeup::Run(key);
+        if !self.set_aside.contains(&what) || is_readable(&self.connection, what) {
+            return Ok(());
+        }
+        for sql in BEFORE_ITS_BEGIN {
+            self.connection.execute(sql, [key.0])?;
+        }
+        self.connection.execute(EMPTY_RUN, params![key.0, json(&Position::default())?])?;
+        if !is_readable(&self.connection, what) {
+            self.connection.execute(BARE_RUN, [key.0])?;
+        }
+        self.set_aside.remove(&what);
+        self.memory.forget();
+        Ok(())
+    }
+}
+
+/// Whether there is something of a schedule, but not all of it, or it cannot be read.
+fn is_broken(connection: &Connection, id: ScheduleId) -> Result<bool, Failure> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM schedules WHERE id = ?1)
+                 + EXISTS (SELECT 1 FROM progress WHERE id = ?1),
+               EXISTS (SELECT 1 FROM schedules s JOIN workflows w ON w.id = s.workflow
+                       WHERE s.id = ?1)";
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let (rows, has_workflow): (u8, bool) =
+        connection.prepare_cached(sql)?.query_row([id.0], read)?;
+    Ok(match (rows, has_workflow) {
+        (0, _) => false,
+        (2, true) => !is_readable(connection, Wakeup::Schedule(id)),
+        _ => true,
+    })
+}
+
 /// Whether it can be read, or is not there at all.
 fn is_readable(connection: &Connection, what: Wakeup) -> bool {
     let id = stored(what).1;
     let read = |sql: &str, read: fn(&Row<'_>) -> Result<(), rusqlite::Error>| {
-        connection.query_row(sql, [id], read).optional().is_ok()
+        let mut statement = connection.prepare_cached(sql)?;
+        statement.query_row([id], read).optional()
     };
-    match what {
+    let found = match what {
         Wakeup::Schedule(_) => {
             let from = "FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ?1";
             let sql = format!("SELECT {} {from}", rows::SCHEDULE);
@@ -71,8 +185,9 @@ fn is_readable(connection: &Connection, what: Wakeup) -> bool {
             let sql = format!("SELECT {} FROM handlers h WHERE h.id = ?1", topic_rows::HANDLER);
             read(&sql, |row| topic_rows::handler(row).map(drop))
         }
-        Wakeup::Node(_) => true,
-    }
+        Wakeup::Node(_) => return true,
+    };
+    found.is_ok()
 }
 
 /// All of it, for the driver.

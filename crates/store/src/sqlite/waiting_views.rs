@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::book;
 use super::rows;
 use crate::failure::Failure;
+use crate::set_aside::if_readable;
 use crate::view::{self, AlertView, ApprovalQuery, ApprovalView, Cursor, Page, QueueView};
 
 /// A row of what people are asked, with what is needed to say it in full.
@@ -71,9 +72,12 @@ pub(super) fn approvals(
         let definition = match definitions.entry((asked.workflow, asked.version)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
-                unknown.insert(definition(connection, asked.workflow, asked.version)?)
+                let read = definition(connection, asked.workflow, asked.version);
+                unknown.insert(if_readable(read)?)
             }
         };
+        // What cannot be read is left out: nobody could decide it.
+        let Some(definition) = definition else { continue };
         let (deadline, overdue) = view::deadline(&asked.position, asked.step);
         let step = view::step_id(definition, asked.step)?;
         items.push(ApprovalView { step, deadline, overdue, ..asked.view });

@@ -14,6 +14,7 @@ use super::core::next_wakeup;
 use super::rows::{self, code, ms};
 use super::schedule_views::count_of;
 use crate::failure::Failure;
+use crate::set_aside::if_readable;
 use crate::view::{
     self, Cursor, NodeView, PAUSED_SHOWN, Page, Stats, Total, WorkflowQuery, WorkflowView,
 };
@@ -34,16 +35,18 @@ pub(super) fn workflows(
     let after = view::name(query.after.as_ref()).unwrap_or("");
     let search = view::searched(query);
     let mut statement = connection.prepare_cached(&sql)?;
-    let found = statement
-        .query_map((after, query.limit + 1, &search, query.hides_system), rows::workflow)?;
-    let mut found = found.collect::<Result<Vec<_>, _>>()?;
+    let params = (after, query.limit + 1, &search, query.hides_system);
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(1)?, rows::workflow(row)));
+    let found = statement.query_map(params, read)?;
+    let mut found = found.collect::<Result<Vec<(String, _)>, _>>()?;
     let has_more = found.len() > query.limit;
     found.truncate(query.limit);
-    let next =
-        found.last().filter(|_| has_more).map(|workflow| Cursor::Name(workflow.name.clone()));
+    let next = found.last().filter(|_| has_more).map(|(name, _)| Cursor::Name(name.clone()));
     let mut items = Vec::new();
-    for workflow in found {
-        items.extend(with_revision(connection, workflow, None)?);
+    // One that cannot be read, or whose definition cannot, is left out.
+    for (_, workflow) in found {
+        let Some(workflow) = if_readable(workflow.map_err(Failure::from))? else { continue };
+        items.extend(if_readable(with_revision(connection, workflow, None))?.flatten());
     }
     let sql = format!(
         "SELECT count(*) FROM workflows WHERE (?1 = '' OR instr(name, ?1))

@@ -3,7 +3,7 @@
 use engine::ScheduleId;
 use engine::schedule::OverrideAction;
 use engine::turn::Command;
-use store::Finding;
+use store::{Failure, Finding};
 
 use crate::world::{Place, World, minute};
 
@@ -63,12 +63,20 @@ const FAR: &str =
     "UPDATE progress SET next_nominal = 4102444800000, next_effective = 4102444800000";
 
 /// What is damaged in every store alike.
-pub(crate) const DAMAGES: [Damage; 61] = [
+pub(crate) const DAMAGES: [Damage; 64] = [
     // How far a schedule has come.
     history("UPDATE progress SET n = 1", "schedule-number", Clean),
     history("UPDATE progress SET n = 0", "schedule-number", Clean),
     history("UPDATE progress SET mark = 0", "schedule-mark", Clean),
     history("UPDATE progress SET mark = 4102444800000", "schedule-mark", Clean),
+    history("UPDATE progress SET mark = mark + 31536000000", "schedule-mark", Clean),
+    history("UPDATE progress SET mark = mark + 3600000", "schedule-mark", Clean),
+    history(
+        "UPDATE progress SET mark = mark + 31536000000, next_nominal = next_nominal + 31536000000,
+           next_effective = next_effective + 31536000000",
+        "schedule-mark",
+        Clean,
+    ),
     history(FAR, "schedule-next-time", Clean),
     history(
         "UPDATE progress SET next_nominal = 0, next_effective = 0",
@@ -234,6 +242,22 @@ async fn one(damage: &Damage, place: Box<dyn Place>) {
     if *goes_on {
         runs_as_declared(&mut world, sql).await;
     }
+}
+
+/// No node joins a store that has lost a unique index behind exactly-once, until it is mended.
+pub(crate) async fn nobody_joins_without(index: &str, place: Box<dyn Place>) {
+    let mut world = World::busy(place).await;
+    world.close();
+    world.place().execute(format!("DROP INDEX {index}")).await;
+    let store = world.place().open().await.unwrap();
+    let moment = engine::Moment::new(minute(60), minute(60));
+    let Err(Failure::Unusable { what, remedy }) = store.join("node", moment).await else {
+        panic!("it joins without {index}");
+    };
+    assert!(what.contains(index), "{what}");
+    assert!(remedy.contains("punctual doctor --repair"), "{remedy}");
+    store.check(minute(60), true).await.unwrap();
+    store.join("node", moment).await.unwrap();
 }
 
 fn has(found: &[Finding], code: &str) -> bool {

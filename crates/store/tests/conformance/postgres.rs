@@ -245,17 +245,17 @@ fn schema() -> Box<dyn Place> {
 
 #[tokio::test]
 async fn damage_of_progress_is_found_and_mended() {
-    damage::each(&damage::DAMAGES[..18], schema).await;
+    damage::each(&damage::DAMAGES[..21], schema).await;
 }
 
 #[tokio::test]
 async fn damage_of_history_is_found() {
-    damage::each(&damage::DAMAGES[18..34], schema).await;
+    damage::each(&damage::DAMAGES[21..37], schema).await;
 }
 
 #[tokio::test]
 async fn damage_of_what_is_read_is_found() {
-    damage::each(&damage::DAMAGES[34..], schema).await;
+    damage::each(&damage::DAMAGES[37..], schema).await;
 }
 
 #[tokio::test]
@@ -285,6 +285,13 @@ async fn damage_of_a_database_is_found() {
         ),
     ];
     damage::each(&damages, schema).await;
+}
+
+#[tokio::test]
+async fn a_store_without_an_index_behind_exactly_once_is_refused() {
+    for index in ["open_runs_by_occurrence", "ended_runs_by_occurrence"] {
+        damage::nobody_joins_without(index, schema()).await;
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! One thing that cannot be read or decided stops nothing else.
 
-use engine::turn::{Places, Wakeup};
-use store::{Failure, TurnRequest, Turned};
+use engine::schedule::Status;
+use engine::turn::{Answer, Command, Places, Verb, Wakeup};
+use store::{ApprovalQuery, Failure, RunQuery, TurnRequest, Turned, WorkflowQuery};
 
 use crate::world::{World, begun, minute};
 
@@ -110,4 +111,135 @@ pub(crate) async fn a_command_about_what_cannot_be_read_says_so(mut world: World
         Wakeup::Schedule(bad),
         "still aside"
     );
+}
+
+/// The names of workflows, two to a page.
+async fn listed(world: &World) -> Vec<String> {
+    let (mut names, mut after) = (Vec::new(), None);
+    loop {
+        let query = WorkflowQuery { limit: 2, after, ..WorkflowQuery::default() };
+        let page = world.store().workflows(query).await.unwrap();
+        names.extend(page.items.into_iter().map(|view| view.workflow.name));
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return names,
+        }
+    }
+}
+
+const DEFINITION: &str = "triggers:
+  - {id: t, type: schedule, interval: 1h}
+  - {id: paused, type: schedule, interval: 1h}
+steps: [{id: ask, type: human_approval, title: Ship, assignees: [ada]}]";
+
+pub(crate) async fn a_definition_that_cannot_be_read_hides_no_other_and_is_published_again(
+    mut world: World,
+) {
+    let text = |name: &str| format!("name: {name}\n{DEFINITION}\n");
+    let mut ids = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        ids.push(world.publish(0, &text(name)).await);
+        world.start(0, ids[ids.len() - 1]).await.unwrap();
+    }
+    drive(&world, 1).await;
+    let declared = world.store().triggered(ids[0]).await.unwrap();
+    let paused = declared.iter().find(|view| view.schedule.trigger.as_deref() == Some("paused"));
+    let paused = paused.unwrap().schedule.id;
+    world.control(1, paused, Verb::Pause).await;
+    let [a, b] = [ids[0].0, ids[1].0];
+    let sql = format!("UPDATE revisions SET definition = '{{' WHERE workflow IN ({a}, {b})");
+    damage(&mut world, 2, &sql).await;
+
+    assert_eq!(listed(&world).await, ["c", "d"], "those on the next page are not hidden");
+    let query = RunQuery { limit: 10, ..RunQuery::default() };
+    assert_eq!(world.store().runs(query).await.unwrap().items.len(), 4);
+    let query = ApprovalQuery { limit: 10, ..ApprovalQuery::default() };
+    let asked = world.store().approvals(query).await.unwrap().items;
+    let asked: Vec<String> = asked.into_iter().map(|view| view.workflow_name).collect();
+    assert_eq!(asked, ["c", "d"]);
+    let told = world.store().check(minute(2), false).await.unwrap();
+    let told: Vec<&str> = told.iter().map(|finding| finding.message.as_str()).collect();
+    let told = told.join("; ");
+    assert!(told.contains("revision 1 of workflow a cannot be read"), "{told}");
+    assert!(told.contains("punctual apply"), "{told}");
+
+    world.publish(3, &text("a")).await;
+    assert_eq!(listed(&world).await, ["a", "c", "d"]);
+    assert_eq!(world.workflow_view(ids[0]).await.revision, 2);
+    assert_eq!(world.seen(paused).await.status, Status::Paused, "paused by hand, before that");
+    let began = began(&drive(&world, 60).await);
+    assert!(world.runs().await.len() > 4, "{began:?}");
+}
+
+pub(crate) async fn a_workflow_that_cannot_be_read_is_paused_and_archived(mut world: World) {
+    let workflow = world.publish(0, &format!("name: a\n{DEFINITION}\n")).await;
+    damage(&mut world, 1, "UPDATE revisions SET definition = '{'").await;
+    for paused in [true, false] {
+        let command = Command::PauseWorkflow { id: workflow, paused, reason: None };
+        world.command(1, command).await;
+    }
+    world.command(2, Command::ArchiveWorkflow(workflow)).await;
+    assert!(world.store().triggered(workflow).await.unwrap().is_empty());
+}
+
+/// What `check` says, with what a person is told to do.
+async fn told(world: &World, at: i64, repair: bool) -> String {
+    let found = world.store().check(minute(at), repair).await.unwrap();
+    let told: Vec<String> =
+        found.iter().map(|finding| format!("{}: {}", finding.code, finding.message)).collect();
+    told.join("; ")
+}
+
+pub(crate) async fn a_schedule_that_is_broken_is_deleted(mut world: World) {
+    let workflow = world.workflow("w").await;
+    let other = world.workflow("other").await;
+    let fields = r#"{"name": "s", "interval": "1h"}"#;
+    let good = world.schedule(workflow, fields).await;
+    // The first two are due when a turn is taken, and the third is not.
+    for (at, created, sql, code) in [
+        (62, 1, "UPDATE schedules SET declared = '{' WHERE id = ID", "schedule-unreadable"),
+        (124, 63, "DELETE FROM progress WHERE id = ID", "schedule-without-progress"),
+        (186, 180, "DELETE FROM workflows WHERE id = WORKFLOW", "schedule-without-workflow"),
+    ] {
+        let bad = world.schedule_at(created, other, fields).await;
+        let sql = sql.replace("ID", &bad.0.to_string()).replace("WORKFLOW", &other.0.to_string());
+        damage(&mut world, created + 1, &sql).await;
+        drive(&world, at).await;
+        let said = told(&world, at, true).await;
+        assert!(said.contains(code), "{said}");
+        assert!(said.contains("punctual schedule delete"), "{said}");
+        assert!(!said.contains("--repair"), "{said}");
+        let deleted = world.command(at, Command::DeleteSchedules(vec![bad])).await;
+        assert_eq!(deleted, Answer::Count(1), "{sql}");
+        assert_eq!(aside(&world).await, []);
+        let left = told(&world, at, false).await;
+        assert!(!left.contains("schedule"), "{sql}: {left}");
+        let again = world.command(at, Command::DeleteSchedules(vec![bad])).await;
+        assert_eq!(again, Answer::Count(0), "it is gone");
+    }
+    assert!(world.store().schedule(good).await.unwrap().is_some());
+}
+
+pub(crate) async fn a_run_that_cannot_be_read_is_cancelled(mut world: World) {
+    let workflow = world.publish(0, "name: w\nconcurrency: 5\nsteps: [{id: a, type: noop}]").await;
+    for (at, column) in [(0, "state"), (10, "input")] {
+        let bad = world.start(at, workflow).await.unwrap();
+        let sql = format!(
+            "UPDATE {{open}} SET {column} = '[' WHERE key = (SELECT max(key) FROM {{open}})"
+        );
+        damage(&mut world, at + 1, &sql).await;
+        drive(&world, at + 1).await;
+        assert_eq!(aside(&world).await, [("run", bad.to_string())]);
+        let said = told(&world, at + 1, true).await;
+        assert!(said.contains(&format!("punctual run cancel {bad}")), "{said}");
+        assert!(!said.contains("--repair"), "{said}");
+        let cancel = Command::CancelRun { id: bad.clone(), reason: "by ada".to_owned() };
+        world.command(at + 2, cancel).await;
+        assert!(world.runs().await.contains(&format!("{bad} cancelled")), "{column}");
+        let ended = world.store().run(bad).await.unwrap().unwrap().view.run;
+        let error = ended.error.map(|error| error.message).unwrap_or_default();
+        assert!(error.contains("by ada"), "{column}: {error}");
+        assert_eq!(aside(&world).await, []);
+        assert_eq!(told(&world, at + 2, false).await, "");
+    }
 }

@@ -264,17 +264,17 @@ fn folder() -> Box<dyn Place> {
 
 #[tokio::test]
 async fn damage_of_progress_is_found_and_mended() {
-    damage::each(&damage::DAMAGES[..18], folder).await;
+    damage::each(&damage::DAMAGES[..21], folder).await;
 }
 
 #[tokio::test]
 async fn damage_of_history_is_found() {
-    damage::each(&damage::DAMAGES[18..34], folder).await;
+    damage::each(&damage::DAMAGES[21..37], folder).await;
 }
 
 #[tokio::test]
 async fn damage_of_what_is_read_is_found() {
-    damage::each(&damage::DAMAGES[34..], folder).await;
+    damage::each(&damage::DAMAGES[37..], folder).await;
 }
 
 /// The same runs twice, without the index that keeps them apart.
@@ -316,8 +316,30 @@ async fn damage_of_a_file_is_found() {
             Clean,
         ),
         history("INSERT INTO wakeups VALUES (0, 2, 999)", "wakeup-of-nothing", Clean),
+        history("INSERT INTO wakeups VALUES (1, 77, 5)", "wakeup-of-nothing", Clean),
+        history("INSERT INTO wakeups VALUES (1, -1, 5)", "wakeup-of-nothing", Clean),
     ];
     damage::each(&damages, folder).await;
+}
+
+/// A driver takes turns while something is due: a wakeup that stays would keep it busy for ever.
+#[tokio::test]
+async fn a_wakeup_of_nothing_is_removed_by_the_turn_that_meets_it() {
+    for (kind, id) in [("77", "5"), ("-1", "5"), ("2", "999"), ("2", "(SELECT max(id) FROM nodes)")]
+    {
+        let world = World::busy(Box::new(Folder::new(true))).await;
+        world.settle(60).await;
+        let sql = format!("INSERT INTO wakeups VALUES (1, {kind}, {id})");
+        world.place().execute(sql).await;
+        let turned = world.turn(61).await;
+        let next = turned.next_wakeup.unwrap();
+        assert!(next > minute(61), "{kind}, {id}: due again at {next}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_without_the_index_behind_exactly_once_is_refused() {
+    damage::nobody_joins_without("runs_by_occurrence", folder()).await;
 }
 
 /// Bytes that are flipped anywhere: what can be read is looked at, and nothing fails for what cannot.

@@ -17,7 +17,7 @@ use crate::dispatch::raw;
 use crate::http::App;
 use crate::http::problem::Problem;
 use crate::http::shapes;
-use crate::http::workflows::{AuthorVersion, MutationObject, author_version};
+use crate::http::workflows::{AuthorVersion, MutationObject, author_version, workflow_if_readable};
 use crate::secrets::Secrets;
 
 /// One execution of a workflow.
@@ -124,7 +124,8 @@ pub(super) async fn versions(app: &App, views: &[RunView]) -> Result<Versions, P
     for RunView { run, .. } in views {
         let key = (run.workflow, run.version);
         if let Entry::Vacant(unknown) = versions.entry(key) {
-            let view = app.store().workflow(&run.workflow.to_string(), Some(run.version)).await?;
+            let (workflow, revision) = (run.workflow.to_string(), Some(run.version));
+            let view = workflow_if_readable(app, &workflow, revision).await?;
             let version = view.map(|view| author_version(view.definition.version));
             unknown.insert(version.unwrap_or_default());
         }

@@ -24,6 +24,7 @@ use crate::http::body::JsonBody;
 use crate::http::path::{SchedulePath, part};
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Paging, Parameters, Query, Values};
+use crate::http::workflows::workflow_if_readable;
 use crate::http::{App, shapes, shown};
 
 /// Ledger rows that an explanation looks at.
@@ -174,7 +175,8 @@ pub(crate) async fn sentences(
     };
     let page = app.store().ledger(query).await?;
     let overrides = app.store().overrides(found.schedule.id).await?;
-    let workflow = app.store().workflow(&found.schedule.workflow.to_string(), None).await?;
+    let workflow = found.schedule.workflow.to_string();
+    let workflow = workflow_if_readable(app, &workflow, None).await?;
     let (rules, now) = (app.rules(), app.now());
     let plan = object::plan(&found.schedule, &rules);
     let rows: Vec<explain::Row> = page

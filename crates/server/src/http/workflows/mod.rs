@@ -14,7 +14,7 @@ use engine::schedule::LARGEST_PAYLOAD;
 use engine::turn::{Answer, Command, IfBusy, NewRun, WorkflowStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use store::{Cursor, Idempotency, Total, WorkflowQuery, WorkflowView};
+use store::{Cursor, Failure, Idempotency, Total, WorkflowQuery, WorkflowView};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -62,6 +62,19 @@ pub(crate) async fn find_workflow(
         Some(revision) => Problem::not_found("revision", &format!("{revision} of {id_or_name}")),
         None => Problem::not_found("workflow", id_or_name),
     })
+}
+
+/// The same; nothing if there is none, or if the revision is stored and cannot be read. For whoever can do without it, or
+/// replaces it.
+pub(crate) async fn workflow_if_readable(
+    app: &App,
+    id_or_name: &str,
+    revision: Option<u32>,
+) -> Result<Option<WorkflowView>, Problem> {
+    match app.store().workflow(id_or_name, revision).await {
+        Err(Failure::Undecidable { .. }) => Ok(None),
+        found => Ok(found?),
+    }
 }
 
 /// A workflow with one of its revisions, and all that belongs to it.
@@ -160,7 +173,8 @@ async fn versions(
     let first = before.saturating_sub(u32::try_from(paging.limit).unwrap_or(u32::MAX)).max(1);
     let mut items = Vec::new();
     for revision in (first..before.min(newest.saturating_add(1))).rev() {
-        items.push(WorkflowSummary::new(&find_workflow(&app, &id, Some(revision)).await?));
+        let found = workflow_if_readable(&app, &id, Some(revision)).await?;
+        items.extend(found.as_ref().map(WorkflowSummary::new));
     }
     let next = (first > 1).then(|| Cursor::Number(i64::from(first)));
     answer::ok(&Listed::new(items, Total::Exact(u64::from(newest)), next.as_ref()))

@@ -104,7 +104,8 @@ pub(super) async fn create(
     if saving.publish {
         refuse_commands(&app, &definition, &body.text)?;
     }
-    let before = app.store().workflow(&definition.name, None).await?;
+    // Publishing is the remedy for a definition that cannot be read: it must not need the one before.
+    let before = super::workflow_if_readable(&app, &definition.name, None).await?;
     let others = calendars_of_others(&**app.store(), &definition, id_of(before.as_ref())).await?;
     warnings.extend(definition::calendars_of_others(&others, &definition, source.text()));
     // What becomes of the triggers is said by a plan, and by what a publish answers.
