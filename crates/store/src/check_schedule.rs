@@ -193,8 +193,11 @@ fn mend_mark_ahead(
         occurrences.chain(progress.queued.iter().map(|queued| queued.occurrence.due.effective));
     let told = occurrences.chain(beside.decided()).chain(progress.renewed_at);
     let latest = told.fold(schedule.created_at.max(progress.anchor), Timestamp::max);
-    if ms(progress.mark) > ms(now) && ms(progress.mark) > ms(latest) {
-        schedule.progress.mark = latest;
+    // The ledger may have expired, and the last run is known all the same. It may be one by hand: with a ledger, it does
+    // not say how far the schedule has come.
+    let or_run = progress.last_run_at.map_or(latest, |at| latest.max(at));
+    if ms(progress.mark) > ms(now) && ms(progress.mark) > ms(or_run) {
+        schedule.progress.mark = if beside.decided().is_some() { latest } else { or_run };
         found.push(ScheduleBreach::MarkAhead);
     }
 }
