@@ -270,7 +270,11 @@ fn definitions_go_to_the_node() {
       +  weekly  new  DATE TIME  30 days  at 09:00 on Monday, UTC
     ");
     assert!(node.refused(&["workflow", "show", "applied"]).contains("no workflow applied"));
-    insta::assert_snapshot!(steady(&here(node.shown(&["apply", &first]))), @"applied 1 is published (DIR/apply-1.yaml)");
+    insta::assert_snapshot!(uncounted(node.shown(&["apply", &first])), @r"
+    applied 1 is published (DIR/apply-1.yaml)
+      +  daily  new  DATE TIME  30 days  at 09:00 every day, UTC
+      +  weekly  new  DATE TIME  30 days  at 09:00 on Monday, UTC
+    ");
     insta::assert_snapshot!(steady(&here(node.shown(&["apply", &first]))), @"applied 1 stays as it is (DIR/apply-1.yaml)");
     insta::assert_snapshot!(uncounted(node.shown(&["apply", &second, "--plan"])), @r"
     applied 2 would change (DIR/apply-2.yaml)

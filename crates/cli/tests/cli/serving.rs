@@ -164,9 +164,8 @@ fn a_second_signal_stops_at_once() {
     node.signal(Signal::INT);
     node.logged("stopped at once");
     assert_eq!(node.wait().code(), Some(130));
-    // What was left running is ended, and done again, by the next life.
+    // What it was doing ends with it, and is done again by the next life.
     let mut node = home.serve();
-    node.logged("ended what an earlier life left running");
     let recovered = node.logged("recovered after downtime");
     assert_eq!(recovered["taken_over"], 1, "{recovered}");
 }

@@ -10,7 +10,9 @@ fn definition(step: &str) -> String {
 #[track_caller]
 fn check_refused(step: &str, path: &str) {
     let flaws = refuse(&definition(step));
-    let [flaw] = &flaws[..] else { panic!("{step}: {flaws:?}") };
+    // Templates elsewhere in a step that is refused are not filled in, which is said as well.
+    let flaws: Vec<_> = flaws.iter().filter(|flaw| flaw.code != "template").collect();
+    let [flaw] = flaws[..] else { panic!("{step}: {flaws:?}") };
     assert_eq!((flaw.code, flaw.path.as_str()), ("injection", path), "{step}");
     assert!(flaw.remedy.is_some(), "{flaw:?}");
 }

@@ -322,7 +322,8 @@ fn common_keys_with_flaws() {
             "type: http, url: http://x, body: {'{{ input.a }}': 1}",
             &["steps[1].body.{{ input.a }} template"],
         ),
-        ("type: exec, command: ['{{ x }}']", &["steps[1].command[0] name"]),
+        ("type: exec, command: ['{{ x }}']", &["steps[1].command[0] injection"]),
+        ("type: exec, command: [a, '{{ x }}']", &["steps[1].command[1] name"]),
         ("type: exec, command: [a], env: {A: '{{ steps.c.output }}'}", &["steps[1].env.A no-step"]),
         (
             "type: exec, command: [a], stdin: '{% if input.a %}{{ input.a }}'",

@@ -188,7 +188,6 @@ mod tests {
             ("http://h.test/fail/Abc123secret?tail99", "http://h.test/fail/***"),
             ("http://h.test/fail/Abc123secret#tail99", "http://h.test/fail/***"),
             ("http://h.test/a{b?c{d/next?q=1", "http://h.test/***/next"),
-            ("http://u:Abc123secret?tail99@h.test/x", "http://h.test/x"),
             ("http://h.test/x?key=Abc123secret?tail99", "http://h.test/x"),
             // Without the secret there is no port that can be read.
             ("http://h.test:8/?x", "http://***/"),
