@@ -42,7 +42,6 @@ fn forms_of(text: &str) -> Vec<String> {
     found.push(text.to_ascii_lowercase());
     if text.len() >= SHORTEST_PART {
         found.push(text.to_ascii_uppercase());
-        found.push(text.chars().rev().collect());
     }
     found.extend(quoted::as_json(text));
     found.extend(quoted::as_html(text));

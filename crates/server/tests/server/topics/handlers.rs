@@ -143,7 +143,7 @@ async fn whoever_does_not_want_to_wait_for_another_handler_is_refused() {
     let refuse = json!({"handler": "other", "if_busy": "refuse"});
     let why = node.post(&format!("{path}/runs"), refuse).await.problem(409);
     assert!(why.contains("one handler at a time"), "{why}");
-    let schedules = node.get("/api/v1/schedules?workflow=busy").await.expect(200);
+    let schedules = node.get("/api/v1/schedules?workflow_id=1").await.expect(200);
     let other = schedules["items"].as_array().unwrap().iter();
     let mut other = other.map(|one| one["id"].as_str().unwrap());
     let other = other.next_back().unwrap().to_owned();
