@@ -165,13 +165,20 @@ impl Secrets {
         let Some(finder) = &self.finder else { return text.len() };
         let longest = self.found.iter().map(|one| one.expose_secret().len()).max();
         let longest = longest.unwrap_or_default();
-        let begun = |text: &str| places(text, longest).find(|at| self.begins(&text[*at..]));
+        let known = stretches(finder, text, columns);
+        // The last letter of a secret may begin another form of it: one letter of what is masked already is no reason
+        // to wait for more.
+        let is_one_letter = |text: &str, at: usize| {
+            text[at..].chars().nth(1).is_none()
+                && known.iter().any(|(start, end)| *start < at && *end == text.len())
+        };
+        let begins = |text: &str, at: usize| self.begins(&text[at..]) && !is_one_letter(text, at);
+        let begun = |text: &str| places(text, longest).find(|at| begins(text, *at));
         let wrapped = Unwrapped::of(text, columns)
             .and_then(|unwrapped| unwrapped.before_wrap(begun(&unwrapped.text)?));
         let open = begun(text).into_iter().chain(wrapped).min().unwrap_or(text.len());
-        let across = stretches(finder, text, columns).into_iter();
-        let mut across = across.filter(|(start, end)| *start < open && open < *end);
-        across.next().map_or(open, |(start, _)| start)
+        let mut across = known.iter().filter(|(start, end)| *start < open && open < *end);
+        across.next().map_or(open, |(start, _)| *start)
     }
 
     /// Whether a secret begins so, and goes on.

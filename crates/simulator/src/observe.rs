@@ -143,12 +143,9 @@ pub(crate) fn is_of_watch(finding: &Finding) -> bool {
 }
 
 /// Whether it misses records of the past. In these worlds retentions change and clocks are set back, so that some records
-/// expire before others that they follow, and what vouches for a mark may have expired. The ledger, marks and history that
-/// have to be there are checked against the model.
+/// expire before others that they follow. The ledger and history that has to be there are checked against the model.
 fn is_of_history(finding: &Finding) -> bool {
-    let codes =
-        ["run-gone", "run-without-occurrence", "ledger-gap", "parent-gone", "schedule-mark"];
-    codes.contains(&finding.code)
+    matches!(finding.code, "run-gone" | "run-without-occurrence" | "ledger-gap" | "parent-gone")
 }
 
 fn event(asked: &Asked, changes: &Changes, told: Option<Told>, outcome: &str) -> String {

@@ -11,6 +11,9 @@ use crate::stored::ms;
 use crate::view::Finding;
 use crate::words::words;
 
+/// A mark is never later than now. Clocks that were wrong for a while are no damage: so much is let pass.
+const AHEAD: SignedDuration = SignedDuration::from_hours(31 * 24);
+
 /// What is stored beside a schedule.
 #[derive(Debug, Default)]
 pub(crate) struct BesideSchedule {
@@ -42,7 +45,7 @@ pub(crate) enum ScheduleBreach {
     NumberBehind,
     /// It would decide again what is decided.
     MarkBehind,
-    /// It would decide nothing until its mark, which is after now and after everything that can have moved it.
+    /// It would decide nothing until its mark, which is long after now and after everything that can have moved it.
     MarkAhead,
     /// It is active, has no next time, and nothing is going on.
     NoNextTime,
@@ -83,7 +86,7 @@ impl ScheduleBreach {
             }
             ScheduleBreach::MarkAhead => {
                 format!(
-                    "schedule {id} would decide nothing for a while: its mark is ahead of the clock"
+                    "schedule {id} would decide nothing for more than a month: its mark is ahead of the clock"
                 )
             }
             ScheduleBreach::NoNextTime => {
@@ -173,7 +176,7 @@ fn mend_numbers(schedule: &mut Schedule, beside: &BesideSchedule, found: &mut Ve
     }
 }
 
-/// A mark that is after now was moved there by a clock that was ahead, and then something else tells of that
+/// A mark that is long after now was moved there by a clock that was ahead, and then something else tells of that
 /// time: an occurrence that was decided, an edit, a resume. A mark that nothing tells of is damage. It is set back to the
 /// latest time that something tells of, so that what came since is decided.
 fn mend_mark_ahead(
@@ -196,7 +199,7 @@ fn mend_mark_ahead(
     // The ledger may have expired, and the last run is known all the same. It may be one by hand: with a ledger, it does
     // not say how far the schedule has come.
     let or_run = progress.last_run_at.map_or(latest, |at| latest.max(at));
-    if ms(progress.mark) > ms(now) && ms(progress.mark) > ms(or_run) {
+    if progress.mark.duration_since(now) > AHEAD && ms(progress.mark) > ms(or_run) {
         schedule.progress.mark = if beside.decided().is_some() { latest } else { or_run };
         found.push(ScheduleBreach::MarkAhead);
     }

@@ -64,10 +64,7 @@ impl Decider<'_, '_> {
     }
 
     fn listed_due(&mut self, listed: &[Due]) {
-        let on_time = self.on_time(listed);
-        let is_current = on_time > 0
-            && (on_time == listed.len() || self.situation.plan.catch_up.policy != Policy::All);
-        let (missed, coalesced) = self.split(listed, on_time, is_current);
+        let (missed, coalesced) = self.split(listed);
         let (rest, runs) = listed.split_at(missed + coalesced);
         if rest.len() <= ROWS {
             for (place, due) in rest.iter().enumerate() {
@@ -91,39 +88,20 @@ impl Decider<'_, '_> {
             self.record_many(ends(&rest[missed..]), count(coalesced), Outcome::Coalesced);
             self.pass(rest[rest.len() - 1]);
         }
-        match is_current {
-            true => self.decide_late(runs, coalesced as u64),
-            false => self.catch_up(runs, coalesced as u64),
-        }
+        self.catch_up(runs, coalesced as u64);
         self.correct_coalesced();
         for due in listed {
             self.record_landing_with(*due);
         }
     }
 
-    /// How many of the last were due while somebody was awake, and while the schedule was as it is: not paused, nor
-    /// otherwise declared.
-    fn on_time(&self, listed: &[Due]) -> usize {
-        let since = self.situation.moment.awake_since.max(self.schedule.updated_at);
-        listed.iter().rev().take_while(|due| due.effective >= since).count()
-    }
-
-    /// A busy node decides late over what was due while it was awake. That is not missed: the overlap policy decides
-    /// over each, and being late is no error of the schedule.
-    fn decide_late(&mut self, runs: &[Due], merged: u64) {
-        for (place, due) in runs.iter().enumerate() {
-            let merged = if place == 0 { merged } else { 0 };
-            let occurrence = self.number_with_days_off(*due, merged);
-            self.offer(Numbered { made_up: true, ..occurrence });
-        }
-    }
-
     /// How many of the first are missed, and how many of the next are coalesced; the rest runs.
-    fn split(&self, listed: &[Due], on_time: usize, is_current: bool) -> (usize, usize) {
+    fn split(&self, listed: &[Due]) -> (usize, usize) {
         let CatchUp { policy, window, limit, .. } = self.situation.plan.catch_up;
+        let awake = self.situation.moment.awake_since;
+        let on_time = listed.iter().rev().take_while(|due| due.effective >= awake).count();
         let wanted = match policy {
-            _ if is_current => on_time,
-            Policy::None => 0,
+            Policy::None => on_time.min(1),
             Policy::Last => 1,
             Policy::All => limit as usize,
         };

@@ -51,24 +51,6 @@ fn none_still_runs_what_is_only_late() {
     assert_eq!(world.ledger(id), ["09:00 started"]);
 }
 
-/// Being slow is not being down: nothing is missed or merged, whatever `catch_up` says.
-#[test]
-fn a_busy_node_decides_over_each_that_was_due_meanwhile() {
-    for policy in ["none", "last", "all"] {
-        let mut world = World::new("2026-03-02T08:59:59Z");
-        let workflow = world.workflow("w", None);
-        let fields = format!(r#"{{"name": "s", "interval": "1s", "catch_up": "{policy}"}}"#);
-        let id = world.schedule(workflow, &fields);
-        world.now = at("2026-03-02T09:00:03.500Z");
-        world.advance_to("2026-03-02T09:00:03.600Z");
-        let ledger = world.ledger(id);
-        assert_eq!(ledger.len(), 4, "{policy}: {ledger:?}");
-        let (first, others) = ledger.split_first().unwrap();
-        assert_eq!(first, "09:00 started", "{policy}");
-        assert!(others.iter().all(|row| row.ends_with("skipped")), "{policy}: {ledger:?}");
-    }
-}
-
 #[test]
 fn all_runs_one_after_the_other_within_limit_and_pace() {
     let (mut world, id) =

@@ -8,6 +8,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::definition::Definition;
 use engine::handlers::Handler;
@@ -33,6 +34,7 @@ use super::needs::Needs;
 use super::rows;
 use super::topic_load::LoadedTopics;
 use crate::failure::Failure;
+use crate::machine_clock::Reading;
 use crate::set_aside::if_readable;
 use crate::stored::ms;
 
@@ -104,9 +106,9 @@ impl Loaded {
     }
 }
 
-/// Times that a turn goes to the database and back before it comes to its end. Most need less than ten; chains of
-/// events are read link by link.
-const ROUND_TRIPS: usize = 200;
+/// A turn that reads beside what was loaded at first comes to its end after so long: chains of events are read link by
+/// link, and others wait meanwhile.
+const LONG_TURN: Duration = Duration::from_secs(1);
 
 /// The book of one transaction.
 pub(super) struct PgBook<'a> {
@@ -123,6 +125,8 @@ pub(super) struct PgBook<'a> {
     event_keys: std::ops::Range<i64>,
     /// An id could not be had. Nothing may be written.
     pub(super) failed: Option<Failure>,
+    /// What the machine's clocks showed at first, if they are known.
+    began: Option<Reading>,
 }
 
 impl<'a> PgBook<'a> {
@@ -147,6 +151,7 @@ impl<'a> PgBook<'a> {
             workflow_ids: Vec::new(),
             event_keys: 0..0,
             failed: None,
+            began: shared.offset.read(),
         }
     }
 
@@ -369,7 +374,9 @@ impl Book for PgBook<'_> {
     }
 
     fn is_exhausted(&self) -> bool {
-        self.link.round_trips() > ROUND_TRIPS
+        let readings = self.began.zip(self.shared.offset.read());
+        readings
+            .is_some_and(|(began, now)| now.monotonic.saturating_sub(began.monotonic) > LONG_TURN)
     }
 
     fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Failure> {

@@ -74,8 +74,6 @@ pub(super) struct Link {
     has_met_others: bool,
     /// The commit was sent, and no answer came.
     in_doubt: bool,
-    /// Times that this transaction went to the database and back.
-    round_trips: usize,
 }
 
 impl Link {
@@ -89,13 +87,7 @@ impl Link {
             needs_more: false,
             has_met_others: false,
             in_doubt: false,
-            round_trips: 0,
         }
-    }
-
-    /// Times that the transaction has gone to the database and back until now.
-    pub(super) fn round_trips(&self) -> usize {
-        self.round_trips
     }
 
     /// Does `work` in a transaction. It has to end with [`Link::commit`]; what it leaves open is undone.
@@ -217,7 +209,6 @@ impl Link {
         asked: Vec<Asked>,
         after: Option<&'static str>,
     ) -> Result<Vec<Vec<Row>>, Failure> {
-        self.round_trips = if before.is_some() { 1 } else { self.round_trips + 1 };
         for asked in &asked {
             self.prepare(asked.sql)?;
         }

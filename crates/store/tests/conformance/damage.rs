@@ -63,14 +63,13 @@ const FAR: &str =
     "UPDATE progress SET next_nominal = 4102444800000, next_effective = 4102444800000";
 
 /// What is damaged in every store alike.
-pub(crate) const DAMAGES: [Damage; 64] = [
+pub(crate) const DAMAGES: [Damage; 63] = [
     // How far a schedule has come.
     history("UPDATE progress SET n = 1", "schedule-number", Clean),
     history("UPDATE progress SET n = 0", "schedule-number", Clean),
     history("UPDATE progress SET mark = 0", "schedule-mark", Clean),
     history("UPDATE progress SET mark = 4102444800000", "schedule-mark", Clean),
     history("UPDATE progress SET mark = mark + 31536000000", "schedule-mark", Clean),
-    history("UPDATE progress SET mark = mark + 3600000", "schedule-mark", Clean),
     history(
         "UPDATE progress SET mark = mark + 31536000000, next_nominal = next_nominal + 31536000000,
            next_effective = next_effective + 31536000000",
