@@ -45,9 +45,11 @@ pub(crate) struct Starting {
 }
 
 impl Starting {
-    /// The key of a node's row in `meta`.
+    /// The key of a node's row in `meta`. A node that nobody has named is called by its host and process: its next
+    /// life is another process on the same host.
     pub(crate) fn key(name: &str) -> String {
-        format!("starting {name}")
+        let process = format!("-{}", std::process::id());
+        format!("starting {}", name.strip_suffix(&process).unwrap_or(name))
     }
 
     /// A new life, by what an earlier one has left. What cannot be read counts as one early death.
@@ -95,6 +97,13 @@ mod tests {
 
     fn dies_at(starting: Starting, what: Option<Wakeup>) -> Starting {
         Starting::next(Some(&starting.trying(what).text()))
+    }
+
+    #[test]
+    fn the_process_is_no_part_of_the_key() {
+        let unnamed = format!("host-{}", std::process::id());
+        assert_eq!(Starting::key(&unnamed), "starting host");
+        assert_eq!(Starting::key("node-1"), "starting node-1");
     }
 
     #[test]
