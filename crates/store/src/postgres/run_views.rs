@@ -391,7 +391,8 @@ const AHEAD: &str = "SELECT w.concurrency, w.active, w.handling,
        (SELECT count(*) FROM (SELECT 1 FROM open_runs r
           WHERE r.status = 0 AND r.workflow = w.id AND r.key + 0 < $2
             AND (r.handler IS NULL) = $3 LIMIT $4) older)
-     FROM workflows w WHERE w.id = $1";
+     FROM workflows w WHERE w.id = $1
+       AND EXISTS (SELECT 1 FROM open_runs r WHERE r.key = $2 AND r.status = 0)";
 
 async fn position(client: &Client, run: &Run) -> Result<Option<u64>, Failure> {
     if run.status != RunStatus::Pending {

@@ -313,7 +313,9 @@ fn position(connection: &Connection, run: &Run) -> Result<Option<u64>, Failure> 
                  (SELECT count(*) FROM (SELECT 1 FROM runs r INDEXED BY runs_open
                     WHERE r.status < 4 AND r.status = 0 AND r.workflow = w.id AND r.key < ?2
                       AND (r.handler IS NULL) = ?3 LIMIT ?4))
-               FROM workflows w WHERE w.id = ?1";
+               FROM workflows w WHERE w.id = ?1
+                 AND EXISTS (SELECT 1 FROM runs r WHERE r.key = ?2 AND r.status = 0)";
+    // The run may have begun since it was read: then it waits for nobody.
     let read = |row: &Row<'_>| {
         Ok(Ahead {
             concurrency: row.get(0)?,
