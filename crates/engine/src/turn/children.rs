@@ -23,20 +23,20 @@ impl<B: Book> Turn<'_, B> {
         // Another one that was to begin with it may have been refused, and the run ends for that.
         let is_ending = |run: &Run| run.position.ending.is_some() || run.status.has_ended();
         if child.token.is_some() && self.runs.get(&of).is_some_and(|slot| is_ending(&slot.run)) {
-            self.child_refused(of, &child, "the run ends".to_owned());
+            self.child_refused(of, child.token, "the run ends".to_owned());
             return Ok(());
         }
         let (workflow, live) = match self.live_workflow(&child.workflow)? {
             Ok(found) => found,
             Err(why) => {
-                self.child_refused(of, &child, why);
+                self.child_refused(of, child.token, why);
                 return Ok(());
             }
         };
         let parent = match self.join_family(of, Link::Step(child.token))? {
             Ok(parent) => parent,
             Err(why) => {
-                self.child_refused(of, &child, why);
+                self.child_refused(of, child.token, why);
                 return Ok(());
             }
         };

@@ -221,26 +221,11 @@ impl<B: Book> Turn<'_, B> {
     }
 
     /// A step could not start its child; the step, if it waits, learns why.
-    pub(super) fn child_refused(&mut self, of: RunKey, child: &NewChild, message: String) {
-        let Some(token) = child.token else {
-            self.note_not_started(of, child, &message);
-            return;
-        };
+    pub(super) fn child_refused(&mut self, of: RunKey, token: Option<u32>, message: String) {
+        let Some(token) = token else { return };
         let error = RunError { code: "sub_process".to_owned(), message, step: None };
         let (ending, error) = (Ending::Cancelled, Some(error));
         let input = Input::ChildEnded { token, ending, output: None, error };
         self.follow_ups.add(FollowUp::Tell(of, input));
-    }
-
-    /// A step that does not wait for its child is done already: its output says that nothing was started.
-    fn note_not_started(&mut self, of: RunKey, child: &NewChild, why: &str) {
-        let Some(slot) = self.runs.get_mut(&of) else { return };
-        let (step, item) = (child.part.step, child.part.item);
-        let mut records = slot.records.iter_mut().rev();
-        let record = records.find(|record| (record.step, record.item) == (step, item));
-        let output = serde_json::json!({"started": null, "refused": why});
-        if let (Some(record), Ok(output)) = (record, serde_json::value::to_raw_value(&output)) {
-            record.output = Some(output);
-        }
     }
 }
