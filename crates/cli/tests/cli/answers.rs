@@ -1,4 +1,4 @@
-//! What commands say of an answer beside its fields: warnings, statuses, why something was not done.
+//! Commands print more than the fields of an answer: its warnings, the status, why something was not done.
 
 use crate::node::Home;
 
@@ -47,7 +47,7 @@ fn the_status_of_the_moment_is_said() {
 fn a_test_message_that_is_not_taken_says_what_to_check() {
     let home = Home::new().with("report.yaml", REPORT);
     let node = home.serve();
-    // Nobody listens there.
+    // No server listens on this port.
     let said = node.refused(&["notify", "test", "slack:http://127.0.0.1:1/hook"]);
     assert!(said.contains("was not sent") && said.contains("try: check the URL"), "{said}");
     assert!(!said.contains("readyz"), "{said}");

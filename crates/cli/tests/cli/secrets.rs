@@ -129,7 +129,7 @@ fn no_sink_has_a_secret_in_it() {
         traced.push_str(&String::from_utf8_lossy(&body));
     }
     sinks.push(("traces", traced));
-    // What is logged last is logged by then.
+    // The node has written its last log line by then.
     let stopped = node.stop_and_read();
     let log = stopped.iter().fold(String::new(), |mut log, line| {
         let _ = writeln!(log, "{line}");

@@ -79,7 +79,7 @@ fn all_flaws_of_all_definitions() {
         assert!(message.contains("this file is passed over"), "{line}");
         assert_eq!(line["level"], "ERROR", "{line}");
     }
-    // What is right is live all the same.
+    // The node published the correct files of the folder all the same.
     assert_eq!(node.json(&["run", "notes", "--follow"])["status"], "succeeded");
     assert!(node.stop().success());
 }

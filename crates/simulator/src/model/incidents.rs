@@ -28,7 +28,7 @@ pub(super) struct Incidents {
     greatest: i64,
 }
 
-/// What one commit has done to one subject.
+/// How one commit changed the incident of one schedule or workflow.
 #[derive(Debug, Default)]
 struct Seen {
     failures: usize,

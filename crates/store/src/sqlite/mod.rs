@@ -545,7 +545,7 @@ impl Store for Sqlite {
                 let why = is_gone.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
                 match why {
                     Some(why) => why,
-                    // It was closed, not lost.
+                    // The store was closed; its file is still there.
                     None => std::future::pending().await,
                 }
             };

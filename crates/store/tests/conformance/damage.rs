@@ -185,7 +185,7 @@ pub(crate) const DAMAGES: [Damage; 63] = [
         "set-aside",
         Told,
     ),
-    // What a workflow is.
+    // Rows of workflows.
     damage(History, "DELETE FROM workflows", "schedule-without-workflow", Told),
     damage(History, "DELETE FROM workflows", "version-of-nothing", Told),
     damage(History, "DELETE FROM revisions", "workflow-without-version", Told),

@@ -158,7 +158,7 @@ async fn nothing_comes_of_a_paused_workflow() {
 #[tokio::test]
 async fn death_is_counted_and_first_on_the_overview() {
     let node = Node::start().await;
-    // Nobody listens there.
+    // No server listens on this port.
     node.publish(
         "name: w\nsteps: [{id: a, type: http, method: POST, url: \"http://127.0.0.1:1/\"}]\n",
     )

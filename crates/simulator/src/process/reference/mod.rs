@@ -145,7 +145,7 @@ impl Seen<'_> {
         self.before?.position.part(part.step, part.item)
     }
 
-    /// What changes a run as a worker's word came from the claim that the attempt belongs to.
+    /// A report that changes a run came from the worker whose claim the attempt belongs to.
     fn check_claimant(&self, token: u32, said_by: &Claimant) -> Checked {
         let active = self.before.and_then(|before| before.position.with_token(token));
         match active.map(|active| &active.doing) {
