@@ -117,6 +117,8 @@ pub(crate) struct ScheduleRow {
     pub(crate) live: Option<String>,
     /// The incident that is open.
     pub(crate) incident: Option<i64>,
+    pub(crate) updated_at: i64,
+    pub(crate) recomputed_at: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
@@ -284,7 +286,7 @@ impl Watch {
     fn schedule(&self, id: i64) -> Read<Option<ScheduleRow>> {
         let sql = "SELECT s.id, s.workflow, s.status, s.declared, p.mark, p.next_nominal,
                     p.next_effective, p.n, p.run_count, p.error_count, p.live, s.trigger, p.current_repeat,
-                    p.incident
+                    p.incident, s.updated_at, p.recomputed_at
                    FROM schedules s JOIN progress p ON p.id = s.id WHERE s.id = ?1";
         self.one(sql, id, |row| {
             let nominal: Option<i64> = row.get(5)?;
@@ -302,6 +304,8 @@ impl Watch {
                 trigger: row.get(11)?,
                 current_repeat: row.get(12)?,
                 incident: row.get(13)?,
+                updated_at: row.get(14)?,
+                recomputed_at: row.get(15)?,
             })
         })
     }

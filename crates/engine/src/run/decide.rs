@@ -96,6 +96,8 @@ impl<F: Facts> Decider<'_, F> {
             Input::ChildEnded { token, ending, output, error } => {
                 self.child_ended(token, ending, output, error)
             }
+            Input::ChildStarted { token, output } => self.child_started(token, output),
+            Input::ChildRefused { token, message } => self.child_refused(token, &message),
         }
     }
 

@@ -134,6 +134,20 @@ pub enum Input {
         /// What went wrong.
         error: Option<RunError>,
     },
+    /// The run that an attempt wanted to start, and does not wait for, was created.
+    ChildStarted {
+        /// Which attempt.
+        token: u32,
+        /// The output of its step.
+        output: Box<RawValue>,
+    },
+    /// The run that an attempt wanted to start was not created.
+    ChildRefused {
+        /// Which attempt.
+        token: u32,
+        /// Why.
+        message: String,
+    },
 }
 
 /// What became of an attempt whose end is unknown.
@@ -253,8 +267,10 @@ pub struct NewChild {
     pub workflow: String,
     /// What it works on.
     pub payload: Box<RawValue>,
-    /// The attempt that waits for its end, if one does.
-    pub token: Option<u32>,
+    /// The attempt that starts it.
+    pub token: u32,
+    /// Whether that attempt waits for its end, or only for its start.
+    pub waits: bool,
 }
 
 /// What a deadline has brought about.

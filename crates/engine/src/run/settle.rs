@@ -245,6 +245,37 @@ impl<F: Facts> Decider<'_, F> {
     }
 
     /// The run that a step has started has ended.
+    /// The run was created, and nobody waits for its end.
+    pub(super) fn child_started(&mut self, token: u32, output: Box<RawValue>) -> Taken<F::Error> {
+        let Some(at) = self.place_of(token) else {
+            return Ok(Err(Refusal::OldToken { given: token }));
+        };
+        if self.is_stopping() {
+            let active = self.remove(at);
+            self.stopped(&active, true, Some(output));
+        } else {
+            self.succeeded(at, output)?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// No run was created: trying again does not help.
+    pub(super) fn child_refused(&mut self, token: u32, message: &str) -> Taken<F::Error> {
+        let Some(at) = self.place_of(token) else {
+            return Ok(Err(Refusal::OldToken { given: token }));
+        };
+        if self.is_stopping() {
+            let active = self.remove(at);
+            self.stopped(&active, false, None);
+            return Ok(Ok(()));
+        }
+        let step = self.run.position.active[at].step;
+        let message = format!("the run could not be started: {message}");
+        let error = self.error(step, "sub_process", message);
+        self.failed(at, error, false, None)?;
+        Ok(Ok(()))
+    }
+
     pub(super) fn child_ended(
         &mut self,
         token: u32,

@@ -132,14 +132,9 @@ impl<F: Facts> Decider<'_, F> {
         self.run.position.active[at].doing = Doing::Child { token, since, run: key };
         self.watch_started_step(part.step);
         let workflow = child.workflow.clone();
-        let token = waits.then_some(token);
         let attempt = self.run.position.active[at].attempt;
-        let child_run = NewChild { key, part, attempt, since, workflow, payload, token };
+        let child_run = NewChild { key, part, attempt, since, workflow, payload, token, waits };
         self.decision.children.push(child_run);
-        if !waits {
-            let output = raw(&serde_json::json!({ "started": child.workflow }));
-            return self.succeeded(at, output);
-        }
         Ok(())
     }
 

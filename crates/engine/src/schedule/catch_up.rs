@@ -3,9 +3,11 @@
 use calendar::{CatchUp, CaughtUp, Count, MOST_CAUGHT_UP, Policy};
 use jiff::{SignedDuration, Timestamp};
 
+use super::declared::LARGEST_QUEUE;
 use super::upcoming::{Due, just_before};
 use super::{Decider, Numbered, Queued};
 use crate::ledger::{Entry, Outcome};
+use crate::policy::overlap::Overlap;
 
 /// Up to so many missed occurrences get a ledger row each; more share one.
 const ROWS: usize = 100;
@@ -25,6 +27,9 @@ impl Decider<'_, '_> {
         match self.situation.plan.catch_up.policy {
             Policy::None if due.effective < self.schedule.created_at => {
                 "its time had passed when it was declared, and catch_up is none"
+            }
+            Policy::None if due.effective >= self.situation.moment.awake_since => {
+                "more were due at once than are looked at one by one, and catch_up is none"
             }
             Policy::None => "due while no node was running, and catch_up is none",
             _ => "due while no node was running, longer ago than the catch-up window",
@@ -63,8 +68,40 @@ impl Decider<'_, '_> {
         }
     }
 
+    /// Those that were due while no node was running follow the catch-up policy. Those after them are only late: each
+    /// of them runs as if it had come in time, and the latest stands for what was missed before it.
     fn listed_due(&mut self, listed: &[Due]) {
-        let (missed, coalesced) = self.split(listed);
+        let since = self.driven_since();
+        let was_idle = self.is_idle();
+        let (missed, late) = listed.split_at(listed.partition_point(|due| due.effective < since));
+        let merged = self.missed_due(missed, !late.is_empty());
+        for (place, due) in late.iter().enumerate() {
+            let merged = if place + 1 == late.len() { merged } else { 0 };
+            let occurrence = self.number_with_days_off(*due, merged);
+            self.offer_late(Numbered { made_up: true, ..occurrence }, was_idle);
+        }
+        self.correct_coalesced();
+        for due in listed {
+            self.record_landing_with(*due);
+        }
+    }
+
+    /// From when on a node has driven this schedule as it is now declared.
+    fn driven_since(&self) -> Timestamp {
+        let schedule = &self.schedule;
+        let computed_again = schedule.progress.recomputed_at.unwrap_or(schedule.updated_at);
+        self.situation.moment.awake_since.max(schedule.updated_at).max(computed_again)
+    }
+
+    fn is_idle(&self) -> bool {
+        let progress = &self.schedule.progress;
+        progress.active.is_empty() && progress.queued.is_empty()
+    }
+
+    /// The catch-up policy decides over occurrences that were missed. Returns how many of them the latest of those that
+    /// are only late has to stand for.
+    fn missed_due(&mut self, listed: &[Due], has_later: bool) -> u64 {
+        let (missed, coalesced) = self.split(listed, has_later);
         let (rest, runs) = listed.split_at(missed + coalesced);
         if rest.len() <= ROWS {
             for (place, due) in rest.iter().enumerate() {
@@ -88,26 +125,43 @@ impl Decider<'_, '_> {
             self.record_many(ends(&rest[missed..]), count(coalesced), Outcome::Coalesced);
             self.pass(rest[rest.len() - 1]);
         }
+        if runs.is_empty() {
+            return coalesced as u64;
+        }
         self.catch_up(runs, coalesced as u64);
-        self.correct_coalesced();
-        for due in listed {
-            self.record_landing_with(*due);
+        0
+    }
+
+    /// An occurrence that comes late together with others. If nothing was in their way when the first of them was due,
+    /// none is refused because of another one: they run one after the other, or side by side where that is allowed.
+    fn offer_late(&mut self, occurrence: Numbered, was_idle: bool) {
+        let is_first = self.is_idle();
+        let has_room = self.schedule.progress.queued.len() < LARGEST_QUEUE as usize;
+        let waits = was_idle && has_room && self.schedule.declared.overlap != Overlap::Allow;
+        if is_first || !waits {
+            self.offer(occurrence);
+        } else if !self.is_set_aside(&occurrence) && !self.is_beyond_limit(&occurrence) {
+            self.schedule.progress.queued.push(Queued { occurrence, not_before: None });
+            let why = "due together with others because the node was late; it waits for its turn";
+            self.record(&occurrence, Outcome::Queued, why, None);
         }
     }
 
-    /// How many of the first are missed, and how many of the next are coalesced; the rest runs.
-    fn split(&self, listed: &[Due]) -> (usize, usize) {
+    /// How many of the first are missed, and how many of the next are coalesced; the rest runs. If there are later ones
+    /// that are only late, one of those is the latest, and no missed one runs in its stead.
+    fn split(&self, listed: &[Due], has_later: bool) -> (usize, usize) {
         let CatchUp { policy, window, limit, .. } = self.situation.plan.catch_up;
         let awake = self.situation.moment.awake_since;
-        let on_time = listed.iter().rev().take_while(|due| due.effective >= awake).count();
+        let awake = listed.iter().rev().take_while(|due| due.effective >= awake).count();
         let wanted = match policy {
-            Policy::None => on_time.min(1),
-            Policy::Last => 1,
             Policy::All => limit as usize,
+            Policy::None | Policy::Last if has_later => 0,
+            Policy::None => awake.min(1),
+            Policy::Last => 1,
         };
         let oldest = window.and_then(|window| self.now().checked_sub(window).ok());
         let too_old = |due: &&Due| oldest.is_some_and(|oldest| due.effective < oldest);
-        let too_old = listed.iter().take_while(too_old).count().min(listed.len() - on_time);
+        let too_old = listed.iter().take_while(too_old).count().min(listed.len() - awake);
         let not_run = listed.len() - wanted.min(listed.len() - too_old);
         match policy {
             Policy::None => (not_run, 0),

@@ -15,33 +15,35 @@ use crate::definition::{Deadline, DeadlineAction, Definition};
 use crate::ids::{RunKey, WorkflowId};
 use crate::notices;
 use crate::policy::overlap::IfBusy;
-use crate::run::{Alert, NewChild, Run, TriggeredBy};
+use crate::run::{Alert, Input, NewChild, Run, TriggeredBy};
 
 impl<B: Book> Turn<'_, B> {
     /// A step starts a run of another workflow.
     pub(super) fn create_child(&mut self, of: RunKey, child: NewChild) -> Result<(), B::Error> {
         // Another one that was to begin with it may have been refused, and the run ends for that.
         let is_ending = |run: &Run| run.position.ending.is_some() || run.status.has_ended();
-        if child.token.is_some() && self.runs.get(&of).is_some_and(|slot| is_ending(&slot.run)) {
-            self.child_refused(of, child.token, "the run ends".to_owned());
+        let token = child.token;
+        if self.runs.get(&of).is_some_and(|slot| is_ending(&slot.run)) {
+            let message = "the run ends".to_owned();
+            self.tell_starter(of, Input::ChildRefused { token, message });
             return Ok(());
         }
         let (workflow, live) = match self.live_workflow(&child.workflow)? {
             Ok(found) => found,
-            Err(why) => {
-                self.child_refused(of, child.token, why);
+            Err(message) => {
+                self.tell_starter(of, Input::ChildRefused { token, message });
                 return Ok(());
             }
         };
-        let parent = match self.join_family(of, Link::Step(child.token))? {
+        let parent = match self.join_family(of, Link::Step(child.waits.then_some(token)))? {
             Ok(parent) => parent,
-            Err(why) => {
-                self.child_refused(of, child.token, why);
+            Err(message) => {
+                self.tell_starter(of, Input::ChildRefused { token, message });
                 return Ok(());
             }
         };
         let new = NewRun {
-            id: self.derived_id(of, u64::from(child.token.unwrap_or_default()), child.key.0),
+            id: self.derived_id(of, u64::from(token), child.key.0),
             payload: Some(child.payload),
             by: self.by_run(of),
             trace: self.trace_of_attempt(of, child.part, child.attempt, child.since),
@@ -52,7 +54,14 @@ impl<B: Book> Turn<'_, B> {
             parent: Some(parent),
             ..Origin::of(TriggeredBy::SubProcess)
         };
-        self.create_run(&new, workflow, live, origin)?;
+        let key = self.create_run(&new, workflow, live, origin)?;
+        if !child.waits {
+            let run = self.runs.get(&key).map(|slot| slot.run.id.to_string());
+            let output = json!({ "started": child.workflow, "run_id": run });
+            let output = serde_json::value::to_raw_value(&output);
+            let output = output.unwrap_or_else(|_| RawValue::NULL.to_owned());
+            self.tell_starter(of, Input::ChildStarted { token, output });
+        }
         Ok(())
     }
 

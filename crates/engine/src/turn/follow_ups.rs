@@ -220,12 +220,8 @@ impl<B: Book> Turn<'_, B> {
         self.follow_ups.add(FollowUp::Tell(parent.run, input));
     }
 
-    /// A step could not start its child; the step, if it waits, learns why.
-    pub(super) fn child_refused(&mut self, of: RunKey, token: Option<u32>, message: String) {
-        let Some(token) = token else { return };
-        let error = RunError { code: "sub_process".to_owned(), message, step: None };
-        let (ending, error) = (Ending::Cancelled, Some(error));
-        let input = Input::ChildEnded { token, ending, output: None, error };
+    /// A step learns what became of the run that it wanted to start, if that is all it waits for or the run was refused.
+    pub(super) fn tell_starter(&mut self, of: RunKey, input: Input) {
         self.follow_ups.add(FollowUp::Tell(of, input));
     }
 }

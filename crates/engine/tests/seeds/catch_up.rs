@@ -51,6 +51,70 @@ fn none_still_runs_what_is_only_late() {
     assert_eq!(world.ledger(id), ["09:00 started"]);
 }
 
+/// A schedule of every minute whose node is awake, but looks at it only after several minutes.
+fn late(more: &str, takes: i64) -> (World, engine::ScheduleId) {
+    let mut world =
+        World::new("2026-03-02T08:30:30Z").working(move |_| (seconds(takes), success()));
+    let workflow = world.workflow("w", None);
+    let id = world.schedule(workflow, &format!(r#"{{"name": "s", "cron": "* * * * *"{more}}}"#));
+    world.advance_to("2026-03-02T08:31:30Z");
+    world.now = at("2026-03-02T08:34:10Z");
+    world.advance_to("2026-03-02T08:34:50Z");
+    (world, id)
+}
+
+#[test]
+fn each_of_several_that_are_only_late_runs_whatever_catch_up_says() {
+    for catch_up in [r#""none""#, r#""last""#, r#""all""#, r#"{"policy": "last", "window": "1s"}"#]
+    {
+        for overlap in ["skip", "queue", "queue_all", "cancel", "allow", "error"] {
+            let more = format!(r#", "catch_up": {catch_up}, "overlap": "{overlap}""#);
+            let (mut world, id) = late(&more, 2);
+            let started = ["08:31 started", "08:32 started", "08:33 started", "08:34 started"];
+            assert_eq!(world.ledger(id), started, "{more}");
+            assert_eq!(world.memory.schedules[&id].status, Status::Active, "{more}");
+            world.advance_to("2026-03-02T08:35:30Z");
+            assert_eq!(world.ledger(id)[4], "08:35 started", "{more}");
+        }
+    }
+}
+
+#[test]
+fn late_ones_run_one_after_the_other_or_side_by_side_where_that_is_allowed() {
+    for (overlap, begins) in [("skip", ["10", "15", "20"]), ("allow", ["10", "10", "10"])] {
+        let (world, _) = late(&format!(r#", "overlap": "{overlap}""#), 5);
+        let began = world.memory.runs.values().skip(1).filter_map(|run| run.started_at);
+        let began: Vec<String> = began.map(|at| at.to_string()[17..19].to_owned()).collect();
+        assert_eq!(began, begins, "{overlap}");
+    }
+}
+
+#[test]
+fn what_was_active_before_late_ones_is_in_their_way() {
+    let (world, id) = late(r#", "timeout_seconds": 86400"#, 10_000);
+    assert_eq!(world.ledger(id)[1..], ["08:32 skipped", "08:33 skipped", "08:34 skipped"]);
+    assert_eq!(reasons(&world, "skipped"), vec!["occurrence 0 has not ended".to_owned(); 3]);
+}
+
+#[test]
+fn the_latest_late_one_stands_for_what_was_missed_before() {
+    let (mut world, id) = late("", 2);
+    world.now = at("2026-03-02T08:40:30Z");
+    world.awake_since = at("2026-03-02T08:38:30Z");
+    world.advance_to("2026-03-02T08:40:50Z");
+    let expected = [
+        "08:35 coalesced",
+        "08:36 coalesced",
+        "08:37 coalesced",
+        "08:38 coalesced",
+        "08:39 started",
+        "08:40 started",
+    ];
+    assert_eq!(world.ledger(id)[4..], expected);
+    let run = world.memory.runs.values().last().unwrap();
+    assert!(run.input.get().contains(r#""coalesced":4"#), "{}", run.input);
+}
+
 #[test]
 fn all_runs_one_after_the_other_within_limit_and_pace() {
     let (mut world, id) =

@@ -261,6 +261,10 @@ fn a_workflow_that_starts_itself_many_times_has_a_limited_family() {
         start(&mut world, id, Value::Null);
         world.advance_to("2026-03-02T09:10:00Z");
         assert_eq!(runs_of(&world, id).count(), 101, "the first, and 100 that are left");
-        assert!(runs_of(&world, id).all(|run| run.status == RunStatus::Succeeded));
+        let refused = runs_of(&world, id).filter(|run| run.status == RunStatus::Failed);
+        let refused: Vec<_> = refused.filter_map(|run| run.error.clone()).collect();
+        assert!(refused.len() > 50, "those beyond the limit were not started: {refused:?}");
+        let why = "has led to 50000 runs already";
+        assert!(refused.iter().all(|error| error.message.contains(why)), "{refused:?}");
     });
 }

@@ -15,6 +15,9 @@ pub(crate) struct Kept {
     pub(crate) row: ScheduleRow,
     pub(crate) declared: Declared,
     pub(crate) timing: Timing,
+    /// When it was last declared, edited, paused or resumed, or its next time computed again. Not known while a calendar
+    /// has changed and a turn may compute the next time again by itself.
+    pub(super) told_at: Option<i64>,
     /// Where an interval counts from.
     pub(super) anchor: i64,
     /// Everything due up to here has its row.
@@ -73,6 +76,7 @@ impl Kept {
         let mut kept = Kept {
             declared,
             timing,
+            told_at: Some(now),
             anchor: now,
             cursor: now,
             counts_from: Some(now),

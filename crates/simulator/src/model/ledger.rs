@@ -264,10 +264,12 @@ impl Kept {
     /// The outcomes, held against the policies.
     fn judge(&mut self, taken: &[&LedgerRow], rows: &Rows<'_>) -> Checked {
         let runs = |row: &&&LedgerRow| matches!(row.outcome, Started | Moved | Queued);
-        let running = taken.iter().filter(runs).count();
         let missed = self.missed();
+        let is_asleep = |row: &&&LedgerRow| self.is_asleep(row, rows);
+        let asleep = taken.iter().filter(is_asleep).filter(runs).count();
+        let skipped = |row: &&&LedgerRow| row.outcome == Skipped;
         let candidates = match missed.policy {
-            Policy::All => running + taken.iter().filter(|row| row.outcome == Skipped).count(),
+            Policy::All => asleep + taken.iter().filter(is_asleep).filter(skipped).count(),
             _ => 0,
         };
         let mut place = 0;
@@ -276,7 +278,7 @@ impl Kept {
             self.judge_overlap(row, taken, rows)?;
             if runs(&row) {
                 self.judge_limit(row, place as u64)?;
-                let paced = missed.pace > 0 && candidates > 1;
+                let paced = missed.pace > 0 && candidates > 1 && self.is_asleep(row, rows);
                 self.wait(row, if paced { rows.now + place * missed.pace } else { i64::MIN });
                 place += 1;
                 if row.run.is_some() {
@@ -285,11 +287,21 @@ impl Kept {
             }
         }
         let most = if missed.policy == Policy::All { missed.limit } else { 1 };
-        if running > most {
-            let message = format!("schedule {}: {running} of {taken:?} run", self.row.id);
+        if asleep > most {
+            let message = format!("schedule {}: {asleep} of {taken:?} run", self.row.id);
             return broken("catch-up", message);
         }
         Ok(())
+    }
+
+    /// Whether nobody drove the schedule, as it is now declared, when it was due.
+    fn is_asleep(&self, row: &LedgerRow, rows: &Rows<'_>) -> bool {
+        row.effective < rows.awake_since.max(self.told_at.unwrap_or(i64::MIN))
+    }
+
+    /// Whether somebody did: then it is late, and not missed.
+    fn is_late(&self, row: &LedgerRow, rows: &Rows<'_>) -> bool {
+        self.told_at.is_some() && !self.is_asleep(row, rows)
     }
 
     /// No more start or wait than the repeat limit leaves room for. `taken` of this commit did before it.
@@ -311,10 +323,17 @@ impl Kept {
         let is_given_up = was_asleep && (missed.policy == Policy::None || too_old);
         let id = self.row.id;
         match row.outcome {
-            Missed if row.count == 1 && !was_asleep && missed.policy != Policy::None => broken(
+            Missed if row.count == 1 && self.is_late(row, rows) => broken(
                 "catch-up",
                 format!("schedule {id}: {row:?}, awake since {}", rows.awake_since),
             ),
+            Coalesced
+                if row.count == 1
+                    && row.reason.starts_with("missed")
+                    && self.is_late(row, rows) =>
+            {
+                broken("catch-up", format!("schedule {id}: {row:?} was only late"))
+            }
             Missed if missed.policy != Policy::None && missed.window.is_none() => {
                 broken("catch-up", format!("schedule {id}: {row:?} without a window"))
             }
@@ -359,9 +378,12 @@ impl Kept {
             Queued if !waits_for_place => {
                 let keeps = matches!(overlap, Overlap::Queue | Overlap::QueueAll | Overlap::Cancel);
                 let full = overlap == Overlap::Queue && !self.queued.is_empty() && !makes_up;
+                // Those that come late together run one after the other.
+                let late = taken.iter().filter(|row| !self.is_asleep(row, rows)).count() > 1
+                    && !self.is_asleep(row, rows);
                 // What is made up for is late, and no error of the schedule.
                 let is_late = overlap == Overlap::Error && row.effective < rows.now;
-                ((keeps || is_late) && is_busy && !full) || makes_up
+                ((keeps || is_late) && is_busy && !full) || makes_up || late
             }
             Failed => overlap == Overlap::Error && is_busy && touched.after == Status::Dead,
             Coalesced if taken.len() == 1 => overlap == Overlap::Queue && !self.queued.is_empty(),

@@ -16,7 +16,7 @@ use super::{Cause, Checked, Kept, Model, broken};
 use crate::watch::{RunRow, ScheduleRow};
 
 /// What says in an error that trying again does not help.
-const FOR_GOOD: [&str; 11] = [
+const FOR_GOOD: [&str; 12] = [
     "\"refused\"",
     "\"result\"",
     "\"topic\"",
@@ -28,6 +28,7 @@ const FOR_GOOD: [&str; 11] = [
     "\"output\"",
     "\"too_many_jumps\"",
     "the run it started was cancelled",
+    "the run could not be started",
 ];
 
 impl Model {
@@ -41,6 +42,7 @@ impl Model {
         let before = std::mem::replace(&mut kept.declared, declared);
         kept.retention = kept_for(&kept.declared);
         let id = old.id;
+        kept.tell(cause, &old)?;
         if old.declared != kept.row.declared && !matches!(cause, Cause::Command(_)) {
             return broken("declared", format!("schedule {id} was edited without a command"));
         }
@@ -106,6 +108,21 @@ impl Kept {
         let after = crate::clock::instant(self.cursor.max(now));
         let comes = self.timing.next_after(after).is_some();
         comes && (is_moved || is_raised && !self.is_exhausted())
+    }
+
+    /// Only a command or a change of status says anew how the schedule is.
+    fn tell(&mut self, cause: &Cause, old: &ScheduleRow) -> Checked {
+        let row = &self.row;
+        let by_command = matches!(cause, Cause::Command(_));
+        if row.updated_at != old.updated_at && !by_command && row.status == old.status {
+            return broken("states", format!("schedule {} was changed by nobody", old.id));
+        }
+        let told = |row: &ScheduleRow| row.updated_at.max(row.recomputed_at.unwrap_or(i64::MIN));
+        self.told_at = match by_command {
+            true => Some(told(old).max(told(row))),
+            false => Some(told(old)).filter(|_| !self.is_outdated),
+        };
+        Ok(())
     }
 
     fn count_anew(&mut self, now: i64) {

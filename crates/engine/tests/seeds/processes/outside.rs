@@ -101,16 +101,25 @@ fn a_step_that_does_not_wait_goes_on_at_once() {
     assert_eq!(status(&world, run), RunStatus::Succeeded);
     let child = child_of(&world, run);
     assert_eq!(status(&world, child), RunStatus::Running);
+    let output = world.memory.records[&(run, 0, 0)].output.clone().unwrap();
+    let id = &world.memory.runs[&child].id;
+    assert_eq!(output.get(), format!(r#"{{"run_id":"{id}","started":"child"}}"#));
     world.advance_to("2026-03-02T09:02:00Z");
     assert_eq!(status(&world, child), RunStatus::Succeeded);
 }
 
 #[test]
-fn what_is_not_there_cannot_be_started() {
-    let (world, run) = world(child("nobody", true, None), &[]);
-    assert_eq!(status(&world, run), RunStatus::Failed);
-    let error = world.memory.runs[&run].error.clone().unwrap();
-    assert!(error.message.contains("there is no workflow nobody"), "{error:?}");
+fn what_is_not_there_cannot_be_started_whether_it_is_waited_for_or_not() {
+    for waits in [true, false] {
+        let (world, run) = world(child("nobody", waits, None), &[]);
+        assert_eq!(status(&world, run), RunStatus::Failed, "waits: {waits}");
+        let error = world.memory.runs[&run].error.clone().unwrap();
+        assert_eq!(
+            error.message, "the run could not be started: there is no workflow nobody",
+            "waits: {waits}"
+        );
+        assert!(!world.memory.records.contains_key(&(run, 1, 0)), "what follows does not begin");
+    }
 }
 
 #[test]
