@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::RunKey;
-use engine::run::{Doing, Part, Run, RunStatus};
+use engine::run::{Doing, Part, Run, RunStatus, StepState};
+use engine::{RunId, RunKey};
 
 use crate::view::Finding;
 
@@ -26,8 +26,8 @@ pub(crate) struct Beside {
     pub(crate) approvals: Vec<u32>,
     /// What waits for events.
     pub(crate) waits: Vec<Part>,
-    /// The runs that it has started and that have not ended.
-    pub(crate) children: Vec<RunKey>,
+    /// The runs that it has started and that have not ended, each with the attempt that it will tell of its end.
+    pub(crate) children: Vec<(RunKey, Option<u32>)>,
 }
 
 /// Something that does not agree.
@@ -49,6 +49,8 @@ pub(crate) enum Breach {
     WaitMissing(Part),
     /// It waits for a run that has ended or is gone: a person has to look.
     ChildGone(Part, RunKey),
+    /// It waits for a run that would tell another attempt of its end.
+    ChildOfOther(Part, RunKey, u32),
 }
 
 impl Breach {
@@ -65,6 +67,7 @@ impl Breach {
             Breach::WaitOfNothing(_) => "wait-of-nothing",
             Breach::WaitMissing(_) => "wait-missing",
             Breach::ChildGone(..) => "child-gone",
+            Breach::ChildOfOther(..) => "child-of-other",
         }
     }
 
@@ -107,6 +110,10 @@ impl Breach {
             Breach::ChildGone(part, child) => format!(
                 "step {} of run {run} waits for run {}, which has ended or is gone: cancel run {run} \
                  (`punctual run cancel`) and start it again",
+                part.step, child.0
+            ),
+            Breach::ChildOfOther(part, child, _) => format!(
+                "step {} of run {run} waits for run {}, which would not tell it of its end",
                 part.step, child.0
             ),
         }
@@ -165,8 +172,14 @@ pub(crate) fn breaches(run: &Run, beside: &Beside) -> Vec<Breach> {
     found.extend(missing.map(|step| Breach::ApprovalMissing(*step)));
     found.extend(breaches_of_waits(run, &beside.waits));
     found.extend(active.iter().filter_map(|active| match &active.doing {
-        Doing::Child { run, .. } if !beside.children.contains(run) => {
-            Some(Breach::ChildGone(active.part(), *run))
+        Doing::Child { run, token, .. } => {
+            match beside.children.iter().find(|(child, _)| child == run) {
+                None => Some(Breach::ChildGone(active.part(), *run)),
+                Some((_, told)) if *told != Some(*token) => {
+                    Some(Breach::ChildOfOther(active.part(), *run, *token))
+                }
+                Some(_) => None,
+            }
         }
         _ => None,
     }));
@@ -181,6 +194,30 @@ fn breaches_of_waits(run: &Run, waits: &[Part]) -> Vec<Breach> {
     let missing = awaiting.iter().filter(|part| !waits.contains(part));
     let of_nothing = of_nothing.map(|part| Breach::WaitOfNothing(*part));
     of_nothing.chain(missing.map(|part| Breach::WaitMissing(*part))).collect()
+}
+
+/// The step records that a run has to have and are gone: of the steps that were performed to their end. `recorded` are
+/// the steps that have one.
+pub(crate) fn lost_steps(run: &Run, recorded: &[u32]) -> Vec<u32> {
+    let states = run.position.states.iter();
+    let performed =
+        states.filter(|(_, state)| matches!(state, StepState::Completed | StepState::Failed));
+    performed.map(|(step, _)| step).filter(|step| !recorded.contains(step)).collect()
+}
+
+/// What is said of step records that are gone.
+pub(crate) fn steps_gone(found: &[(RunId, Vec<u32>)]) -> Vec<Finding> {
+    let code = "steps-gone";
+    let finding = |message| Finding { code, message, repaired: false };
+    let told = found.iter().take(TOLD).map(|(run, steps)| {
+        let steps: Vec<String> = steps.iter().map(u32::to_string).collect();
+        finding(format!(
+            "run {run} has no record of its steps {} (counted from 0), which have ended: restore a copy if \
+             you need them",
+            steps.join(", ")
+        ))
+    });
+    told.chain(more(found.len(), code).map(finding)).collect()
 }
 
 /// What is said of breaches, by their kind.

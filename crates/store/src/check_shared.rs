@@ -235,6 +235,28 @@ macro_rules! shared_invariants {
                 mend: &[],
             },
             $invariant {
+                code: "schedule-runs",
+                breaches: $wrap!(
+                    "SELECT p.id, min(p.run_count) FROM progress p JOIN runs r ON r.schedule = p.id
+                     WHERE r.n IS NOT NULL AND r.status = 4
+                     GROUP BY p.id, p.run_count HAVING count(*) > p.run_count"
+                ),
+                message: "schedule {id} has counted {text} runs that succeeded, and more of them are kept",
+                mend: &["UPDATE progress SET run_count = (SELECT count(*) FROM runs r
+                           WHERE r.schedule = progress.id AND r.n IS NOT NULL AND r.status = 4)
+                         WHERE run_count < (SELECT count(*) FROM runs r
+                           WHERE r.schedule = progress.id AND r.n IS NOT NULL AND r.status = 4)"],
+            },
+            $invariant {
+                code: "schedule-repeats",
+                breaches: $wrap!(
+                    "SELECT p.id, p.current_repeat FROM progress p WHERE p.current_repeat > p.run_count"
+                ),
+                message: "schedule {id} has counted {text} repeats, more than runs that succeeded",
+                mend: &["UPDATE progress SET current_repeat = run_count
+                         WHERE current_repeat > run_count"],
+            },
+            $invariant {
                 code: "parent-gone",
                 // A parent that does not wait may have ended and expired since, by whatever retention it had.
                 breaches: $wrap!(

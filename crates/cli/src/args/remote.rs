@@ -187,6 +187,9 @@ pub(crate) enum WorkflowCommand {
     Publish {
         /// Name or id
         name: String,
+        /// Only show what would become of its triggers
+        #[arg(long)]
+        plan: bool,
     },
     /// Take it out of use
     Archive {

@@ -143,6 +143,16 @@ fn show(
         (false, ..) => "is published",
     };
     writeln!(out, "{BOLD}{name} {version}{BOLD:#} {what} {DIM}({}){DIM:#}", document.name)?;
+    triggers(answer, out)?;
+    let (_, notes) = remarks(document, &answer["problems"]);
+    for note in notes {
+        writeln!(out, "{NOTE}{note}{NOTE:#}")?;
+    }
+    Ok(())
+}
+
+/// What becomes of each trigger.
+pub(super) fn triggers(answer: &Value, out: &mut dyn Write) -> Result<(), Failure> {
     let rows = answer["triggers"].as_array().into_iter().flatten().map(|trigger| {
         let change = field(trigger, "change");
         let lives_again = trigger["lives_again"] == true;
@@ -161,10 +171,5 @@ fn show(
             Cell::styled(field(trigger, "words"), DIM),
         ]
     });
-    write!(out, "{}", columns(&rows.collect::<Vec<_>>()))?;
-    let (_, notes) = remarks(document, &answer["problems"]);
-    for note in notes {
-        writeln!(out, "{NOTE}{note}{NOTE:#}")?;
-    }
-    Ok(())
+    Ok(write!(out, "{}", columns(&rows.collect::<Vec<_>>()))?)
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::apply::{refused_text, remarks};
+use super::apply::{refused_text, remarks, triggers};
 use super::runs::Start;
 use super::shown::{self, field, state, table, time};
 use super::{Ask, Client, handlers, schedule_views, versions};
@@ -47,7 +47,12 @@ pub(crate) fn run(args: &WorkflowArgs, out: &mut dyn Write) -> Result<(), Failur
         WorkflowCommand::Diff { name, from, to } => {
             versions::diff(&client, name, *from, *to, args.json, out)
         }
-        WorkflowCommand::Publish { name } => verb(name, "publish", out),
+        WorkflowCommand::Publish { name, plan: true } => {
+            let path = ["workflows", name, "publish"];
+            let plan = client.ask(Ask::post(&path).with("dry_run", Some(true)).json(&json!({})))?;
+            if args.json { shown::json(out, &plan) } else { publish_plan(&plan, out) }
+        }
+        WorkflowCommand::Publish { name, plan: false } => verb(name, "publish", out),
         WorkflowCommand::Archive { name } => verb(name, "archive", out),
         WorkflowCommand::Pause { name } => verb(name, "pause", out),
         WorkflowCommand::Resume { name } => verb(name, "resume", out),
@@ -70,6 +75,16 @@ pub(crate) fn run(args: &WorkflowArgs, out: &mut dyn Write) -> Result<(), Failur
             validate(&client, &documents, args.json, out)
         }
     }
+}
+
+fn publish_plan(plan: &Value, out: &mut dyn Write) -> Result<(), Failure> {
+    let (name, revision) = (field(plan, "name"), field(plan, "revision"));
+    let what = match plan["changed"] == true {
+        true => "would go live",
+        false => "is live already",
+    };
+    writeln!(out, "{name}: revision {revision} {what}")?;
+    triggers(plan, out)
 }
 
 fn validate(

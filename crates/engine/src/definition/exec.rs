@@ -102,7 +102,10 @@ fn check_injection(
         Some(Some(text)) if injection::is_template(text) => Stdin::Template,
         Some(_) => Stdin::Literal,
     };
-    match injection::find(&texts, read)? {
+    let found = injection::find(&texts, read)?;
+    // The other words are not looked at, so nothing is said about their templates.
+    words.iter().for_each(|word| reading.templates.fill(word.node));
+    match found {
         Injection::Word(at) => refuse_injection(reading, &words[at]),
         Injection::Stdin => match stdin {
             Some(field) => refuse_injection(reading, field),

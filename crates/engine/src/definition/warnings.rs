@@ -255,9 +255,13 @@ pub fn calendars_of_others(
 ) -> Vec<Flaw> {
     let flaw = |(index, count, names): &(usize, u64, Vec<String>)| {
         let id = definition.calendars.get(*index).map_or("", |calendar| &calendar.id);
+        let users = match count {
+            1 => "a schedule of another workflow uses it".to_owned(),
+            count => format!("{count} schedules of other workflows use it"),
+        };
         let message = format!(
-            "calendar {id} is declared otherwise already, and {count} schedules of other workflows use it ({}): \
-             they change with this definition",
+            "calendar {id} is declared otherwise already, and {users} ({}): what they do changes with \
+             this definition",
             names.join(", ")
         );
         let flaw = Flaw::new("calendar-of-others", message);

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::outgoing::Outgoing;
 use crate::fitting::{TEXT_BYTES, cut_encoded};
+use crate::mask::Mask;
 use crate::script::FetchAnswer;
 use crate::{Ended, code};
 
@@ -28,28 +29,30 @@ const USEFUL_HEADERS: &[&str] = &[
 /// What a peer gives to whom it trusts; a script has no use for it.
 const SECRET_HEADERS: &[&str] = &["set-cookie", "set-cookie2"];
 
+/// Read beyond the limit, so that a secret on the border is seen whole and can be masked.
+const BEYOND: usize = 16 << 10;
+
 /// Enough of an answer to recognise what went wrong.
 const QUOTED_CHARS: usize = 300;
 
 pub(super) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
-    /// After decompression.
+    /// After decompression, with a little of what is beyond the limit.
     bytes: Vec<u8>,
-    cut: bool,
+    limit: usize,
 }
 
 impl Answer {
-    /// Reads at most `limit` bytes, counted after decompression, and leaves the rest unread.
+    /// Reads little more than `limit` bytes, counted after decompression, and leaves the rest unread.
     pub(super) async fn read(mut response: Response, limit: u64) -> Result<Answer, reqwest::Error> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();
-        let mut cut = false;
+        let most = limit.saturating_add(BEYOND);
         while let Some(chunk) = response.chunk().await? {
-            let room = limit - bytes.len();
+            let room = most - bytes.len();
             bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
             if chunk.len() > room {
-                cut = true;
                 break;
             }
         }
@@ -57,8 +60,12 @@ impl Answer {
             status: response.status(),
             headers: std::mem::take(response.headers_mut()),
             bytes,
-            cut,
+            limit,
         })
+    }
+
+    fn is_cut(&self) -> bool {
+        self.bytes.len() > self.limit
     }
 
     /// Whatever it says, for a script. `None` if it was cut.
@@ -76,7 +83,7 @@ impl Answer {
             several.push_str(&text);
         }
         let body = String::from_utf8_lossy(&self.bytes).into_owned();
-        (!self.cut).then(|| FetchAnswer { status: self.status.as_u16(), headers, body })
+        (!self.is_cut()).then(|| FetchAnswer { status: self.status.as_u16(), headers, body })
     }
 
     /// Whether the answer is what the action wants.
@@ -86,10 +93,10 @@ impl Answer {
                 code: code::HTTP_STATUS,
                 message: self.unexpected(outgoing, action),
                 retryable: may_heal(self.status),
-                output: Some(self.output()),
+                output: Some(self.output(&outgoing.mask)),
             };
         }
-        Ended::Succeeded { output: self.output() }
+        Ended::Succeeded { output: self.output(&outgoing.mask) }
     }
 
     fn unexpected(&self, outgoing: &Outgoing, action: &HttpAction) -> String {
@@ -106,7 +113,7 @@ impl Answer {
         format!("{outgoing} answered {}, expected {wanted}{separator}{quoted}", self.status)
     }
 
-    fn output(&self) -> Value {
+    fn output(&self, mask: &Mask) -> Value {
         let mut headers = Map::new();
         for name in USEFUL_HEADERS {
             if let Some(value) = self.headers.get(*name) {
@@ -114,24 +121,29 @@ impl Answer {
                 headers.insert((*name).to_owned(), Value::String(text));
             }
         }
-        let (body, is_cut) = self.body();
+        let (body, is_cut) = self.body(mask);
         let status = self.status.as_u16();
         json!({ "status": status, "headers": headers, "body": body, "body_truncated": is_cut })
     }
 
     /// The body: JSON if it is that and all of it is here, or else a text; whether it was cut. The peer has done what it
     /// was asked for, however much it says.
-    fn body(&self) -> (Value, bool) {
+    fn body(&self, mask: &Mask) -> (Value, bool) {
+        let is_cut = self.is_cut();
         if self.is_json()
-            && !self.cut
+            && !is_cut
             && let Ok(json) = serde_json::from_slice::<Value>(&self.bytes)
             && json.to_string().len() <= TEXT_BYTES
         {
             return (json, false);
         }
-        let mut text = String::from_utf8_lossy(whole(&self.bytes, self.cut)).into_owned();
-        let is_cut = cut_encoded(&mut text, TEXT_BYTES);
-        (text.into(), is_cut || self.cut)
+        // Masked before it is cut: half of a secret would not be found any more.
+        let mut text = mask.apply(&String::from_utf8_lossy(whole(&self.bytes, is_cut)));
+        if is_cut {
+            text.truncate(text.floor_char_boundary(self.limit));
+        }
+        let is_longer = cut_encoded(&mut text, TEXT_BYTES);
+        (text.into(), is_cut || is_longer)
     }
 
     fn is_json(&self) -> bool {

@@ -13,6 +13,7 @@ mod exchange;
 mod limits;
 mod pool;
 mod process;
+mod seats;
 mod wire;
 mod world;
 

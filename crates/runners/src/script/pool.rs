@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::confinement::Confinement;
@@ -15,13 +15,18 @@ use super::evaluation::{Evaluated, Evaluation, Failed, Log, ScriptFailure};
 use super::exchange::{exchange, read, request};
 use super::limits::{Limit, ScriptLimits, bytes};
 use super::process::Process;
+use super::seats::{Seat, Seats};
 use super::wire::ToChild;
 use super::world::ScriptWorld;
 use crate::own_program::own_program;
 
-/// Phases that have begun, when nothing is said: most of them wait for what they fetch. Each has a child with up to
-/// 16 MiB of values, and some 8 MiB of its own: less than 800 MiB in the worst case.
+/// Phases of one script that have begun, when nothing is said: most of them wait for what they fetch. Each has a child
+/// with up to 16 MiB of values, and some 8 MiB of its own: less than 1 GiB in the worst case, with those beside them.
 const PHASES: usize = 32;
+/// Phases of other scripts that may begin beside those of a script that has as many as it may.
+const PHASES_OF_OTHERS: usize = 8;
+/// Phases of other scripts that may compute beside those of a script that has as many as it may.
+const COMPUTING_OF_OTHERS: usize = 1;
 /// A definition is described by then, or the node is too busy: somebody waits for the answer. Computing is limited
 /// on its own, and a definition has nothing else to wait for.
 const DESCRIBED: Duration = Duration::from_secs(30);
@@ -35,10 +40,12 @@ pub struct ScriptHost {
     pub args: Vec<String>,
     /// The limits of each phase.
     pub limits: ScriptLimits,
-    /// How many phases compute at the same time; others wait. One that has asked its host something does not count
-    /// any more: a slow answer is no reason for others not to begin.
+    /// How many phases of one script compute at the same time; its others wait, and a phase of another script has a
+    /// place beside them. One that has asked its host something does not count any more: a slow answer is no reason for
+    /// others not to begin.
     pub children: usize,
-    /// How many phases have begun and not ended; others wait.
+    /// How many phases of one script have begun and not ended; its others wait, and some of other scripts may begin
+    /// beside them.
     pub phases: usize,
 }
 
@@ -72,9 +79,9 @@ pub struct Scripts {
 struct Shared {
     host: ScriptHost,
     /// Phases that may begin.
-    phases: Semaphore,
+    phases: Seats,
     /// Phases that may begin to compute.
-    computing: Semaphore,
+    computing: Seats,
     /// A definition that may be described although all others compute.
     describing: Semaphore,
     /// Children that have no phase. Each either is ready or will say so.
@@ -91,8 +98,8 @@ impl Scripts {
     /// A pool without children: each is started when it is needed for the first time.
     #[must_use]
     pub fn new(host: ScriptHost) -> Scripts {
-        let computing = Semaphore::new(host.children.max(1));
-        let phases = Semaphore::new(host.phases.max(host.children).max(1));
+        let computing = Seats::new(host.children, COMPUTING_OF_OTHERS);
+        let phases = Seats::new(host.phases.max(host.children), PHASES_OF_OTHERS);
         let describing = Semaphore::new(1);
         let idle = Mutex::default();
         Scripts { shared: Arc::new(Shared { host, phases, computing, describing, idle }) }
@@ -129,9 +136,8 @@ impl Scripts {
         let mut log = Log::default();
         let evaluating = async {
             let request = self.shared.checked(&evaluation)?;
-            // Never closed: what waits gets its place.
-            let _phase = self.shared.phases.acquire().await;
-            let mut seat = self.shared.computing.acquire().await.ok();
+            let _phase = self.shared.phases.take(&evaluation.source).await;
+            let mut seat = Some(self.shared.computing.take(&evaluation.source).await);
             self.shared.evaluate(&evaluation, &request, world, &mut log, &mut seat).await
         };
         let ended = tokio::select! {
@@ -156,12 +162,11 @@ impl Scripts {
         let mut log = Log::default();
         let describing = async {
             let request = self.shared.checked(&evaluation)?;
-            let seat = tokio::select! {
+            let mut seat = tokio::select! {
                 biased;
-                seat = self.shared.computing.acquire() => seat,
-                seat = self.shared.describing.acquire() => seat,
+                seat = self.shared.computing.take(&evaluation.source) => Some(seat),
+                seat = self.shared.describing.acquire() => seat.ok().map(Seat::from),
             };
-            let mut seat = seat.ok();
             self.shared.evaluate(&evaluation, &request, world, &mut log, &mut seat).await
         };
         let busy = |_| Err(ScriptFailure::Busy { within: DESCRIBED });
@@ -189,7 +194,7 @@ impl Shared {
         request: &ToChild,
         world: &dyn ScriptWorld,
         log: &mut Log,
-        seat: &mut Option<SemaphorePermit<'s>>,
+        seat: &mut Option<Seat<'s>>,
     ) -> Result<Evaluated, ScriptFailure> {
         let limits = &self.host.limits;
         let mut process = self.taken(request).await?;

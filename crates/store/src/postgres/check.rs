@@ -286,6 +286,7 @@ impl Core {
         findings.extend(attempted("what is set aside", self.check_set_aside(repair)));
         // First, so that what names the nodes of runs is right when they are looked for.
         findings.extend(attempted("runs", self.check_runs(repair)));
+        findings.extend(attempted("records of steps", self.check_steps()));
         // Before what counts schedules: one that is over is counted among others.
         findings.extend(attempted("schedules", self.check_schedules(now, repair)));
         for invariant in INVARIANTS.iter().chain(SHARED).chain(&OF_TOPICS) {

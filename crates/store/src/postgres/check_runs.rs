@@ -8,9 +8,10 @@ use super::check::look;
 use super::check_wakeups::agree;
 use super::columns::of_run;
 use super::core::Core;
+use super::last_steps;
 use super::link::{Asked, Link, param};
 use super::rows::{self, RUN_COLUMNS, get};
-use crate::check_run::{Beside, Breach, breaches, findings};
+use crate::check_run::{Beside, Breach, breaches, findings, lost_steps, steps_gone};
 use crate::failure::Failure;
 use crate::stored::ms;
 use crate::view::Finding;
@@ -26,12 +27,14 @@ macro_rules! with_beside {
             of_run!(),
             ", r.wake_at, r.owners, q.steps, q.items, q.queues,
                (SELECT array_agg(step) FROM approvals WHERE run = r.key), v.steps, v.items,
-               (SELECT array_agg(key) FROM open_runs c WHERE c.parent = r.key)
+               c.keys, c.tokens
              FROM open_runs r
              LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items,
                  array_agg(queue) AS queues FROM queue WHERE run = r.key) q ON true
              LEFT JOIN LATERAL (SELECT array_agg(step) AS steps, array_agg(item) AS items
                  FROM waits WHERE run = r.key) v ON true
+             LEFT JOIN LATERAL (SELECT array_agg(key) AS keys, array_agg(parent_token) AS tokens
+                 FROM open_runs WHERE parent = r.key) c ON true
              WHERE ",
             $which
         )
@@ -39,6 +42,13 @@ macro_rules! with_beside {
 }
 
 const ALL: &str = with_beside!("r.key > $1 ORDER BY r.key LIMIT 500");
+/// Runs that have ended, each with the steps that have a record.
+const ENDED: &str = concat!(
+    "SELECT ",
+    of_run!(),
+    ", (SELECT array_agg(step) FROM steps WHERE run = r.key AND item = 0), r.last_steps
+     FROM ended_runs r WHERE r.key > $1 ORDER BY r.key LIMIT 500"
+);
 const LOCK: &str = "SELECT key FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE";
 /// After the lock, so that it sees what was committed while that was waited for.
 const AGAIN: &str = with_beside!("r.key = ANY($1) ORDER BY r.key");
@@ -67,6 +77,29 @@ impl Core {
         }
         Ok(findings(found.iter().map(|(key, breach)| (*key, breach)), repair))
     }
+
+    /// Whether runs that have ended have the records of their steps.
+    pub(super) fn check_steps(&mut self) -> Result<Vec<Finding>, Failure> {
+        let (mut found, mut after) = (Vec::new(), i64::MIN);
+        loop {
+            let some = look(&mut self.link, ENDED, || vec![param(after)])?;
+            for row in &some {
+                after = get(row, 0)?;
+                // One that cannot be read is told of elsewhere.
+                let Ok(run) = rows::run(row) else { continue };
+                let recorded = numbers(row, RUN_COLUMNS)?.into_iter().map(i32::cast_unsigned);
+                let last: Option<&str> = get(row, RUN_COLUMNS + 1)?;
+                let last = last.map(last_steps::recorded).unwrap_or_default();
+                let lost = lost_steps(&run, &recorded.chain(last).collect::<Vec<u32>>());
+                if !lost.is_empty() {
+                    found.push((run.id, lost));
+                }
+            }
+            if some.len() < AT_ONCE {
+                return Ok(steps_gone(&found));
+            }
+        }
+    }
 }
 
 fn broken(row: &Row) -> Result<(Run, Vec<Breach>), Failure> {
@@ -80,14 +113,18 @@ fn broken(row: &Row) -> Result<(Run, Vec<Breach>), Failure> {
         queue: queued(row)?,
         approvals: numbers(row, RUN_COLUMNS + 5)?.into_iter().map(i32::cast_unsigned).collect(),
         waits: waits.map(part).collect(),
-        children: get::<Option<Vec<i64>>>(row, RUN_COLUMNS + 8)?
-            .unwrap_or_default()
-            .into_iter()
-            .map(RunKey)
-            .collect(),
+        children: children(row)?,
     };
     let breaches = breaches(&run, &beside);
     Ok((run, breaches))
+}
+
+fn children(row: &Row) -> Result<Vec<(RunKey, Option<u32>)>, Failure> {
+    let keys: Option<Vec<i64>> = get(row, RUN_COLUMNS + 8)?;
+    let tokens: Option<Vec<Option<i32>>> = get(row, RUN_COLUMNS + 9)?;
+    let tokens = tokens.unwrap_or_default().into_iter();
+    let tokens = tokens.map(|token| token.map(i32::cast_unsigned));
+    Ok(keys.unwrap_or_default().into_iter().map(RunKey).zip(tokens).collect())
 }
 
 fn numbers(row: &Row, column: usize) -> Result<Vec<i32>, Failure> {
@@ -153,6 +190,10 @@ fn mending(run: &Run, breach: &Breach) -> Option<Asked> {
         Breach::WaitOfNothing(part) => Asked::new(
             "DELETE FROM waits WHERE run = $1 AND step = $2 AND item = $3",
             vec![param(key), param(part.step.cast_signed()), param(part.item)],
+        ),
+        Breach::ChildOfOther(_, child, token) => Asked::new(
+            "UPDATE open_runs SET parent_token = $2, stamp = 0 WHERE key = $1",
+            vec![param(child.0), param(token.cast_signed())],
         ),
         Breach::AtRest
         | Breach::ApprovalMissing(_)

@@ -115,6 +115,12 @@ fn read(text: &str) -> Result<Vec<StepRecord>, Failure> {
     read.into_iter().map(record).collect()
 }
 
+/// The steps that the text has a record of; none, if it cannot be read.
+pub(super) fn recorded(text: &str) -> Vec<u32> {
+    let records = read(text).unwrap_or_default().into_iter();
+    records.filter(|record| record.item == 0).map(|record| record.step).collect()
+}
+
 /// What a run ended with, beside what is in `steps`.
 pub(super) const LAST_STEPS: &str =
     "SELECT last_steps FROM ended_runs WHERE key = $1 AND last_steps IS NOT NULL";

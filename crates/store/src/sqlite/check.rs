@@ -192,6 +192,7 @@ impl Core {
             findings.extend(self.check_invariant(invariant, now, repair));
         }
         findings.extend(attempted("runs", self.check_runs(repair)));
+        findings.extend(attempted("records of steps", self.check_steps()));
         Ok(findings)
     }
 

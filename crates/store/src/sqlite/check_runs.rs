@@ -10,7 +10,7 @@ use super::apply::WAKE_RUN;
 use super::apply_runs::owners;
 use super::core::Core;
 use super::rows::{self, ms};
-use crate::check_run::{Beside, Breach, breaches, findings};
+use crate::check_run::{Beside, Breach, breaches, findings, lost_steps, steps_gone};
 use crate::failure::Failure;
 use crate::view::Finding;
 
@@ -32,6 +32,26 @@ impl Core {
             }
         }
         Ok(findings(found.iter().map(|broken| (broken.key, &broken.breach)), repair))
+    }
+
+    /// Whether runs that have ended have the records of their steps.
+    pub(super) fn check_steps(&self) -> Result<Vec<Finding>, Failure> {
+        let sql = format!("SELECT {} FROM runs r WHERE r.status >= 4", rows::RUN);
+        let mut statement = self.connection.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        let mut recorded =
+            self.connection.prepare("SELECT step FROM steps WHERE run = ?1 AND item = 0")?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            // One that cannot be read is told of elsewhere.
+            let Ok(run) = rows::run(row) else { continue };
+            let steps = recorded.query_map([run.key.0], |row| row.get(0))?;
+            let lost = lost_steps(&run, &steps.collect::<Result<Vec<u32>, _>>()?);
+            if !lost.is_empty() {
+                found.push((run.id, lost));
+            }
+        }
+        Ok(steps_gone(&found))
     }
 }
 
@@ -93,11 +113,11 @@ fn waits(connection: &Connection, run: RunKey) -> Result<Vec<Part>, Failure> {
     Ok(statement.query_map([run.0], read)?.collect::<Result<_, _>>()?)
 }
 
-fn children(connection: &Connection, run: RunKey) -> Result<Vec<RunKey>, Failure> {
-    let sql = "SELECT key FROM runs INDEXED BY runs_by_parent
+fn children(connection: &Connection, run: RunKey) -> Result<Vec<(RunKey, Option<u32>)>, Failure> {
+    let sql = "SELECT key, parent_token FROM runs INDEXED BY runs_by_parent
                WHERE parent IS NOT NULL AND parent = ?1 AND status < 4";
     let mut statement = connection.prepare_cached(sql)?;
-    let found = statement.query_map([run.0], |row| row.get(0).map(RunKey))?;
+    let found = statement.query_map([run.0], |row| Ok((RunKey(row.get(0)?), row.get(1)?)))?;
     Ok(found.collect::<Result<_, _>>()?)
 }
 
@@ -132,6 +152,10 @@ fn mend(connection: &Connection, broken: &Broken) -> Result<(), Failure> {
         Breach::WaitOfNothing(part) => {
             let sql = "DELETE FROM waits WHERE run = ?1 AND step = ?2 AND item = ?3";
             connection.prepare_cached(sql)?.execute(params![key, part.step, part.item])?;
+        }
+        Breach::ChildOfOther(_, child, token) => {
+            let sql = "UPDATE runs SET parent_token = ?2 WHERE key = ?1";
+            connection.prepare_cached(sql)?.execute(params![child.0, token])?;
         }
         Breach::AtRest
         | Breach::ApprovalMissing(_)

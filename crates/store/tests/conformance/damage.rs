@@ -63,7 +63,7 @@ const FAR: &str =
     "UPDATE progress SET next_nominal = 4102444800000, next_effective = 4102444800000";
 
 /// What is damaged in every store alike.
-pub(crate) const DAMAGES: [Damage; 63] = [
+pub(crate) const DAMAGES: [Damage; 66] = [
     // How far a schedule has come.
     history("UPDATE progress SET n = 1", "schedule-number", Clean),
     history("UPDATE progress SET n = 0", "schedule-number", Clean),
@@ -114,6 +114,8 @@ pub(crate) const DAMAGES: [Damage; 63] = [
     history("UPDATE ledger SET count = 0 WHERE n = 1", "ledger-outcome", Told),
     history("UPDATE ledger SET run = NULL WHERE n = 1", "occurrence-without-run", Told),
     history("UPDATE {ended} SET ended_at = NULL", "run-without-end", Clean),
+    history("UPDATE progress SET run_count = 1", "schedule-runs", Clean),
+    history("UPDATE progress SET current_repeat = 50", "schedule-repeats", Clean),
     // What belongs to nothing.
     history(
         "INSERT INTO steps (run, step, item, status, attempts, started_at, ended_at, overdue)
@@ -201,6 +203,12 @@ pub(crate) const DAMAGES: [Damage; 63] = [
         "DELETE FROM {open} WHERE key IN (SELECT parent FROM {open} WHERE parent IS NOT NULL)",
         "parent-gone",
         Told,
+    ),
+    damage(
+        Waiting,
+        "UPDATE {open} SET parent_token = parent_token + 1 WHERE parent IS NOT NULL",
+        "child-of-other",
+        Clean,
     ),
     // Handlers.
     damage(Topical, "DELETE FROM workflows WHERE name = 'works'", "handler-without-workflow", Told),

@@ -271,6 +271,8 @@ async fn damage_of_a_database_is_found() {
                    CREATE TRIGGER t BEFORE INSERT ON ledger FOR EACH ROW EXECUTE FUNCTION f()";
     let damages = [
         history("DROP INDEX open_runs_by_occurrence", "schema", Clean),
+        history("UPDATE ended_runs SET last_steps = NULL WHERE n = 2", "steps-gone", Told),
+        history("UPDATE ended_runs SET last_steps = '[' WHERE n = 2", "steps-gone", Told),
         history("DROP INDEX ended_runs_by_occurrence", "schema", Clean),
         history("DROP INDEX progress_by_wakeup", "schema", Clean),
         history(other, "schema", Clean),

@@ -285,7 +285,8 @@ const TWICE: &str = "DROP INDEX runs_by_occurrence;
 const OUT_OF_STEP: &str =
     "CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE name = 'runs_by_workflow';
     PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'runs_by_workflow';
-    PRAGMA writable_schema = RESET; UPDATE runs SET workflow = 1, key = key + 500 WHERE n IS NULL;
+    PRAGMA writable_schema = RESET; UPDATE steps SET run = run + 500 WHERE run IN (SELECT key FROM runs WHERE n IS NULL);
+    UPDATE runs SET workflow = 1, key = key + 500 WHERE n IS NULL;
     PRAGMA writable_schema = ON; INSERT INTO sqlite_schema SELECT * FROM kept;
     PRAGMA writable_schema = RESET; DROP TABLE kept";
 
@@ -309,6 +310,8 @@ async fn damage_of_a_file_is_found() {
             Told,
         ),
         history(OUT_OF_STEP, "file", Clean),
+        history("DELETE FROM steps", "steps-gone", Told),
+        history("DELETE FROM steps WHERE run = (SELECT min(run) FROM steps)", "steps-gone", Told),
         history("DELETE FROM wakeups", "schedule-without-wakeup", Clean),
         history(
             "UPDATE wakeups SET due = due + 1 WHERE kind = 1",

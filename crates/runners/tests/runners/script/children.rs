@@ -146,6 +146,10 @@ async fn a_warm_child_that_dies_before_it_takes_the_phase_is_replaced() {
     scripts.warm().await.unwrap();
     let id = Pid::from_raw(running(&host.program)[0].parse().unwrap()).unwrap();
     kill_process(id, Signal::STOP).unwrap();
+    let stat = format!("/proc/{}/stat", id.as_raw_nonzero());
+    while !fs::read_to_string(&stat).unwrap().contains(") T ") {
+        tokio::task::yield_now().await;
+    }
     let killing = async { kill_process(id, Signal::KILL).unwrap() };
     // The phase is in its pipe when it dies.
     let (ended, ()) = tokio::join!(evaluate(&scripts, step("return 2")), killing);
@@ -236,7 +240,30 @@ async fn phases_beyond_the_pool_wait_for_their_turn() {
     });
     let values = futures_util::future::join_all(all).await;
     assert_eq!(values, (0..20).map(|n| json!(n)).collect::<Vec<_>>());
-    assert!(running(&host.program).len() <= 2);
+    at_most(&host, 2).await;
+}
+
+#[tokio::test]
+async fn a_script_that_has_all_its_places_leaves_some_to_others() {
+    let (_dir, host) = own_host(2);
+    let scripts = Scripts::new(ScriptHost { phases: 4, ..host.clone() });
+    let (world, cancel) = (Silent::default(), CancellationToken::new());
+    // More of each than there are places: those that only wait for an answer, and those that never end.
+    let asking = || scripts.evaluate(step("await ctx.fetch('http://a')"), &world, &cancel);
+    let waiting = futures_util::future::join_all((0..20).map(|_| asking()));
+    let endless = || scripts.evaluate(step("for (;;) {}"), &world, &cancel);
+    let computing = futures_util::future::join_all((0..10).map(|_| endless()));
+    let others = async {
+        while world.at_once.lock().unwrap().0 < 4 || running(&host.program).len() < 6 {
+            tokio::task::yield_now().await;
+        }
+        for n in 0..5 {
+            let source = format!("return {n}");
+            assert_eq!(evaluate(&scripts, step(&source)).await.unwrap().value, json!(n));
+        }
+        cancel.cancel();
+    };
+    tokio::join!(waiting, computing, others);
 }
 
 #[tokio::test]

@@ -197,22 +197,49 @@ async fn commanded(
     Ok(answer::replayed(answer::ok(&shown(app, view).await?)?, commanded.replayed))
 }
 
+/// The workflow, or what would become of it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = PublishedWorkflow)]
+#[serde(untagged)]
+enum Published {
+    Workflow(Box<WorkflowObject>),
+    Plan(save::Saved),
+}
+
+struct Publishing {
+    dry_run: bool,
+}
+
+impl Parameters for Publishing {
+    const KNOWN: &'static [&'static str] = &["dry_run"];
+
+    fn read(values: &mut Values) -> Publishing {
+        Publishing { dry_run: values.flag("dry_run") }
+    }
+}
+
 /// The newest revision goes live.
 #[utoipa::path(post, path = "/workflows/{id}/publish", tag = "workflows",
-    params(("id" = String, Path, description = "Id or name")),
-    responses((status = 200, body = WorkflowObject), (status = 404, body = Problem),
+    params(("id" = String, Path, description = "Id or name"),
+        ("dry_run" = Option<bool>, Query, description = "Nothing goes live: the answer says what would change")),
+    responses((status = 200, body = Published), (status = 404, body = Problem),
         (status = 422, body = Problem)))]
 async fn publish(
     State(app): State<App>,
     caller: Caller,
     PathId(id): PathId,
-    Query(()): Query<()>,
+    Query(Publishing { dry_run }): Query<Publishing>,
     body: JsonBody,
 ) -> Answered {
     let Nothing {} = body.read_or_default()?;
-    let known = find_workflow(&app, &id, None).await?.workflow;
+    let live = find_workflow(&app, &id, None).await?;
+    let known = live.workflow.clone();
     let newest = find_workflow(&app, &id, Some(known.newest)).await?;
     save::refuse_commands(&app, &newest.definition, &newest.source)?;
+    if dry_run {
+        let plan = save::publish_plan(&app, &live, &newest).await?;
+        return answer::ok(&Published::Plan(plan));
+    }
     let (asked, workflow) = (app.clone(), known.id);
     let publishing = async move {
         save::put_calendars(&asked, &caller, &newest.definition).await?;
@@ -222,7 +249,8 @@ async fn publish(
     };
     let commanded = app.hub().uninterrupted(publishing).await?;
     let view = find_workflow(&app, &known.id.to_string(), None).await?;
-    Ok(answer::replayed(answer::ok(&shown(&app, view).await?)?, commanded.replayed))
+    let published = Published::Workflow(Box::new(shown(&app, view).await?));
+    Ok(answer::replayed(answer::ok(&published)?, commanded.replayed))
 }
 
 /// Out of use: its schedules go, its history stays.

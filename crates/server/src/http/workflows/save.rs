@@ -282,6 +282,21 @@ fn planned(
     }
 }
 
+/// What would change if the newest revision went live. `live` is the workflow as it is now.
+pub(super) async fn publish_plan(
+    app: &App,
+    live: &WorkflowView,
+    newest: &WorkflowView,
+) -> Result<Saved, Problem> {
+    let definition = &newest.definition;
+    let others = calendars_of_others(&**app.store(), definition, live.workflow.id).await?;
+    let warnings = definition::calendars_of_others(&others, definition, &newest.source);
+    let saving = Saving { publish: true, dry_run: true };
+    let saved = planned(Some(newest.clone()), definition, &saving, warnings);
+    let triggers = Some(plan::triggers(app, Some(live), definition).await?);
+    Ok(Saved { triggers, ..saved })
+}
+
 /// Commands run only where the host allows them.
 pub(super) fn refuse_commands(
     app: &App,

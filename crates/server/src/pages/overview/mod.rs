@@ -161,9 +161,9 @@ fn set_aside(visit: &Visit, aside: &[SetAside]) -> Markup {
             header { h2 { "Set aside" } }
             p {
                 "These cannot be read or decided as they are stored, so nothing of them happens; everything else goes \
-                 on. Run "
-                code { "punctual doctor --repair" }
-                " on the store, or restore them from a backup."
+                 on. "
+                code { "punctual doctor" }
+                " says what is wrong with each of them and what to do."
             }
             ul {
                 @for one in aside.iter().take(LINES) {

@@ -414,7 +414,7 @@ async fn a_calendar_that_others_use_is_warned_about() {
     for path in [format!("{publish}&dry_run=true"), publish.to_owned()] {
         let reply = node.yaml(&path, text("second", "tue")).await;
         let [warning] = &warnings(&reply.json())[..] else { panic!("{}", reply.text) };
-        assert!(warning.contains("1 schedules of other workflows use it (first)"), "{warning}");
+        assert!(warning.contains("a schedule of another workflow uses it (first)"), "{warning}");
     }
     // Of its own alone, it is nobody's business.
     let own = text("third", "mon").replace("office", "own");
