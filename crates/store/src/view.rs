@@ -540,11 +540,14 @@ pub(crate) fn step_id(definition: &Definition, step: u32) -> Result<String, Fail
     known.ok_or_else(|| Failure::Damaged(format!("{} has no step {step}", definition.name)))
 }
 
-/// What a run goes through: the steps of its workflow, or the phases of one of its handlers.
-pub(crate) fn process(whole: Definition, run: &Run) -> Result<Arc<Definition>, Failure> {
-    let Some(handler) = &run.handler else { return Ok(Arc::new(whole)) };
-    let known = whole.handler(handler).cloned();
-    known.ok_or_else(|| Failure::Damaged(format!("{} has no handler {handler}", whole.name)))
+/// What a run goes through: the steps of its workflow, or the phases of one of its handlers. Nothing, if its definition
+/// is gone or cannot be read: the run is shown without its steps, and `punctual doctor` says why.
+pub(crate) fn process(whole: Option<Definition>, run: &Run) -> Arc<Definition> {
+    let process = whole.and_then(|whole| match &run.handler {
+        None => Some(Arc::new(whole)),
+        Some(handler) => whole.handler(handler).cloned(),
+    });
+    process.unwrap_or_else(|| Arc::new(Definition::of_steps("", Vec::new())))
 }
 
 /// When a step is to be done and whether that is over, if it is being watched.

@@ -274,6 +274,10 @@ impl<F: Facts> Decider<'_, F> {
                 ending.retryable = false;
             }
         }
+        // The definition cannot be read: nobody could decide over an answer to come.
+        if self.definition.steps.is_empty() {
+            self.stop_waiting();
+        }
         Ok(())
     }
 

@@ -483,6 +483,19 @@ impl<'a, B: Book> Turn<'a, B> {
         Ok(definition.and_then(|definition| definition.of_run(handler).cloned()))
     }
 
+    /// The same; one without steps if it cannot be read. A person can always end a run: what it would undo is lost with
+    /// its definition.
+    fn process_to_cancel(
+        &mut self,
+        id: WorkflowId,
+        revision: u32,
+        handler: Option<&str>,
+    ) -> Result<Arc<Definition>, B::Error> {
+        let definition = self.definition_if_readable(id, revision)?;
+        let process = definition.and_then(|definition| definition.of_run(handler).cloned());
+        Ok(process.unwrap_or_else(|| Arc::new(Definition::of_steps("", Vec::new()))))
+    }
+
     /// What became of a step of a run, this turn included.
     fn step_record(&mut self, key: RunKey, step: u32) -> Result<Option<StepRecord>, B::Error> {
         let Some(slot) = self.runs.get(&key) else { return Ok(None) };

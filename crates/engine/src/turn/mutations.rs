@@ -119,6 +119,9 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         key: RunKey,
     ) -> Result<Option<MutationStatus>, B::Error> {
+        if !self.is_of_handler(key) {
+            return Ok(None);
+        }
         let Some((_, definition)) = self.whole_definition(key)? else { return Ok(None) };
         let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(None) };
         let process = run.handler.as_deref().and_then(|name| definition.handler(name));

@@ -394,9 +394,11 @@ impl<B: Book> Turn<'_, B> {
             return Ok(Ok(()));
         };
         let handler = handler.as_deref();
-        let Some(definition) = self.process(workflow, version, handler)? else {
-            return Ok(Ok(()));
+        let definition = match input {
+            Input::Cancel { .. } => Some(self.process_to_cancel(workflow, version, handler)?),
+            _ => self.process(workflow, version, handler)?,
         };
+        let Some(definition) = definition else { return Ok(Ok(())) };
         let mutation = match handler {
             Some(_) => self.mutation_status(key)?,
             None => None,

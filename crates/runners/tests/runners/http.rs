@@ -15,7 +15,7 @@ use engine::definition::limits::OUTPUT_BYTES;
 use engine::definition::{Action, HttpAction};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use runners::{Ended, Runners, code};
+use runners::{Ended, Mask, Runners, code};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -171,6 +171,23 @@ async fn the_limit_is_exact() {
     for (limit, body, is_cut) in [(5, "12345", false), (4, "1234", true), (0, "", true)] {
         let output = succeeded(send(limited(limit)).await);
         assert_eq!((&output["body"], &output["body_truncated"]), (&json!(body), &json!(is_cut)));
+    }
+}
+
+/// A secret on the border is hidden as a whole, wherever the answer is cut.
+#[tokio::test]
+async fn no_part_of_a_secret_is_left_where_an_answer_is_cut() {
+    let body = format!("{}tops3cret{}", "x".repeat(100), "y".repeat(100));
+    let peer = Peer::serve(Router::new().fallback(move || async move { body.clone() })).await;
+    for max_bytes in 95..115 {
+        let mut policy = loopback_listed();
+        policy.mask = Mask::new(|text| text.replace("tops3cret", "***"));
+        let action = HttpAction { max_bytes, ..get(peer.url("/")) };
+        let output = succeeded(perform(policy, Action::Http(action)).await);
+        let body = output["body"].as_str().unwrap();
+        let shown = body.trim_start_matches('x').trim_end_matches('y');
+        assert!("***".starts_with(shown), "{max_bytes}: {body}");
+        assert_eq!(output["body_truncated"], true, "{max_bytes}");
     }
 }
 

@@ -373,11 +373,10 @@ pub(super) async fn run(client: &Client, id: RunId) -> Result<Option<RunDetail>,
         RunId::Other(uuid) => ask(client, BY_UUID, &[&uuid::Uuid::from_u128(*uuid)]).await?,
     };
     let Some(row) = found.first() else { return Ok(None) };
-    if get::<Option<&str>>(row, RUN_COLUMNS + BESIDE)?.is_none() {
-        return Err(Failure::Damaged(format!("the definition of run {id} is gone")));
-    }
     let view = read_view(row)?;
-    let definition = view::process(rows::json(row, RUN_COLUMNS + BESIDE)?, &view.run)?;
+    let definition: Option<&str> = get(row, RUN_COLUMNS + BESIDE)?;
+    let definition = definition.and_then(|text| serde_json::from_str(text).ok());
+    let definition = view::process(definition, &view.run);
     let steps = ask(client, STEPS, &[&view.run.key.0]).await?;
     let steps = last_steps::all(&steps, &ask(client, LAST_STEPS, &[&view.run.key.0]).await?)?;
     let shown = i64::try_from(ATTEMPTS_SHOWN).unwrap_or(i64::MAX);

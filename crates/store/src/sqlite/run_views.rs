@@ -294,12 +294,9 @@ pub(super) fn last_runs(
 pub(super) fn run(connection: &Connection, id: &RunId) -> Result<Option<RunDetail>, Failure> {
     let Some(key) = book::run_key(connection, id)? else { return Ok(None) };
     let Some(view) = by_key(connection, key)? else { return Ok(None) };
-    let Some(definition) = book::definition(connection, view.run.workflow, view.run.version)?
-    else {
-        return Err(Failure::Damaged(format!("the definition of run {id} is gone")));
-    };
+    let definition = book::definition(connection, view.run.workflow, view.run.version);
+    let definition = view::process(if_readable(definition)?.flatten(), &view.run);
     let steps = book::step_records(connection, key)?;
-    let definition = view::process(definition, &view.run)?;
     let earlier = earlier_attempts(connection, key)?;
     let position = position(connection, &view.run)?;
     Ok(Some(RunDetail { view, definition, steps, earlier, position }))

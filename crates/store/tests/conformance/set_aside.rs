@@ -173,7 +173,20 @@ pub(crate) async fn a_definition_that_cannot_be_read_hides_no_other_and_is_publi
 
 pub(crate) async fn a_workflow_that_cannot_be_read_is_paused_and_archived(mut world: World) {
     let workflow = world.publish(0, &format!("name: a\n{DEFINITION}\n")).await;
+    let steps = "[{id: wait, type: timer, delay: 1h}, {id: go, type: noop}]";
+    let begun = world.publish(0, &format!("name: b\nsteps: {steps}\n")).await;
+    let begun = world.start(0, begun).await.unwrap();
+    let performed = world.publish(0, "name: c\nsteps: [{id: go, type: noop}]\n").await;
+    let performed = world.start(0, performed).await.unwrap();
+    drive(&world, 0).await;
+    let pending = world.start(0, workflow).await.unwrap();
     damage(&mut world, 1, "UPDATE revisions SET definition = '{'").await;
+    for id in [begun, performed, pending] {
+        let reason = "by hand".to_owned();
+        world.command(1, Command::CancelRun { id: id.clone(), reason }).await;
+        let run = world.store().run(id).await.unwrap().unwrap();
+        assert_eq!(run.view.run.status.name(), "cancelled");
+    }
     for paused in [true, false] {
         let command = Command::PauseWorkflow { id: workflow, paused, reason: None };
         world.command(1, command).await;

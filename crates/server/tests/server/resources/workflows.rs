@@ -367,6 +367,20 @@ async fn a_dry_run_says_what_would_become_of_triggers_and_versions_say_which_is_
         .map(|version| (&version["revision"], &version["live"]))
         .collect();
     assert_eq!(live, [(&json!(2), &json!(false)), (&json!(1), &json!(true))]);
+    // The same of a draft that is to go live.
+    let path = "/api/v1/workflows/t/publish";
+    let draft = node.post(&format!("{path}?dry_run=true"), json!({})).await.expect(200);
+    assert_eq!((&draft["revision"], &draft["changed"]), (&json!(2), &json!(true)), "{draft}");
+    let drafted = draft["triggers"].as_array().unwrap().iter();
+    let drafted: Vec<_> = drafted
+        .map(|told| (told["id"].as_str().unwrap(), told["change"].as_str().unwrap()))
+        .collect();
+    assert_eq!(drafted, expected, "{draft}");
+    let versions = node.get("/api/v1/workflows/t/versions").await.expect(200);
+    assert_eq!(versions["items"][1]["live"], true, "nothing went live: {versions}");
+    node.post(path, json!({})).await.expect(200);
+    let again = node.post(&format!("{path}?dry_run=true"), json!({})).await.expect(200);
+    assert_eq!(again["changed"], false, "{again}");
 }
 
 /// The calendars of the definition are in force in its plan, also where they change a known one.
