@@ -95,7 +95,7 @@ impl Facts<'_> {
             }
             Status::Done => told.push(format!("It is done since {since}: {}.", self.why_done())),
             Status::Dead => told.push(format!(
-                "It is dead since {since}: {}. Revive gives it a new life.",
+                "It is dead: {}. It was last changed at {since}. Revive gives it a new life.",
                 error.unwrap_or("its retries are exhausted")
             )),
         }
@@ -415,7 +415,7 @@ mod tests {
                     s.status = Status::Dead;
                     s.progress.last_error = Some("exit code 1".to_owned());
                 }),
-                "It is dead since 2026-03-02T12:00:00Z: exit code 1. Revive gives it a new life.",
+                "It is dead: exit code 1. It was last changed at 2026-03-02T12:00:00Z. Revive gives it a new life.",
             ),
             (
                 r#""cron": "0 9 * * *", "total_repeats": 2"#,

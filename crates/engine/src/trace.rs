@@ -9,7 +9,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 
 use crate::ids::{RunId, ScheduleId};
-use crate::run::{Part, Run, RunError, TriggeredBy};
+use crate::run::{Item, Part, Run, RunError, TriggeredBy};
 
 /// The flag of a trace that somebody records.
 const RECORDED: u8 = 1;
@@ -46,7 +46,7 @@ impl TraceContext {
     #[must_use]
     pub fn of_attempt(self, part: Part, attempt: u32, since: Timestamp) -> TraceContext {
         let since = since.as_millisecond().cast_unsigned();
-        let part = [u64::from(part.step), u64::from(part.item.cast_unsigned())];
+        let part = [u64::from(part.step), u64::from(part.item.number().cast_unsigned())];
         let span = mixed(4, &[self.span, part[0], part[1], u64::from(attempt), since]);
         TraceContext { span, ..self }
     }
@@ -141,7 +141,7 @@ pub struct AttemptOf {
     /// The step's id.
     pub step: String,
     /// Its item, or what undoes it.
-    pub item: i32,
+    pub item: Item,
     /// Which, from 1.
     pub attempt: u32,
 }
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!((called.trace, called.span), (caller.trace, run.span));
 
         let at = |ms| Timestamp::from_millisecond(ms).unwrap();
-        let part = |step, item| Part { step, item };
+        let part = |step, item: i32| Part { step, item: item.into() };
         let attempts = [
             run.of_attempt(part(0, 0), 1, at(1)),
             run.of_attempt(part(1, 0), 1, at(1)),

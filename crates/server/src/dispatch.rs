@@ -8,7 +8,7 @@ use engine::RunKey;
 use engine::definition::handlers::MUTATION;
 use engine::definition::{Action, Definition};
 use engine::expression::ExpressionError;
-use engine::run::{AttemptEnd, WHOLE};
+use engine::run::{AttemptEnd, Item};
 use engine::turn::Perform;
 use runners::{Ended, Runners, Work, code};
 use serde_json::value::RawValue;
@@ -154,7 +154,7 @@ impl RunnerDispatch {
         if perform.handler.is_none() {
             return attempt_end(ended, &self.secrets);
         }
-        let ended = match perform.step().id == MUTATION && perform.part.item == WHOLE {
+        let ended = match perform.step().id == MUTATION && perform.part.item == Item::Whole {
             false => ended,
             true => match judged(ended) {
                 Ok(ended) => ended,
@@ -238,7 +238,7 @@ pub(crate) fn not_filled(error: &ExpressionError, secrets: &Secrets) -> AttemptE
 /// that there is to know.
 fn phase_result(perform: &Perform, ended: Ended) -> Ended {
     let Ended::Succeeded { output } = ended else { return ended };
-    if perform.step().id == MUTATION && perform.part.item == WHOLE {
+    if perform.step().id == MUTATION && perform.part.item == Item::Whole {
         return Ended::Succeeded { output };
     }
     let part = match perform.action() {

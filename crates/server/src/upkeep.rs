@@ -79,11 +79,6 @@ impl Removed {
     async fn wait(&self, hub: &Hub) {
         let until = self.next.map(|at| at.duration_since(hub.now()).max(self.pause));
         let mut notices = hub.listen();
-        // A workflow or schedule may say from now on that its history is kept for a shorter time.
-        let declared = async {
-            hub.declared.notified().await;
-            sleep(Some(PAUSES.0)).await;
-        };
         let due = async {
             tokio::select! {
                 () = sleep(until) => {}
@@ -91,10 +86,7 @@ impl Removed {
                 _ = notices.recv() => sleep(Some(until.unwrap_or(self.pause).min(self.pause))).await,
             }
         };
-        tokio::select! {
-            () = due => {}
-            () = declared => {}
-        }
+        due.await;
     }
 }
 
@@ -173,9 +165,20 @@ pub(crate) async fn run(hub: Arc<Hub>, retention: Retention, stop: CancellationT
                         tracing::info!(rows = removed.rows, "old history was removed");
                     }
                     // The first look may have begun where an earlier life has stopped, and missed what was before.
-                    match std::mem::take(&mut is_first) {
-                        true => sleep(Some(removed.pause)).await,
-                        false => removed.wait(&hub).await,
+                    let waits = async {
+                        match std::mem::take(&mut is_first) {
+                            true => sleep(Some(removed.pause)).await,
+                            false => removed.wait(&hub).await,
+                        }
+                    };
+                    // A workflow or schedule may say from now on that its history is kept for a shorter time.
+                    let declared = async {
+                        hub.declared.notified().await;
+                        sleep(Some(PAUSES.0)).await;
+                    };
+                    tokio::select! {
+                        () = waits => {}
+                        () = declared => {}
                     }
                 }
                 Err(error) => {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::RunKey;
 use engine::notices;
-use engine::run::{AttemptEnd, Part, UNDOING};
+use engine::run::{AttemptEnd, Item, Part};
 use engine::turn::Perform;
 use serde_json::value::RawValue;
 use server::Dispatch;
@@ -248,7 +248,7 @@ impl Dispatch for Work {
         let mut state = self.state();
         let (run, token) = (perform.run, perform.token);
         let part = perform.part;
-        let idempotent = perform.step().idempotent || part.item == UNDOING;
+        let idempotent = perform.step().idempotent || part.item == Item::Undoing;
         state.begun.push(Begun { run: run.0, part, token, idempotent });
         state.performed.insert((run.0, token));
         let (hangs, at_once) = (state.manners.hangs, state.manners.at_once);

@@ -248,6 +248,14 @@ macro_rules! shared_invariants {
                            WHERE r.schedule = progress.id AND r.n IS NOT NULL AND r.status = 4)"],
             },
             $invariant {
+                code: "schedule-runs",
+                breaches: $wrap!(
+                    "SELECT p.id, p.run_count FROM progress p WHERE p.run_count > p.n"
+                ),
+                message: "schedule {id} has counted {text} runs that succeeded, more than it had occurrences",
+                mend: &["UPDATE progress SET run_count = n WHERE run_count > n"],
+            },
+            $invariant {
                 code: "schedule-repeats",
                 breaches: $wrap!(
                     "SELECT p.id, p.current_repeat FROM progress p WHERE p.current_repeat > p.run_count"

@@ -119,6 +119,13 @@ impl Failure {
     }
 }
 
+/// What the engine was deciding is set aside.
+impl From<engine::turn::Damaged> for Failure {
+    fn from(engine::turn::Damaged(why): engine::turn::Damaged) -> Failure {
+        Failure::Undecidable { what: None, why }
+    }
+}
+
 impl From<rusqlite::Error> for Failure {
     fn from(error: rusqlite::Error) -> Failure {
         use rusqlite::Error::{

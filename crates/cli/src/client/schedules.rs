@@ -82,18 +82,17 @@ pub(super) fn find(client: &Client, named: &str) -> Result<String, Failure> {
     }
     let mut found = with_name(client, named)?;
     // A schedule of a trigger has a slash in its own name.
-    if found.is_empty()
-        && let Some((workflow, name)) = named.split_once('/')
-    {
-        found = with_name(client, name)?;
-        found.retain(|schedule| schedule["workflow"] == workflow);
+    if let Some((workflow, name)) = named.split_once('/') {
+        let mut of_workflow = with_name(client, name)?;
+        of_workflow.retain(|schedule| schedule["workflow"] == workflow);
+        found.extend(of_workflow);
     }
     match found.as_slice() {
         [only] => Ok(field(only, "id")),
         [] => Err(Failure::Mistake(format!(
             "there is no schedule named {named}\n  try: punctual schedule list"
         ))),
-        several => Err(Failure::Mistake(which_one(named, several))),
+        several => Err(Failure::Mistake(which_one(client, named, several)?)),
     }
 }
 
@@ -119,13 +118,15 @@ fn with_name(client: &Client, name: &str) -> Result<Vec<Value>, Failure> {
 }
 
 /// Says how each of several schedules of one name can be named.
-fn which_one(named: &str, several: &[Value]) -> String {
+fn which_one(client: &Client, named: &str, several: &[Value]) -> Result<String, Failure> {
     let mut told = format!("several schedules are named {named}");
     for schedule in several.iter().take(TOLD) {
         let (id, workflow) = (field(schedule, "id"), field(schedule, "workflow"));
         let others = several.iter().filter(|other| other["workflow"] == schedule["workflow"]);
+        let longer = format!("{workflow}/{}", field(schedule, "name"));
+        // The schedule of a trigger may have just that name.
         let other_name = match others.count() {
-            1 => format!(" or {workflow}/{}", field(schedule, "name")),
+            1 if with_name(client, &longer)?.is_empty() => format!(" or {longer}"),
             _ => String::new(),
         };
         let status = field(schedule, "status");
@@ -134,7 +135,7 @@ fn which_one(named: &str, several: &[Value]) -> String {
     if several.len() > TOLD {
         told.push_str(&format!("\n  and {} more", several.len() - TOLD));
     }
-    told
+    Ok(told)
 }
 
 struct Asking {

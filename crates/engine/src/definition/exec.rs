@@ -12,15 +12,48 @@ use super::templates::Place;
 use super::tree::{Kind, cut};
 
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
-/// Variables in which interpreters look for options, or for files that they run first.
-const OPTION_VARIABLES: [&str; 7] = [
+/// Variables in which programs look for other programs, for libraries, for options, or for files that they run first:
+/// whoever chooses their values chooses what runs.
+const OPTION_VARIABLES: [&str; 39] = [
+    "BASHOPTS",
     "BASH_ENV",
+    "CLASSPATH",
+    "DYLD_INSERT_LIBRARIES",
+    "DYLD_LIBRARY_PATH",
+    "EDITOR",
+    "GCONV_PATH",
+    "GIT_ASKPASS",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_EDITOR",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_PAGER",
+    "GIT_PROXY_COMMAND",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "HOME",
+    "IFS",
     "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "LD_AUDIT",
+    "LD_LIBRARY_PATH",
     "LD_PRELOAD",
+    "LESSOPEN",
+    "MANPAGER",
     "NODE_OPTIONS",
+    "NODE_PATH",
+    "PAGER",
+    "PATH",
+    "PERL5DB",
+    "PERL5LIB",
     "PERL5OPT",
+    "PROMPT_COMMAND",
+    "PYTHONHOME",
+    "PYTHONPATH",
     "PYTHONSTARTUP",
+    "RUBYLIB",
     "RUBYOPT",
+    "SHELLOPTS",
+    "VISUAL",
 ];
 
 pub(super) fn read(reading: &mut Reading<'_>, fields: &mut Fields<'_>) -> Option<ExecAction> {
@@ -60,6 +93,7 @@ fn command_words(
         }
         (Kind::Text(text), false) => {
             let words: Vec<&str> = text.split_whitespace().collect();
+            reading.templates.fill(field.node);
             let flaw = Flaw::new("command", "a command is a list; a text needs a shell")
                 .suggest(format!("[{}], or shell: true beside it", cut(&words.join(", "))));
             reading.refuse(field, flaw);

@@ -65,6 +65,11 @@ impl<'t> Reading<'t> {
     }
 
     /// Keeps a flaw, with its place.
+    /// Whether something was reported at exactly this place.
+    pub(super) fn has_flaw_at(&self, path: &str) -> bool {
+        !path.is_empty() && self.flaws.iter().any(|flaw| flaw.path == path)
+    }
+
     pub(super) fn report(&mut self, path: &str, span: Span, mut flaw: Flaw) {
         if self.is_full() {
             self.left_off += 1;

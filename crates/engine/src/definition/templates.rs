@@ -239,6 +239,10 @@ impl Reading<'_> {
     }
 
     fn search(&mut self, field: &Field<'_>) {
+        // Something is wrong with it already, and its templates were not looked at.
+        if self.has_flaw_at(&field.path) {
+            return;
+        }
         match &field.node.kind {
             Kind::Text(text) if text.contains("{{") && !self.templates.is_filled(field.node) => {
                 self.report(&field.path, field.node.span, literal());
@@ -251,7 +255,7 @@ impl Reading<'_> {
             Kind::Map(entries) => {
                 for entry in entries {
                     let path = join(&field.path, &entry.key);
-                    if entry.key.contains("{{") {
+                    if entry.key.contains("{{") && !self.has_flaw_at(&path) {
                         self.report(&path, entry.key_span, literal());
                     }
                     self.search(&Field { path, node: &entry.value });

@@ -2,7 +2,8 @@
 
 use super::decide::Decider;
 use super::input::Facts;
-use super::position::{Active, Doing, StepState, WHOLE};
+use super::item::Item;
+use super::position::{Active, Doing, StepState};
 use super::start::action_of;
 use super::{Ending, RunStatus};
 use crate::definition::Action;
@@ -79,7 +80,7 @@ impl<F: Facts> Decider<'_, F> {
             }
             Err(error) => {
                 self.enable(step)?;
-                match self.place_of_part(step, WHOLE) {
+                match self.place_of_part(step, Item::Whole) {
                     Some(at) => self.failed(at, error, false, None),
                     None => Ok(()),
                 }
@@ -101,7 +102,7 @@ impl<F: Facts> Decider<'_, F> {
         self.set_state(step, StepState::Active);
         self.run.position.active.push(Active {
             step,
-            item: WHOLE,
+            item: Item::Whole,
             attempt: 0,
             enabled_at: self.stamp,
             doing: Doing::Ready,
@@ -110,7 +111,7 @@ impl<F: Facts> Decider<'_, F> {
         Ok(())
     }
 
-    pub(super) fn place_of_part(&self, step: u32, item: i32) -> Option<usize> {
+    pub(super) fn place_of_part(&self, step: u32, item: Item) -> Option<usize> {
         let active = &self.run.position.active;
         active.iter().position(|active| active.step == step && active.item == item)
     }

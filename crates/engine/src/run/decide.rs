@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 
 use super::input::{AttemptEnd, Decision, Facts, Input, Resolution};
-use super::position::{Active, Doing, RECONCILING, States};
+use super::item::Item;
+use super::position::{Active, Doing, States};
 use super::stored_input::StoredInput;
 use super::{Ending, Refusal, Run, RunError, RunStatus, StepStatus};
 use crate::definition::{Definition, Graph, Step};
@@ -81,7 +82,7 @@ impl<F: Facts> Decider<'_, F> {
                 self.owner_gone(node);
                 Ok(Ok(()))
             }
-            Input::Resolve { step, resolution } => self.resolve(step, resolution),
+            Input::Resolve { step, resolution, .. } => self.resolve(step, resolution),
             Input::Claim { part, worker, claimant, lease_until } => {
                 Ok(self.claim(part, worker, claimant, lease_until))
             }
@@ -162,7 +163,7 @@ impl<F: Facts> Decider<'_, F> {
             self.ended_from_outside(at, end);
             return Ok(Ok(()));
         }
-        let looks = self.run.position.active[at].item == RECONCILING;
+        let looks = self.run.position.active[at].item == Item::Reconciling;
         match end {
             AttemptEnd::Succeeded { output } if looks => self.reconciled(at, &output)?,
             AttemptEnd::Succeeded { output } => self.succeeded(at, output)?,

@@ -5,7 +5,8 @@ use serde_json::value::RawValue;
 
 use super::decide::Decider;
 use super::input::{AttemptEnd, Facts, Part};
-use super::position::{Active, Doing, StepState, UNDOING, WHOLE};
+use super::item::Item;
+use super::position::{Active, Doing, StepState};
 use super::{BeingEnded, CANCEL_LIMIT, Ending, RunError, StepStatus};
 use crate::ids::NodeId;
 
@@ -59,7 +60,7 @@ impl<F: Facts> Decider<'_, F> {
             error.step = self.step(active.step).map(|step| step.id.clone());
             self.record(active, StepStatus::Cancelled, None, Some(error));
         }
-        if active.item == WHOLE {
+        if active.item == Item::Whole {
             self.run.position.states.set(active.step, StepState::Cancelled);
         }
     }
@@ -83,7 +84,7 @@ impl<F: Facts> Decider<'_, F> {
         output: Option<Box<RawValue>>,
     ) {
         let has_undoing = self.step(active.step).is_some_and(|step| step.compensation.is_some());
-        if succeeded && has_undoing && active.item == WHOLE {
+        if succeeded && has_undoing && active.item == Item::Whole {
             self.record(active, StepStatus::Completed, output, None);
             self.run.position.to_undo.push(active.step);
             self.run.position.states.set(active.step, StepState::Completed);
@@ -94,7 +95,7 @@ impl<F: Facts> Decider<'_, F> {
             error.step = self.step(active.step).map(|step| step.id.clone());
         }
         self.record(active, StepStatus::Cancelled, output, error);
-        if active.item == WHOLE {
+        if active.item == Item::Whole {
             self.run.position.states.set(active.step, StepState::Cancelled);
         }
     }
@@ -112,10 +113,10 @@ impl<F: Facts> Decider<'_, F> {
         let active = self.remove(at);
         let error = self.error(active.step, "cancelled", message);
         self.record(&active, StepStatus::Cancelled, None, Some(error.clone()));
-        if active.item == UNDOING {
+        if active.item == Item::Undoing {
             return;
         }
-        if active.item == WHOLE {
+        if active.item == Item::Whole {
             self.unwatch(active.step);
             self.run.position.states.set(active.step, StepState::Cancelled);
         }
@@ -135,7 +136,7 @@ impl<F: Facts> Decider<'_, F> {
             let Some(step) = self.run.position.to_undo.pop() else { break };
             self.run.position.active.push(Active {
                 step,
-                item: UNDOING,
+                item: Item::Undoing,
                 attempt: 0,
                 enabled_at: self.stamp,
                 doing: Doing::Ready,
@@ -182,7 +183,7 @@ impl<F: Facts> Decider<'_, F> {
 
     /// Whether it does no harm to perform it again when nobody knows what became of it.
     pub(super) fn may_be_repeated(&self, part: Part) -> bool {
-        part.item == UNDOING || self.step(part.step).is_none_or(|step| step.idempotent)
+        part.item == Item::Undoing || self.step(part.step).is_none_or(|step| step.idempotent)
     }
 
     /// Whoever performed it is gone.

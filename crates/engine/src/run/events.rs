@@ -5,8 +5,9 @@ use serde_json::value::RawValue;
 use super::decide::{Decider, Taken};
 use super::family::{HOPS, hops_of, too_many_hops};
 use super::input::{Awaiting, Facts, Part, Published};
+use super::item::Item;
 use super::moments::Moments;
-use super::position::{Doing, WHOLE};
+use super::position::Doing;
 use super::start::raw;
 use crate::definition::{Action, Publish, WaitFor, limits};
 use crate::expression;
@@ -53,8 +54,8 @@ impl<F: Facts> Decider<'_, F> {
     fn own_message_id(&self, part: Part) -> String {
         let step = self.step(part.step).map(|step| step.id.as_str()).unwrap_or_default();
         match part.item {
-            WHOLE => format!("{}/{step}", self.run.id),
-            item => format!("{}/{step}/{item}", self.run.id),
+            Item::Whole => format!("{}/{step}", self.run.id),
+            item => format!("{}/{step}/{}", self.run.id, item.number()),
         }
     }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::item::Item;
 use super::{AttemptRecord, Claimant, Ending, RunError, StepRecord};
 use crate::ids::{NodeId, RunKey};
 use crate::topics::Message;
@@ -14,7 +15,7 @@ pub trait Facts {
     type Error;
 
     /// What became of a part of a step of this run, as of now.
-    fn record(&mut self, step: u32, item: i32) -> Result<Option<StepRecord>, Self::Error>;
+    fn record(&mut self, step: u32, item: Item) -> Result<Option<StepRecord>, Self::Error>;
     /// A key for a run that is going to be created.
     fn new_run_key(&mut self) -> RunKey;
 }
@@ -77,6 +78,8 @@ pub enum Input {
         step: Option<String>,
         /// What.
         resolution: Resolution,
+        /// Who says so.
+        by: String,
     },
     /// A worker takes what is queued.
     Claim {
@@ -169,8 +172,8 @@ pub enum Resolution {
 pub struct Part {
     /// The step's place in the definition.
     pub step: u32,
-    /// [`super::WHOLE`], [`super::UNDOING`], or the number of an item.
-    pub item: i32,
+    /// [`Item::Whole`], [`Item::Undoing`], or the number of an item.
+    pub item: Item,
 }
 
 /// What follows.

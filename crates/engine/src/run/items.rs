@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 use super::decide::Decider;
 use super::fitting::listed;
 use super::input::{Facts, Part};
-use super::position::{Active, Doing, WHOLE};
+use super::item::Item;
+use super::position::{Active, Doing};
 use super::{RunError, StepStatus};
 use crate::definition::{Action, ForEach, limits};
 
@@ -53,13 +54,10 @@ impl<F: Facts> Decider<'_, F> {
 
     /// The item that a part is about.
     pub(super) fn item_of(&mut self, part: Part) -> Result<Option<(Value, u32)>, F::Error> {
-        if part.item <= WHOLE {
-            return Ok(None);
-        }
+        let Some(index) = part.item.index() else { return Ok(None) };
         let definition = self.definition;
         let step = definition.steps.get(part.step as usize);
         let Some(Action::ForEach(each)) = step.map(|step| &step.action) else { return Ok(None) };
-        let index = part.item.unsigned_abs() - 1;
         let items = self.items(part.step, each)?.unwrap_or_default();
         Ok(items.into_iter().nth(index as usize).map(|item| (item, index)))
     }
@@ -69,7 +67,7 @@ impl<F: Facts> Decider<'_, F> {
             Some(Action::ForEach(each)) => each.max_parallel.unwrap_or(SIDE_BY_SIDE),
             _ => 0,
         };
-        let Some(at) = self.place_of_part(step, WHOLE) else { return Ok(()) };
+        let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(()) };
         let Doing::Items { count, begun, ended, .. } = self.run.position.active[at].doing else {
             return Ok(());
         };
@@ -77,10 +75,10 @@ impl<F: Facts> Decider<'_, F> {
             return self.items_done(at, count);
         }
         let further = count.min(ended.saturating_add(limit)).saturating_sub(begun);
-        for item in begun + 1..=begun + further {
+        for index in begun..begun + further {
             self.run.position.active.push(Active {
                 step,
-                item: item.cast_signed(),
+                item: Item::Nth(index),
                 attempt: 0,
                 enabled_at: self.stamp,
                 doing: Doing::Ready,
@@ -94,7 +92,7 @@ impl<F: Facts> Decider<'_, F> {
 
     /// One of them is done.
     pub(super) fn item_ended(&mut self, step: u32) -> Result<(), F::Error> {
-        let Some(at) = self.place_of_part(step, WHOLE) else { return Ok(()) };
+        let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(()) };
         if let Doing::Items { ended, .. } = &mut self.run.position.active[at].doing {
             *ended += 1;
         }
@@ -104,8 +102,8 @@ impl<F: Facts> Decider<'_, F> {
     /// All of them are done: the step's output is the list of theirs.
     fn items_done(&mut self, at: usize, count: u32) -> Result<(), F::Error> {
         let step = self.run.position.active[at].step;
-        let (output, said) = listed(count as usize, |item| {
-            self.output_of(step, i32::try_from(item + 1).unwrap_or(i32::MAX))
+        let (output, said) = listed(count as usize, |index| {
+            self.output_of(step, Item::Nth(u32::try_from(index).unwrap_or(u32::MAX)))
         })?;
         self.completed(at, output, said)
     }
@@ -117,11 +115,11 @@ impl<F: Facts> Decider<'_, F> {
         error: RunError,
         retryable: bool,
     ) -> Result<(), F::Error> {
-        let is_item = |active: &Active| active.step == step && active.item > WHOLE;
+        let is_item = |active: &Active| active.step == step && active.item.is_nth();
         while let Some(at) = self.run.position.active.iter().position(is_item) {
             self.abandon(at, StepStatus::Cancelled, None);
         }
-        let Some(at) = self.place_of_part(step, WHOLE) else { return Ok(()) };
+        let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(()) };
         let active = self.remove(at);
         self.step_failed(&active, error, retryable, None)
     }
@@ -130,7 +128,7 @@ impl<F: Facts> Decider<'_, F> {
     pub(super) fn output_of(
         &mut self,
         step: u32,
-        item: i32,
+        item: Item,
     ) -> Result<Option<Box<RawValue>>, F::Error> {
         let is_it = |record: &&super::StepRecord| record.step == step && record.item == item;
         if let Some(record) = self.decision.records.iter().rev().find(is_it) {

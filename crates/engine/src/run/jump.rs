@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::decide::Decider;
 use super::input::Facts;
-use super::position::{Active, StepState, WHOLE};
+use super::item::Item;
+use super::position::{Active, StepState};
 use super::{AttemptRecord, Ending, RunError, StepStatus};
 
 /// A run that goes back and forth for ever is stopped.
@@ -82,6 +83,6 @@ impl<F: Facts> Decider<'_, F> {
     }
 
     fn was_recorded_now(&self, step: u32) -> bool {
-        self.decision.records.iter().any(|record| record.step == step && record.item == WHOLE)
+        self.decision.records.iter().any(|record| record.step == step && record.item == Item::Whole)
     }
 }

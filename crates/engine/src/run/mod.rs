@@ -11,6 +11,7 @@ mod events;
 pub(crate) mod family;
 mod fitting;
 mod input;
+mod item;
 mod items;
 mod jump;
 mod moments;
@@ -33,9 +34,8 @@ pub use input::{
     Alert, Approval, AttemptEnd, Awaiting, Decision, Facts, Input, NewChild, Part, Published,
     Queueing, Resolution,
 };
-pub use position::{
-    Active, Claimant, Doing, Position, RECONCILING, States, StepState, UNDOING, WHOLE, Watch,
-};
+pub use item::Item;
+pub use position::{Active, Claimant, Doing, Position, States, StepState, Watch};
 pub use scope::{ItemScope, scope_of_part};
 pub use start::action_of;
 pub use watch::watch_new_run;
@@ -349,8 +349,8 @@ impl StepStatus {
 pub struct StepRecord {
     /// Its place in the definition.
     pub step: u32,
-    /// [`WHOLE`], [`UNDOING`], or the number of an item.
-    pub item: i32,
+    /// [`Item::Whole`], [`Item::Undoing`], or the number of an item.
+    pub item: Item,
     /// Where it stands.
     pub status: StepStatus,
     /// Attempts so far.
@@ -374,8 +374,8 @@ pub struct StepRecord {
 pub struct AttemptRecord {
     /// Its step's place in the definition.
     pub step: u32,
-    /// [`WHOLE`], [`UNDOING`], [`RECONCILING`], or the number of an item.
-    pub item: i32,
+    /// [`Item::Whole`], [`Item::Undoing`], [`Item::Reconciling`], or the number of an item.
+    pub item: Item,
     /// Which attempt. One that was lost with whoever performed it does not count, so that two can have the same number;
     /// after a run has gone back, counting begins anew.
     pub attempt: u32,

@@ -3,15 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::item::Item;
 use super::{BeingEnded, Part, Refusal, StepStatus};
 use crate::ids::{NodeId, RunKey};
-
-/// The step itself, not one of its items.
-pub const WHOLE: i32 = 0;
-/// What undoes the step.
-pub const UNDOING: i32 = -1;
-/// What finds out whether the step was done.
-pub const RECONCILING: i32 = -2;
 
 /// Where a step stands within its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -196,9 +190,9 @@ pub struct Active {
     /// The step's place in the definition.
     #[serde(rename = "s")]
     pub step: u32,
-    /// [`WHOLE`], [`UNDOING`], or the number of an item, from 1.
-    #[serde(rename = "i", default, skip_serializing_if = "is_zero")]
-    pub item: i32,
+    /// Which part of the step.
+    #[serde(rename = "i", default, skip_serializing_if = "Item::is_whole")]
+    pub item: Item,
     /// Attempts so far, the one that is going on included.
     #[serde(rename = "n", default, skip_serializing_if = "is_zero")]
     pub attempt: u32,
@@ -457,7 +451,7 @@ impl Position {
     }
 
     /// What is going on with this part of a step.
-    pub fn part(&self, step: u32, item: i32) -> Option<&Active> {
+    pub fn part(&self, step: u32, item: Item) -> Option<&Active> {
         self.active.iter().find(|active| active.step == step && active.item == item)
     }
 

@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 use super::RunError;
 use super::decide::Decider;
 use super::input::Facts;
-use super::position::{Active, Doing, RECONCILING, StepState, WHOLE};
+use super::item::Item;
+use super::position::{Active, Doing, StepState};
 
 /// Looking is tried so often when it fails in passing.
 const TRIES: u32 = 3;
@@ -28,10 +29,10 @@ impl<F: Facts> Decider<'_, F> {
         active.doing = Doing::Unknown { since };
         self.run.error = Some(error);
         let can_look = self.step(step).is_some_and(|step| step.reconcile.is_some());
-        if can_look && item == WHOLE {
+        if can_look && item == Item::Whole {
             self.run.position.active.push(Active {
                 step,
-                item: RECONCILING,
+                item: Item::Reconciling,
                 attempt: 0,
                 enabled_at: self.stamp,
                 doing: Doing::Ready,
@@ -44,7 +45,7 @@ impl<F: Facts> Decider<'_, F> {
         let active = self.remove(at);
         let step = active.step;
         self.record(&active, super::StepStatus::Completed, Some(output.to_owned()), None);
-        let Some(unknown) = self.place_of_part(step, WHOLE) else { return Ok(()) };
+        let Some(unknown) = self.place_of_part(step, Item::Whole) else { return Ok(()) };
         let found: Option<Found> = serde_json::from_str(output.get()).ok();
         match found.as_ref().map(|found| found.status.as_str()) {
             Some("applied") => {
@@ -80,7 +81,7 @@ impl<F: Facts> Decider<'_, F> {
 
     /// A person has said what became of the step: nobody looks any more.
     pub(super) fn stop_looking(&mut self, step: u32) {
-        if let Some(at) = self.place_of_part(step, RECONCILING) {
+        if let Some(at) = self.place_of_part(step, Item::Reconciling) {
             self.abandon(at, super::StepStatus::Cancelled, None);
         }
     }

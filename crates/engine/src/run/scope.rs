@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::decide::Decider;
 use super::input::{Facts, Part};
-use super::position::{StepState, UNDOING, WHOLE};
+use super::item::Item;
+use super::position::StepState;
 use super::start::raw;
 use super::stored_input::StoredInput;
 use super::{Run, RunError, StepRecord};
@@ -79,10 +80,10 @@ impl<F: Facts> Decider<'_, F> {
 
     /// What became of a step, as of now.
     pub(super) fn known_record(&mut self, step: u32) -> Result<Option<StepRecord>, F::Error> {
-        let is_it = |record: &&StepRecord| record.step == step && record.item == WHOLE;
+        let is_it = |record: &&StepRecord| record.step == step && record.item == Item::Whole;
         match self.decision.records.iter().rev().find(is_it) {
             Some(record) => Ok(Some(record.clone())),
-            None => self.facts.record(step, WHOLE),
+            None => self.facts.record(step, Item::Whole),
         }
     }
 }
@@ -109,7 +110,7 @@ pub fn scope_of_part<F: Facts>(
 ) -> Result<Option<Result<Scope, ExpressionError>>, F::Error> {
     let graph = definition.graph();
     let (has_templates, references) = match part.item {
-        UNDOING => {
+        Item::Undoing => {
             (graph.has_compensation_templates(part.step), graph.compensation_references(part.step))
         }
         _ => (graph.has_templates(part.step), graph.references(part.step)),
@@ -119,10 +120,10 @@ pub fn scope_of_part<F: Facts>(
     }
     let mut records = Vec::new();
     for step in references {
-        records.push((*step, facts.record(*step, WHOLE)?));
+        records.push((*step, facts.record(*step, Item::Whole)?));
     }
     let action = definition.steps.get(part.step as usize).map(|step| &step.action);
-    let Some(Action::ForEach(each)) = action.filter(|_| part.item > WHOLE) else {
+    let Some(Action::ForEach(each)) = action.filter(|_| part.item.is_nth()) else {
         return Ok(Some(build(run, definition, &records)));
     };
     let made_from: Vec<_> = records
@@ -149,7 +150,7 @@ pub fn scope_of_part<F: Facts>(
         }
     }
     Ok(known.as_ref().map(|known| {
-        let index = (part.item - 1).unsigned_abs() as usize;
+        let index = part.item.index().unwrap_or_default() as usize;
         let mut scope = known.scope.clone();
         scope.item(known.items.get(index).cloned().unwrap_or_default(), index);
         Ok(scope)

@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 use super::decide::{Decider, Taken};
 use super::fitting::fitted;
 use super::input::{Awaiting, Facts, Part, Queueing};
-use super::position::{Active, Doing, StepState, UNDOING, WHOLE};
+use super::item::Item;
+use super::position::{Active, Doing, StepState};
 use super::{AttemptRecord, Ending, Refusal, RunError, StepRecord, StepStatus};
 use crate::definition::{Action, OnError, StepRetry};
 
@@ -25,7 +26,7 @@ impl<F: Facts> Decider<'_, F> {
         said: Option<String>,
     ) -> Result<(), F::Error> {
         let active = self.remove(at);
-        if active.item == WHOLE {
+        if active.item == Item::Whole {
             self.run.output = Some(output.clone());
         }
         self.record(&active, StepStatus::Completed, Some(output), None);
@@ -33,11 +34,11 @@ impl<F: Facts> Decider<'_, F> {
             record.reason = said;
         }
         match active.item {
-            WHOLE => {
+            Item::Whole => {
                 self.step_completed(active.step);
                 Ok(())
             }
-            UNDOING => Ok(()),
+            Item::Undoing => Ok(()),
             _ => self.item_ended(active.step),
         }
     }
@@ -67,11 +68,11 @@ impl<F: Facts> Decider<'_, F> {
         }
         let active = self.remove(at);
         match item {
-            UNDOING => {
+            Item::Undoing => {
                 self.record(&active, StepStatus::Failed, output, Some(error));
                 Ok(())
             }
-            WHOLE => self.step_failed(&active, error, retryable, output),
+            Item::Whole => self.step_failed(&active, error, retryable, output),
             _ => {
                 self.record(&active, StepStatus::Failed, output, Some(error.clone()));
                 self.items_failed(step, error, retryable)
@@ -107,10 +108,10 @@ impl<F: Facts> Decider<'_, F> {
         });
     }
 
-    fn retry_of(&self, step: u32, item: i32) -> StepRetry {
+    fn retry_of(&self, step: u32, item: Item) -> StepRetry {
         let Some(step) = self.step(step) else { return StepRetry::default() };
         match (&step.compensation, item) {
-            (Some(undoing), UNDOING) => undoing.retry.clone(),
+            (Some(undoing), Item::Undoing) => undoing.retry.clone(),
             _ if step.retry.by_default && self.run.position.tries_once => {
                 StepRetry { max: 1, ..step.retry.clone() }
             }
@@ -153,7 +154,7 @@ impl<F: Facts> Decider<'_, F> {
     pub(super) fn pass_over(&mut self, step: u32, state: StepState, reason: String) {
         self.decision.records.push(StepRecord {
             step,
-            item: WHOLE,
+            item: Item::Whole,
             status: StepStatus::Skipped,
             attempts: 0,
             started_at: self.stamp,
@@ -205,8 +206,8 @@ impl<F: Facts> Decider<'_, F> {
             }
             _ => {}
         }
-        let items = |a: &Active| a.step == active.step && a.item > WHOLE;
-        if active.item == WHOLE {
+        let items = |a: &Active| a.step == active.step && a.item.is_nth();
+        if active.item == Item::Whole {
             while let Some(at) = self.run.position.active.iter().position(items) {
                 self.abandon(at, StepStatus::Cancelled, None);
             }
@@ -225,7 +226,7 @@ impl<F: Facts> Decider<'_, F> {
             Some((output, said)) => (Some(output), said),
             None => (None, None),
         };
-        let overdue = active.item == WHOLE
+        let overdue = active.item == Item::Whole
             && self.run.position.watches.iter().any(|w| w.step == Some(active.step) && w.overdue);
         if active.doing.since().is_some() {
             self.decision.begun.push(self.decision.records.len());
@@ -330,7 +331,7 @@ impl<F: Facts> Decider<'_, F> {
     ) -> Taken<F::Error> {
         let id = self.step(step).map(|step| step.id.clone()).unwrap_or_default();
         let wrong = Refusal::WrongStep { verb: "decide over", step: id };
-        let Some(at) = self.place_of_part(step, WHOLE) else { return Ok(Err(wrong)) };
+        let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(Err(wrong)) };
         let Doing::Asked { assignees, .. } = &self.run.position.active[at].doing else {
             return Ok(Err(wrong));
         };

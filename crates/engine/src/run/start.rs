@@ -4,7 +4,8 @@ use serde_json::value::RawValue;
 
 use super::decide::Decider;
 use super::input::{Approval, Facts, NewChild, Part, Queueing};
-use super::position::{Doing, RECONCILING, UNDOING, WHOLE};
+use super::item::Item;
+use super::position::Doing;
 use super::stored_input::StoredInput;
 use crate::definition::handlers::MUTATE;
 use crate::definition::{Action, Definition, HumanApproval, SubProcess};
@@ -79,7 +80,7 @@ impl<F: Facts> Decider<'_, F> {
         active.attempt += 1;
         let (since, owner) = (self.stamp, self.performer.node);
         active.doing = Doing::Performed { token, since, owner };
-        if part.item == WHOLE {
+        if part.item == Item::Whole {
             self.watch_started_step(part.step);
         }
         self.decision.perform.push((part, token));
@@ -148,9 +149,9 @@ impl<F: Facts> Decider<'_, F> {
 pub fn action_of(definition: &Definition, part: Part) -> Option<&Action> {
     let step = definition.steps.get(part.step as usize)?;
     match (part.item, &step.action) {
-        (UNDOING, _) => step.compensation.as_ref().map(|undoing| &undoing.action),
-        (RECONCILING, _) => step.reconcile.as_deref(),
-        (WHOLE, action) => Some(action),
+        (Item::Undoing, _) => step.compensation.as_ref().map(|undoing| &undoing.action),
+        (Item::Reconciling, _) => step.reconcile.as_deref(),
+        (Item::Whole, action) => Some(action),
         (_, Action::ForEach(each)) => Some(&each.action),
         (_, _) => None,
     }

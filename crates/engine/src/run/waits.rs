@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::decide::Decider;
 use super::input::{Facts, Part};
+use super::item::Item;
 use super::moments::Moments;
 use super::position::{Claimant, Doing};
 use super::start::raw;
@@ -102,7 +103,7 @@ impl<F: Facts> Decider<'_, F> {
     fn timeout_of(&self, part: Part) -> Option<SignedDuration> {
         let step = self.step(part.step)?;
         match &step.compensation {
-            Some(undoing) if part.item == super::UNDOING => undoing.timeout,
+            Some(undoing) if part.item == Item::Undoing => undoing.timeout,
             _ => step.timeout,
         }
     }

@@ -5,8 +5,9 @@ use jiff::civil::Time;
 
 use super::decide::Decider;
 use super::input::{Alert, Facts};
+use super::item::Item;
 use super::moments::Moments;
-use super::position::{StepState, WHOLE, Watch};
+use super::position::{StepState, Watch};
 use super::{Ending, Run, StepStatus};
 use crate::definition::{Deadline, DeadlineEnd, Definition, From, Limit, Stretch, When};
 use crate::rules::Rules;
@@ -191,7 +192,7 @@ impl<F: Facts> Decider<'_, F> {
             self.end_from_outside(ending, late, false);
             return Ok(());
         };
-        let Some(at) = self.place_of_part(step, WHOLE) else { return Ok(()) };
+        let Some(at) = self.place_of_part(step, Item::Whole) else { return Ok(()) };
         match end {
             DeadlineEnd::Cancel => self.end_from_outside(Ending::Cancelled, late, false),
             DeadlineEnd::Complete => {

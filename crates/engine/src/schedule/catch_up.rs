@@ -40,6 +40,9 @@ impl Decider<'_, '_> {
     fn coalesced_reason(&self) -> String {
         let CatchUp { policy, limit, .. } = self.situation.plan.catch_up;
         match policy {
+            Policy::All if limit >= MOST_CAUGHT_UP => {
+                format!("missed: catch_up makes up for the latest {limit} only, the most there is")
+            }
             Policy::All => format!(
                 "missed: catch_up makes up for the latest {limit} only; raise its limit, up to \
                  {MOST_CAUGHT_UP}, for more"

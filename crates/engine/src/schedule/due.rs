@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use super::upcoming::{Due, OverrideAction, Upcoming};
 use super::{Active, Decider, Numbered, Queued, Status, Turning};
 use crate::ids::RunKey;
-use crate::ledger::Outcome;
+use crate::ledger::{Entry, Outcome};
 use crate::moment::whole_millisecond;
 use crate::policy::overlap::{self, MadeUp, Overlap, Verdict};
 
@@ -152,7 +152,7 @@ impl<'b> Decider<'_, 'b> {
                 let mut reason = self.busy_reason();
                 if declared.overlap == Overlap::Error {
                     reason.push_str(
-                        "; no error of the schedule, because others are being made up for after downtime",
+                        "; no error of the schedule, because others that are late or made up for go first",
                     );
                 }
                 self.record(&occurrence, Outcome::Skipped, reason, None);
@@ -301,7 +301,13 @@ impl<'b> Decider<'_, 'b> {
             self.schedule.progress.queued.remove(0);
             let run = self.start(queued.occurrence, 0);
             let (outcome, reason) = self.started_reason(&queued.occurrence);
-            let reason = format!("{reason}; it had to wait for its turn");
+            let is_here =
+                |entry: &Entry| entry.n == queued.occurrence.n && entry.outcome == Outcome::Queued;
+            let reason = match self.decision.ledger.iter().any(is_here) {
+                // It was put into the queue by this very decision.
+                true => reason,
+                false => format!("{reason}; it had to wait for its turn"),
+            };
             self.record(&queued.occurrence, outcome, reason, Some(run));
         }
     }

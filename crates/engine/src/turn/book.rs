@@ -11,15 +11,20 @@ use crate::ids::{
     EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
 };
 use crate::incidents::Incident;
-use crate::run::{Part, Run, StepRecord};
+use crate::run::{Item, Part, Run, StepRecord};
 use crate::schedule::{Override, Schedule};
 use crate::topics::{Event, Fate, Subscriber, Topic};
+
+/// Something that has to be there or to hold, and does not: what is stored is damaged, or the engine has a mistake. The
+/// thing that was being decided is set aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged(pub String);
 
 /// Reads inside of the transaction that will hold the writes. Each answer is as of the transaction's
 /// beginning; the turn remembers what it has changed since.
 pub trait Book {
-    /// Why something cannot be read.
-    type Error;
+    /// Why something cannot be read, or is not as it has to be.
+    type Error: From<Damaged>;
 
     /// A schedule.
     fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Self::Error>;
@@ -56,6 +61,10 @@ pub trait Book {
     }
     /// A run.
     fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Self::Error>;
+    /// A run; nothing as well if it is stored and cannot be read. For whoever does without it.
+    fn run_if_readable(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Self::Error> {
+        self.run(key)
+    }
     /// The run with this id.
     fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Self::Error>;
     /// The oldest pending run of each workflow that has one, by workflow id, beginning after `after`.
@@ -95,7 +104,7 @@ pub trait Book {
         &mut self,
         run: RunKey,
         step: u32,
-        item: i32,
+        item: Item,
     ) -> Result<Option<StepRecord>, Self::Error>;
     /// What became of all steps of a run.
     fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Self::Error>;

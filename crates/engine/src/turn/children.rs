@@ -23,7 +23,7 @@ impl<B: Book> Turn<'_, B> {
         // Another one that was to begin with it may have been refused, and the run ends for that.
         let is_ending = |run: &Run| run.position.ending.is_some() || run.status.has_ended();
         let token = child.token;
-        if self.runs.get(&of).is_some_and(|slot| is_ending(&slot.run)) {
+        if self.loaded.runs.get(of).is_some_and(|run| is_ending(run)) {
             let message = "the run ends".to_owned();
             self.tell_starter(of, Input::ChildRefused { token, message });
             return Ok(());
@@ -56,7 +56,7 @@ impl<B: Book> Turn<'_, B> {
         };
         let key = self.create_run(&new, workflow, live, origin)?;
         if !child.waits {
-            let run = self.runs.get(&key).map(|slot| slot.run.id.to_string());
+            let run = self.loaded.runs.get(key).map(|run| run.id.to_string());
             let output = json!({ "started": child.workflow, "run_id": run });
             let output = serde_json::value::to_raw_value(&output);
             let output = output.unwrap_or_else(|_| RawValue::NULL.to_owned());
@@ -71,32 +71,32 @@ impl<B: Book> Turn<'_, B> {
         name: &str,
     ) -> Result<Result<(WorkflowId, u32), String>, B::Error> {
         // The book does not know what was created in this turn.
-        let created = self.workflows.iter().find(|(_, slot)| slot.workflow.name == name);
-        let id = match created.map(|(id, _)| *id) {
+        let created = self.loaded.workflows.values().find(|workflow| workflow.name == name);
+        let id = match created.map(|workflow| workflow.id) {
             Some(id) => Some(id),
             None => self.book.workflow_named(name)?,
         };
         let Some(id) = id else { return Ok(Err(format!("there is no workflow {name}"))) };
-        let Some(slot) = self.load_workflow(id)? else {
+        let Some(workflow) = self.load_workflow(id)? else {
             return Ok(Err(format!("there is no workflow {name}")));
         };
-        let is_published = slot.workflow.status == WorkflowStatus::Published;
-        let live = slot.workflow.live.filter(|_| is_published);
+        let is_published = workflow.status == WorkflowStatus::Published;
+        let live = workflow.live.filter(|_| is_published);
         Ok(live.map(|live| (id, live)).ok_or_else(|| format!("workflow {name} is not published")))
     }
 
     /// What a deadline brings about: somebody is told, a workflow is started. What becomes of the run or step
     /// itself has been decided with it.
     pub(super) fn alert(&mut self, of: RunKey, alert: Alert) -> Result<(), B::Error> {
-        let Some(run) = self.runs.get(&of).map(|slot| slot.run.clone()) else { return Ok(()) };
-        let Some(definition) = self.definition(run.workflow, run.version)? else { return Ok(()) };
+        let run = self.run(of)?.clone();
+        let definition = self.definition(run.workflow, run.version)?;
         let Some(action) = action_of(&definition, alert).cloned() else { return Ok(()) };
         let about = about(&run, &definition, alert);
         let (mut started, mut refused) = (Vec::new(), Vec::new());
         if !action.notify.is_empty() {
             let workflow = self.notice_workflow()?;
             for (place, channel) in (0_u64..).zip(&action.notify) {
-                if let Some(why) = self.setup.refusal(channel) {
+                if let Some(why) = self.context.setup.refusal(channel) {
                     refused.push(format!("{}: {why}", channel.shown()));
                     continue;
                 }
@@ -122,17 +122,17 @@ impl<B: Book> Turn<'_, B> {
         }
         let refused = (!refused.is_empty()).then(|| refused.join("; "));
         let step = alert.step.and_then(|step| definition.steps.get(step as usize));
-        self.notices.push(Notice::Deadline {
+        self.output.notices.push(Notice::Deadline {
             run: run.id.clone(),
             workflow: definition.name.clone(),
             step: step.map(|step| step.id.clone()),
             due: alert.due,
             refused: refused.clone(),
         });
-        self.writes.alerts.push(AlertWrite {
+        self.output.writes.alerts.push(AlertWrite {
             run: of,
             alert,
-            at: self.moment.now,
+            at: self.context.moment.now,
             end: action.end,
             started,
             refused,
@@ -174,13 +174,13 @@ impl<B: Book> Turn<'_, B> {
         }
         let definition: Arc<Definition> = Arc::new(notices::definition());
         let _ = self.save_workflow(notices::SOURCE.to_owned(), &definition, true, None)?;
-        let id = self.workflows.iter().find(|(_, slot)| slot.workflow.name == notices::NAME);
-        let found = id.map(|(id, slot)| (*id, slot.workflow.live.unwrap_or(slot.workflow.newest)));
+        let found = self.loaded.workflows.values().find(|workflow| workflow.name == notices::NAME);
+        let found = found.map(|found| (found.id, found.live.unwrap_or(found.newest)));
         Ok(found.unwrap_or((WorkflowId(0), 0)))
     }
 
     pub(super) fn by_run(&self, key: RunKey) -> String {
-        let id = self.runs.get(&key).map(|slot| slot.run.id.to_string());
+        let id = self.loaded.runs.get(key).map(|run| run.id.to_string());
         format!("run {}", id.unwrap_or_default())
     }
 
@@ -194,7 +194,7 @@ impl<B: Book> Turn<'_, B> {
         low.write_u64(high.finish());
         low.write_i64(which);
         let random = (u128::from(high.finish()) << 64) | u128::from(low.finish());
-        let time = u128::from(self.moment.now.as_millisecond().unsigned_abs()) << 80;
+        let time = u128::from(self.context.moment.now.as_millisecond().unsigned_abs()) << 80;
         let version = 7_u128 << 76;
         let variant = 2_u128 << 62;
         let bits = (random & (0xfff << 64)) | (random & 0x3fff_ffff_ffff_ffff);

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::command::{Answer, Asked, Refused};
+use super::runs::Decided;
 use super::{Book, Effect, Perform, Turn};
 use crate::definition::{Action, WorkerAction};
 use crate::ids::{RunId, RunKey};
@@ -15,7 +16,7 @@ impl<B: Book> Turn<'_, B> {
     /// The attempt is this node's to perform.
     pub(super) fn hand_out(&mut self, key: RunKey, part: Part, token: u32) -> Result<(), B::Error> {
         if let Some(perform) = self.perform(key, part, token)? {
-            self.effects.push(Effect::Perform(Box::new(perform)));
+            self.output.effects.push(Effect::Perform(Box::new(perform)));
         }
         Ok(())
     }
@@ -26,17 +27,12 @@ impl<B: Book> Turn<'_, B> {
         part: Part,
         token: u32,
     ) -> Result<Option<Perform>, B::Error> {
-        let Some((workflow, version, handler)) = self
-            .runs
-            .get(&key)
-            .map(|slot| &slot.run)
-            .map(|run| (run.workflow, run.version, run.handler.clone()))
+        let Some((workflow, version, handler)) =
+            self.loaded.runs.get(key).map(|run| (run.workflow, run.version, run.handler.clone()))
         else {
             return Ok(None);
         };
-        let Some(definition) = self.process(workflow, version, handler.as_deref())? else {
-            return Ok(None);
-        };
+        let definition = self.process(workflow, version, handler.as_deref())?;
         let action = run::action_of(&definition, part);
         let mutation = match action {
             Some(Action::Mutation) => self.asked_mutation(key)?,
@@ -46,20 +42,25 @@ impl<B: Book> Turn<'_, B> {
             Some(_) => Some(self.phase_input(key, part)?.to_string()),
             None => None,
         };
-        let Some(slot) = self.runs.get(&key) else { return Ok(None) };
+        let Some(slot) = self.loaded.runs.loaded(key) else { return Ok(None) };
         let mut facts =
-            super::facts::RunFacts { book: self.book, run: key, records: &slot.records };
+            super::facts::RunFacts { book: self.book, run: key, records: &slot.notes.records };
         // A phase is given what it works on; only a script of a process looks at other steps by itself.
         let is_given = handler.is_some() && matches!(action, Some(Action::Script(_)));
         let scope = match is_given {
             true => None,
-            false => {
-                run::scope_of_part(&slot.run, &definition, part, &mut facts, &mut self.item_scope)?
-            }
+            false => run::scope_of_part(
+                &slot.now,
+                &definition,
+                part,
+                &mut facts,
+                &mut self.loaded.item_scope,
+            )?,
         };
-        let active = slot.run.position.part(part.step, part.item);
+        let active = slot.now.position.part(part.step, part.item);
         let attempt = active.map_or(0, |active| active.attempt);
-        let since = active.and_then(|active| active.doing.since()).unwrap_or(self.moment.now);
+        let since =
+            active.and_then(|active| active.doing.since()).unwrap_or(self.context.moment.now);
         // Only who was told by an attempt matters to the next one.
         let tells = matches!(run::action_of(&definition, part), Some(Action::Notification(_)));
         let earlier = match tells && attempt > 1 {
@@ -67,8 +68,7 @@ impl<B: Book> Turn<'_, B> {
             false => None,
         };
         let trace = self.trace_of_attempt(key, part, attempt, since);
-        let Some(slot) = self.runs.get(&key) else { return Ok(None) };
-        let run = &slot.run;
+        let run = self.run(key)?;
         let is_first = token == 1 && matches!(run.id, RunId::Occurrence { retry: 0, .. });
         Ok(Some(Perform {
             run: key,
@@ -100,15 +100,15 @@ impl<B: Book> Turn<'_, B> {
         for (key, part) in self.book.queued(queues, limit)? {
             let (worker, claimant) = (worker.to_owned(), Box::new(claimant.clone()));
             let input = Input::Claim { part, worker, claimant, lease_until };
-            if self.decide_run(key, input)?.is_err() {
+            // One that is not queued any more is refused.
+            let Ok(Decided { claimed: Some(token), .. }) = self.decide_run(key, input)? else {
                 continue;
-            }
-            let Some((key, token)) = self.claimed.pop() else { continue };
+            };
             let lease_until = self.lease_of(key, token).unwrap_or(lease_until);
             if let Some(perform) = self.perform(key, part, token)? {
                 bytes += if limit > 1 { payload_bytes(&perform) } else { 0 };
                 let perform = Box::new(perform);
-                self.effects.push(Effect::Claimed { perform, lease_until });
+                self.output.effects.push(Effect::Claimed { perform, lease_until });
                 count += 1;
                 if bytes >= CLAIMED_BYTES {
                     break;
@@ -131,7 +131,7 @@ impl<B: Book> Turn<'_, B> {
             return Ok(Err(super::command::unknown_run(id)));
         };
         self.load_run(key)?;
-        let run = self.runs.get(&key).map(|slot| &slot.run);
+        let run = self.loaded.runs.get(key);
         let active = run.and_then(|run| run.position.with_token(token));
         let admitted = match active.map(|active| &active.doing) {
             Some(Doing::Claimed { claimant, .. }) => claimant.admits(said_by, token),
@@ -142,7 +142,7 @@ impl<B: Book> Turn<'_, B> {
         }
         let end = self.phase_end(key, token, end)?;
         let decided = self.decide_run(key, Input::Reported { token, end })?;
-        Ok(decided.map(|()| Answer::Run(id.to_string())).map_err(Refused::Run))
+        Ok(decided.map(|_| Answer::Run(id.to_string())).map_err(Refused::Run))
     }
 
     /// A worker says that it is still at it; whether it is to give up.
@@ -153,16 +153,20 @@ impl<B: Book> Turn<'_, B> {
         claimant: Claimant,
         lease_until: Timestamp,
     ) -> Asked<B::Error> {
-        self.is_told_to_end = false;
-        let beaten = self.change_run(id, Input::Heartbeat { token, claimant, lease_until })?;
-        let is_told_to_end = self.is_told_to_end;
-        let key = self.book.run_key(id)?;
-        let until = key.and_then(|key| self.lease_of(key, token)).unwrap_or(lease_until);
-        Ok(beaten.map(|_| Answer::Lease { until, is_told_to_end }))
+        let Some(key) = self.book.run_key(id)? else {
+            return Ok(Err(super::command::unknown_run(id)));
+        };
+        let input = Input::Heartbeat { token, claimant, lease_until };
+        let beaten = match self.decide_run(key, input)? {
+            Ok(beaten) => beaten,
+            Err(refusal) => return Ok(Err(Refused::Run(refusal))),
+        };
+        let until = self.lease_of(key, token).unwrap_or(lease_until);
+        Ok(Ok(Answer::Lease { until, is_told_to_end: beaten.is_ending }))
     }
 
     fn lease_of(&self, key: RunKey, token: u32) -> Option<Timestamp> {
-        let run = self.runs.get(&key).map(|slot| &slot.run);
+        let run = self.loaded.runs.get(key);
         let active = run.and_then(|run| run.position.with_token(token));
         active.and_then(|active| active.doing.wake_at())
     }
@@ -179,12 +183,12 @@ impl<B: Book> Turn<'_, B> {
         };
         self.load_run(key)?;
         let Some((workflow, version)) =
-            self.runs.get(&key).map(|slot| (slot.run.workflow, slot.run.version))
+            self.loaded.runs.get(key).map(|run| (run.workflow, run.version))
         else {
             return Ok(Err(super::command::unknown_run(id)));
         };
         let definition = self.definition(workflow, version)?;
-        let Some(place) = definition.and_then(|definition| definition.graph().index(step)) else {
+        let Some(place) = definition.graph().index(step) else {
             return Ok(Err(Refused::NotFound { what: "step", id: step.to_owned() }));
         };
         self.change_run(id, decision(place))

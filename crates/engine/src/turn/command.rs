@@ -384,7 +384,7 @@ impl<B: Book> Turn<'_, B> {
     pub fn command(&mut self, command: Command) -> Asked<B::Error> {
         let answer = self.answer(command)?;
         if answer.is_ok() {
-            self.settle_follow_ups()?;
+            self.work_through()?;
         }
         Ok(answer)
     }
@@ -465,11 +465,11 @@ impl<B: Book> Turn<'_, B> {
     pub(super) fn change_run(&mut self, id: &RunId, input: run::Input) -> Asked<B::Error> {
         let Some(key) = self.book.run_key(id)? else { return Ok(Err(unknown_run(id))) };
         let decided = self.decide_run(key, input)?;
-        Ok(decided.map(|()| Answer::Run(id.to_string())).map_err(Refused::Run))
+        Ok(decided.map(|_| Answer::Run(id.to_string())).map_err(Refused::Run))
     }
 
     fn lease_until(&self, lease: SignedDuration) -> Timestamp {
-        self.moment.now.checked_add(lease).unwrap_or(self.moment.now)
+        self.context.moment.now.checked_add(lease).unwrap_or(self.context.moment.now)
     }
 
     /// Computes next times again; how many.
@@ -478,7 +478,7 @@ impl<B: Book> Turn<'_, B> {
         for id in ids {
             count += u64::from(self.decide_schedule(*id, Input::Recompute, None)?.is_ok());
         }
-        self.settle_follow_ups()?;
+        self.work_through()?;
         Ok(count)
     }
 }

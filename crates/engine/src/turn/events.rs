@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::command::{Answer, Asked, NewRun, Refused};
 use super::families::Link;
 use super::runs::Origin;
+use super::worklist::Work;
 use super::{Book, Turn, WaitWrite};
 use crate::definition::{Definition, TriggerKind, limits};
 use crate::expression::{self, Scope};
@@ -117,7 +118,7 @@ impl<B: Book> Turn<'_, B> {
 
     /// What has begun to wait in this turn: the book does not know it yet.
     fn new_waits(&self, id: TopicId) -> Vec<(RunKey, Part)> {
-        let begun = self.writes.waits.iter().filter_map(|write| match write {
+        let begun = self.output.writes.waits.iter().filter_map(|write| match write {
             WaitWrite::Begin(topic, run, part) if *topic == id => Some((*run, *part)),
             _ => None,
         });
@@ -156,10 +157,8 @@ impl<B: Book> Turn<'_, B> {
         event: &Event,
         seen: &RawValue,
     ) -> Result<bool, B::Error> {
-        self.took = false;
         let input = Input::Arrived { part, event: seen.to_owned() };
-        let _ = self.decide_run(run, input)?;
-        if !std::mem::take(&mut self.took) {
+        if !self.decide_run(run, input)?.is_ok_and(|decided| decided.took) {
             return Ok(false);
         }
         let fate = self.fate_now(event.fate.clone());
@@ -187,10 +186,10 @@ impl<B: Book> Turn<'_, B> {
         by: Publisher,
         heard: &mut Heard,
     ) -> Result<(), B::Error> {
-        let Some(slot) = self.load_workflow(workflow)? else { return Ok(()) };
-        let (paused, live) = (slot.workflow.paused, slot.workflow.live);
+        let known = self.workflow(workflow)?;
+        let (paused, live) = (known.paused, known.live);
         let Some(live) = live.filter(|_| !paused) else { return Ok(()) };
-        let Some(definition) = self.definition(workflow, live)? else { return Ok(()) };
+        let definition = self.definition(workflow, live)?;
         let seen = self.event_seen(topic, event);
         for (place, trigger) in (0_u64..).zip(&definition.triggers) {
             let TriggerKind::Event { topic: name, condition, payload } = &trigger.kind else {
@@ -241,7 +240,7 @@ impl<B: Book> Turn<'_, B> {
             workflows.insert(workflow);
         }
         for workflow in workflows {
-            self.look_at_handlers(workflow)?;
+            self.worklist.add(Work::LookAtHandlers(workflow));
         }
         Ok(())
     }
@@ -252,8 +251,8 @@ impl<B: Book> Turn<'_, B> {
             Publisher::Outside => 0,
             Publisher::Handler(_, hops) => hops,
             Publisher::Step(run) => {
-                let run = self.runs.get(&run).map(|slot| &slot.run);
-                run.map_or(0, |run| hops_of(run, self.moment.now))
+                let run = self.loaded.runs.get(run);
+                run.map_or(0, |run| hops_of(run, self.context.moment.now))
             }
         }
     }
@@ -290,7 +289,7 @@ impl<B: Book> Turn<'_, B> {
         published: Published,
     ) -> Result<(), B::Error> {
         let Published { topic, message } = published;
-        let Some((workflow, definition)) = self.whole_definition(key)? else { return Ok(()) };
+        let (workflow, definition) = self.whole_definition(key)?;
         if let Some(topic) = self.topic_meant(workflow, &definition, &topic)? {
             self.publish_messages(topic, vec![message], Publisher::Step(key))?;
         }
@@ -301,10 +300,10 @@ impl<B: Book> Turn<'_, B> {
     pub(super) fn whole_definition(
         &mut self,
         key: RunKey,
-    ) -> Result<Option<(WorkflowId, std::sync::Arc<Definition>)>, B::Error> {
-        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(None) };
+    ) -> Result<(WorkflowId, std::sync::Arc<Definition>), B::Error> {
+        let run = self.run(key)?;
         let (workflow, version) = (run.workflow, run.version);
-        Ok(self.definition(workflow, version)?.map(|definition| (workflow, definition)))
+        Ok((workflow, self.definition(workflow, version)?))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Book;
 use crate::ids::RunKey;
-use crate::run::{Facts, StepRecord};
+use crate::run::{Facts, Item, StepRecord};
 
 /// The records of one run: those of this turn, and the book's.
 pub(super) struct RunFacts<'a, B: Book> {
@@ -14,7 +14,7 @@ pub(super) struct RunFacts<'a, B: Book> {
 impl<B: Book> Facts for RunFacts<'_, B> {
     type Error = B::Error;
 
-    fn record(&mut self, step: u32, item: i32) -> Result<Option<StepRecord>, B::Error> {
+    fn record(&mut self, step: u32, item: Item) -> Result<Option<StepRecord>, B::Error> {
         let is_it = |record: &&StepRecord| record.step == step && record.item == item;
         match self.records.iter().rev().find(is_it) {
             Some(record) => Ok(Some(record.clone())),

@@ -32,12 +32,12 @@ impl<B: Book> Turn<'_, B> {
         if !self.load_run(of)? {
             return Ok(Err(format!("the run {of:?} that starts it is gone")));
         }
-        let Some(run) = self.runs.get(&of).map(|slot| &slot.run) else {
+        let Some(run) = self.loaded.runs.get(of) else {
             return Ok(Err(format!("the run {of:?} that starts it is gone")));
         };
         let parent = match link {
             Link::Step(token) => Parent::by_step(run, token),
-            Link::Hop => Parent::by_hop(run, self.moment.now),
+            Link::Hop => Parent::by_hop(run, self.context.moment.now),
         };
         if parent.depth > DEPTH {
             return Ok(Err(format!("more than {DEPTH} runs would stand above each other")));
@@ -56,10 +56,10 @@ impl<B: Book> Turn<'_, B> {
     }
 
     fn descendants_of(&mut self, root: RunKey) -> Result<&mut usize, B::Error> {
-        if !self.families.contains_key(&root) {
+        if !self.loaded.families.contains_key(&root) {
             let known = self.book.descendants(root, DESCENDANTS)?;
-            self.families.insert(root, known);
+            self.loaded.families.insert(root, known);
         }
-        Ok(self.families.entry(root).or_default())
+        Ok(self.loaded.families.entry(root).or_default())
     }
 }

@@ -1,6 +1,7 @@
 //! Producers and consumers that somebody starts, or that are tried again.
 
 use super::command::{Answer, Asked, NewRun, Refused, unknown_workflow};
+use super::worklist::Work;
 use super::{Book, Turn};
 use crate::definition::Definition;
 use crate::handlers::{Cause, HandlerKind};
@@ -16,8 +17,8 @@ impl<B: Book> Turn<'_, B> {
         name: &str,
         new: &NewRun,
     ) -> Asked<B::Error> {
-        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
-        let live = slot.workflow.live;
+        let Some(known) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let live = known.live;
         let handler = self.handler_named(id, name)?;
         let (Some(live), Some(handler)) = (live, handler) else {
             return Ok(Err(Refused::NotFound { what: "handler", id: name.to_owned() }));
@@ -41,7 +42,7 @@ impl<B: Book> Turn<'_, B> {
             && self.load_run(own)?
             && self.is_pending(own)
         {
-            self.try_begin(own)?;
+            self.worklist.add(Work::Begin(own));
             return Ok(Ok(Answer::Called(name.to_owned())));
         }
         if in_the_way.is_some() {
@@ -61,8 +62,8 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         id: WorkflowId,
     ) -> Result<Option<RunKey>, B::Error> {
-        let Some(slot) = self.load_workflow(id)? else { return Ok(None) };
-        let (paused, handling) = (slot.workflow.paused, slot.workflow.handling);
+        let known = self.workflow(id)?;
+        let (paused, handling) = (known.paused, known.handling);
         Ok(match handling {
             Some(run) if paused && self.load_run(run)? && self.is_pending(run) => None,
             handling => handling,
@@ -75,7 +76,7 @@ impl<B: Book> Turn<'_, B> {
         id: WorkflowId,
         run: RunKey,
     ) -> Result<Refused, B::Error> {
-        let name = self.load_workflow(id)?.map(|slot| slot.workflow.name.clone());
+        let name = self.load_workflow(id)?.map(|workflow| workflow.name.clone());
         let what = format!("Workflow {} runs one handler at a time", name.unwrap_or_default());
         Ok(Refused::busy(what, self.run_id(Some(run))?))
     }

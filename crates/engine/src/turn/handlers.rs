@@ -5,7 +5,8 @@ use serde_json::value::RawValue;
 
 use super::command::NewRun;
 use super::runs::Origin;
-use super::{Book, ById, HandlerWrite, Turn, Wakeup, WorkflowStatus};
+use super::worklist::Work;
+use super::{Book, Change, HandlerWrite, Turn, Wakeup, WorkflowStatus};
 use crate::definition::Definition;
 use crate::handlers::{Cause, Handler, HandlerKind};
 use crate::ids::{HandlerId, RunKey, TopicId, WorkflowId};
@@ -14,68 +15,43 @@ use crate::run::TriggeredBy;
 use crate::schedule;
 use crate::topics::{EventState, Subscriber};
 
-/// What a turn knows of handlers.
-#[derive(Default)]
-pub(super) struct Handlers {
-    slots: ById<HandlerId, HandlerSlot>,
-    order: Vec<HandlerId>,
-    of: ById<WorkflowId, Vec<HandlerId>>,
-}
-
-struct HandlerSlot {
-    handler: Handler,
-    old_due: Option<Timestamp>,
-    is_new: bool,
-    is_changed: bool,
-    is_gone: bool,
-}
-
 impl<B: Book> Turn<'_, B> {
     fn load_handler(&mut self, id: HandlerId) -> Result<bool, B::Error> {
-        if let Some(slot) = self.handlers.slots.get(&id) {
-            return Ok(!slot.is_gone);
+        if let Some(loaded) = self.loaded.handlers.loaded(id) {
+            return Ok(!loaded.is_deleted());
         }
         if self.passes_over(Wakeup::Handler(id)) {
             return Ok(false);
         }
         let Some(handler) = self.book.handler(id)? else { return Ok(false) };
-        self.keep_handler(handler, false);
+        self.loaded.handlers.insert_stored(handler);
         Ok(true)
     }
 
-    fn keep_handler(&mut self, handler: Handler, is_new: bool) {
-        let id = handler.id;
-        self.handlers.order.push(id);
-        let old_due = handler.due();
-        let slot = HandlerSlot { handler, old_due, is_new, is_changed: is_new, is_gone: false };
-        self.handlers.slots.insert(id, slot);
-    }
-
     pub(super) fn write_handlers(&mut self) {
-        for id in std::mem::take(&mut self.handlers.order) {
-            let Some(slot) = self.handlers.slots.remove(&id) else { continue };
-            let HandlerSlot { mut handler, old_due, is_new, is_changed, is_gone } = slot;
-            if is_gone {
+        for loaded in self.loaded.handlers.take_changed() {
+            let (is_new, is_deleted) = (loaded.is_new, loaded.is_deleted());
+            let (mut handler, old_due) = (Box::new(loaded.now), loaded.before);
+            if is_deleted {
                 // Its wakeup is where it was before this turn.
                 (handler.retry_at, handler.wake_at) = (None, old_due);
             }
-            let handler = Box::new(handler);
-            self.writes.handlers.push(match (is_new, is_gone, is_changed) {
-                (true, true, _) | (false, false, false) => continue,
-                (true, false, _) => HandlerWrite::Insert(handler),
-                (false, true, _) => HandlerWrite::Delete { before: handler },
-                (false, false, true) => HandlerWrite::Update { after: handler, old_due },
+            self.output.writes.handlers.push(match (is_new, is_deleted) {
+                (true, true) => continue,
+                (true, false) => HandlerWrite::Insert(handler),
+                (false, true) => HandlerWrite::Delete { before: handler },
+                (false, false) => HandlerWrite::Update { after: handler, old_due },
             });
         }
     }
 
     /// The handlers of a workflow that are there, in the order of their ids.
     pub(super) fn handlers_of(&mut self, workflow: WorkflowId) -> Result<Vec<HandlerId>, B::Error> {
-        if !self.handlers.of.contains_key(&workflow) {
+        if !self.loaded.handlers_of.contains_key(&workflow) {
             let known = self.book.handlers_of(workflow)?;
-            self.handlers.of.insert(workflow, known);
+            self.loaded.handlers_of.insert(workflow, known);
         }
-        let known = self.handlers.of.get(&workflow).cloned().unwrap_or_default();
+        let known = self.loaded.handlers_of.get(&workflow).cloned().unwrap_or_default();
         let mut there = Vec::with_capacity(known.len());
         for id in known {
             if self.load_handler(id)? {
@@ -97,14 +73,12 @@ impl<B: Book> Turn<'_, B> {
     }
 
     pub(super) fn handler(&self, id: HandlerId) -> Option<&Handler> {
-        self.handlers.slots.get(&id).map(|slot| &slot.handler)
+        self.loaded.handlers.get(id)
     }
 
     /// A handler that is going to be changed.
     pub(super) fn handler_mut(&mut self, id: HandlerId) -> Option<&mut Handler> {
-        let slot = self.handlers.slots.get_mut(&id)?;
-        slot.is_changed = true;
-        Some(&mut slot.handler)
+        self.loaded.handlers.change(id, Change::Progress)
     }
 
     /// A consumer is to look, for this reason.
@@ -126,7 +100,7 @@ impl<B: Book> Turn<'_, B> {
         if !self.load_handler(id)? {
             return Ok(());
         }
-        let now = self.moment.now;
+        let now = self.context.moment.now;
         let Some(handler) = self.handler(id) else { return Ok(()) };
         if handler.due().is_none_or(|due| due > now) {
             return Ok(());
@@ -141,14 +115,14 @@ impl<B: Book> Turn<'_, B> {
             handler.wake_at = handler.wake_at.filter(|at| *at > now);
             handler.call(cause);
         }
-        self.look_at_handlers(workflow)
+        self.worklist.add(Work::LookAtHandlers(workflow));
+        Ok(())
     }
 
     /// Begins a run of the consumer that is next, if the workflow is free and one is ready. Producers whose runs wait
     /// come after them.
     pub(super) fn look_at_handlers(&mut self, id: WorkflowId) -> Result<(), B::Error> {
-        let Some(slot) = self.load_workflow(id)? else { return Ok(()) };
-        let workflow = &slot.workflow;
+        let workflow = self.workflow(id)?;
         if workflow.handling.is_some() {
             return Ok(());
         }
@@ -156,7 +130,7 @@ impl<B: Book> Turn<'_, B> {
         let Some(live) = live.filter(|_| workflow.status == WorkflowStatus::Published) else {
             return Ok(());
         };
-        let Some(definition) = self.definition(id, live)? else { return Ok(()) };
+        let definition = self.definition(id, live)?;
         let mut next: Option<(Timestamp, HandlerId)> = None;
         for handler in self.handlers_of(id)? {
             let Some(known) = self.handler(handler).filter(|known| known.is_ready()) else {
@@ -175,7 +149,7 @@ impl<B: Book> Turn<'_, B> {
         match next {
             Some((_, handler)) => self.start_consumer(handler, live, None),
             None => {
-                self.places.look = true;
+                self.capacity.look = true;
                 Ok(())
             }
         }
@@ -254,7 +228,7 @@ impl<B: Book> Turn<'_, B> {
             handler.cause = None;
             handler.wake_at = None;
         }
-        self.try_begin(key)?;
+        self.worklist.add(Work::Begin(key));
         Ok(())
     }
 
@@ -262,9 +236,8 @@ impl<B: Book> Turn<'_, B> {
         let Some(workflow) = self.handler(id).map(|handler| handler.workflow) else {
             return Ok(());
         };
-        if let Some(slot) = self.load_workflow(workflow)? {
-            slot.workflow.handling = Some(key);
-            slot.is_changed = true;
+        if self.load_workflow(workflow)?.is_some() {
+            self.workflow_mut(workflow)?.handling = Some(key);
         }
         if let Some(handler) = self.handler_mut(id) {
             handler.run = Some(key);
@@ -285,9 +258,9 @@ impl<B: Book> Turn<'_, B> {
 
     /// A run of a handler has begun.
     pub(super) fn handler_begun(&mut self, key: RunKey) -> Result<(), B::Error> {
-        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(()) };
+        let run = self.run(key)?;
         let (workflow, Some(name)) = (run.workflow, run.handler.clone()) else { return Ok(()) };
-        let now = self.moment.now;
+        let now = self.context.moment.now;
         if let Some(id) = self.handler_named(workflow, &name)?
             && let Some(handler) = self.handler_mut(id)
         {
@@ -336,8 +309,9 @@ impl<B: Book> Turn<'_, B> {
         }
         subscriptions.sort_unstable();
         subscriptions.dedup();
-        self.writes.subscriptions.push((id, subscriptions));
-        self.look_at_handlers(id)
+        self.output.writes.subscriptions.push((id, subscriptions));
+        self.worklist.add(Work::LookAtHandlers(id));
+        Ok(())
     }
 
     fn new_handler(
@@ -352,8 +326,8 @@ impl<B: Book> Turn<'_, B> {
         if kind == HandlerKind::Consumer && self.has_pending(workflow, definition, name)? {
             handler.cause = Some(Cause::Deployed);
         }
-        self.keep_handler(handler, true);
-        self.handlers.of.entry(workflow).or_default().push(id);
+        self.loaded.handlers.insert_new(handler);
+        self.loaded.handlers_of.entry(workflow).or_default().push(id);
         Ok(id)
     }
 
@@ -377,9 +351,7 @@ impl<B: Book> Turn<'_, B> {
         if let Some((run, name)) = resumes {
             self.leave_behind(run, &name)?;
         }
-        if let Some(slot) = self.handlers.slots.get_mut(&id) {
-            slot.is_gone = true;
-        }
+        self.loaded.handlers.change(id, Change::Deleted);
         Ok(())
     }
 
@@ -398,7 +370,7 @@ impl<B: Book> Turn<'_, B> {
         for handler in self.handlers_of(id)? {
             self.remove_handler(handler)?;
         }
-        self.writes.subscriptions.push((id, Vec::new()));
+        self.output.writes.subscriptions.push((id, Vec::new()));
         Ok(())
     }
 
@@ -421,8 +393,9 @@ impl<B: Book> Turn<'_, B> {
                 self.resume_producer(id, &name)?;
             }
         }
-        self.places.look = true;
-        self.look_at_handlers(id)
+        self.capacity.look = true;
+        self.worklist.add(Work::LookAtHandlers(id));
+        Ok(())
     }
 
     /// The schedule of a producer whose failure has paused it goes on, with what was missed.

@@ -70,14 +70,14 @@ impl<B: Book> Turn<'_, B> {
         id: ScheduleId,
         failed: Failed,
     ) -> Result<(), B::Error> {
-        let Some(slot) = self.schedules.get_mut(&id) else { return Ok(()) };
-        let subject = Subject::Schedule(id, slot.schedule.workflow);
-        match slot.schedule.progress.incident {
+        let schedule = self.schedule(id)?;
+        let subject = Subject::Schedule(id, schedule.workflow);
+        match schedule.progress.incident {
             Some(_) if !failed.has_died => return Ok(()),
             Some(open) => {
                 // Nothing more comes of it: that is told, whatever was told before.
-                let end = IncidentEnd::of_itself(How::Died, self.moment.now);
-                self.writes.incidents.push(IncidentWrite::End(open, Box::new(end)));
+                let end = IncidentEnd::of_itself(How::Died, self.context.moment.now);
+                self.output.writes.incidents.push(IncidentWrite::End(open, Box::new(end)));
             }
             None => {}
         }
@@ -90,16 +90,16 @@ impl<B: Book> Turn<'_, B> {
         id: ScheduleId,
         run: Option<RunKey>,
     ) -> Result<(), B::Error> {
-        let Some(slot) = self.schedules.get_mut(&id) else { return Ok(()) };
-        let subject = Subject::Schedule(id, slot.schedule.workflow);
-        let Some(open) = slot.schedule.progress.incident.take() else { return Ok(()) };
-        slot.change = slot.change.max(Change::Progress);
+        let schedule = self.schedule(id)?;
+        let subject = Subject::Schedule(id, schedule.workflow);
+        let Some(open) = schedule.progress.incident else { return Ok(()) };
+        self.schedule_mut(id, Change::Progress)?.progress.incident = None;
         self.end_incident(subject, open, run)
     }
 
     /// A run has ended that no schedule started. What tells of incidents, or was started by one, begins none.
     pub(super) fn judge_run(&mut self, key: RunKey) -> Result<(), B::Error> {
-        let Some(run) = self.runs.get(&key).map(|slot| slot.run.clone()) else { return Ok(()) };
+        let run = self.run(key)?.clone();
         match run.ending() {
             Some(Ending::Succeeded) => self.workflow_succeeded(&run),
             Some(Ending::Failed | Ending::TimedOut) => self.workflow_failed(&run),
@@ -121,14 +121,14 @@ impl<B: Book> Turn<'_, B> {
     }
 
     fn workflow_failed(&mut self, run: &Run) -> Result<(), B::Error> {
-        let Some(slot) = self.load_workflow(run.workflow)? else { return Ok(()) };
-        let is_message = slot.workflow.name == notices::NAME;
+        let workflow = self.workflow(run.workflow)?;
+        let is_message = workflow.name == notices::NAME;
         let tells = run.triggered_by == TriggeredBy::Incident || is_message;
-        let is_open = slot.workflow.incident.is_some();
+        let is_open = workflow.incident.is_some();
         if is_message {
             let subject = notices::subject(run.input.get());
             let (run, error) = (run.id.clone(), said(run));
-            self.notices.push(Notice::Undelivered { run, subject, error });
+            self.output.notices.push(Notice::Undelivered { run, subject, error });
         }
         if tells || is_open {
             return Ok(());
@@ -139,9 +139,9 @@ impl<B: Book> Turn<'_, B> {
     }
 
     pub(super) fn workflow_succeeded(&mut self, run: &Run) -> Result<(), B::Error> {
-        let Some(slot) = self.load_workflow(run.workflow)? else { return Ok(()) };
-        let Some(open) = slot.workflow.incident.take() else { return Ok(()) };
-        slot.is_changed = true;
+        let open = self.load_workflow(run.workflow)?.and_then(|workflow| workflow.incident);
+        let Some(open) = open else { return Ok(()) };
+        self.workflow_mut(run.workflow)?.incident = None;
         self.end_incident(Subject::Workflow(run.workflow), open, Some(run.key))
     }
 
@@ -149,15 +149,13 @@ impl<B: Book> Turn<'_, B> {
         let key = self.book.new_incident_key();
         match subject {
             Subject::Schedule(id, _) => {
-                if let Some(slot) = self.schedules.get_mut(&id) {
-                    slot.schedule.progress.incident = Some(key);
-                    slot.change = slot.change.max(Change::Progress);
+                if let Some(schedule) = self.loaded.schedules.change(id, Change::Progress) {
+                    schedule.progress.incident = Some(key);
                 }
             }
             Subject::Workflow(id) => {
-                if let Some(slot) = self.load_workflow(id)? {
-                    slot.workflow.incident = Some(key);
-                    slot.is_changed = true;
+                if self.load_workflow(id)?.is_some() {
+                    self.workflow_mut(id)?.incident = Some(key);
                 }
             }
         }
@@ -170,14 +168,14 @@ impl<B: Book> Turn<'_, B> {
         let told = self.tell(subject, key, Event::Failure, failed.run, &about)?;
         let run = self.run_id(failed.run)?.map(|id| id.to_string());
         self.notice_incident(subject, key, true, &told);
-        self.writes.incidents.push(IncidentWrite::Begin(Box::new(Incident {
+        self.output.writes.incidents.push(IncidentWrite::Begin(Box::new(Incident {
             key,
             workflow: subject.workflow(),
             schedule: subject.schedule(),
             run,
             nominal: failed.due.map(|due| due.nominal),
             error: failed.error,
-            began_at: self.moment.now,
+            began_at: self.context.moment.now,
             told,
             end: None,
         })));
@@ -199,14 +197,14 @@ impl<B: Book> Turn<'_, B> {
         let told = self.tell(subject, key, Event::Recovery, run, &about)?;
         let run = self.run_id(run)?.map(|id| id.to_string());
         self.notice_incident(subject, key, false, &told);
-        let end = IncidentEnd { how: How::Recovered, at: self.moment.now, run, told };
-        self.writes.incidents.push(IncidentWrite::End(key, Box::new(end)));
+        let end = IncidentEnd { how: How::Recovered, at: self.context.moment.now, run, told };
+        self.output.writes.incidents.push(IncidentWrite::End(key, Box::new(end)));
         Ok(())
     }
 
     /// An incident, also one that began in this turn.
     fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, B::Error> {
-        let begun = self.writes.incidents.iter().find_map(|write| match write {
+        let begun = self.output.writes.incidents.iter().find_map(|write| match write {
             IncidentWrite::Begin(incident) if incident.key == key => Some((**incident).clone()),
             _ => None,
         });
@@ -225,7 +223,7 @@ impl<B: Book> Turn<'_, B> {
     ) {
         let refused = told.iter().filter_map(Told::refusal).collect();
         let (workflow, schedule) = (subject.workflow(), subject.schedule());
-        self.notices.push(Notice::Incident { key, workflow, schedule, is_open, refused });
+        self.output.notices.push(Notice::Incident { key, workflow, schedule, is_open, refused });
     }
 
     /// What is to be done: what is written nearest holds. The trigger, else the workflow, else the node.
@@ -235,25 +233,25 @@ impl<B: Book> Turn<'_, B> {
         event: Event,
         run: Option<RunKey>,
     ) -> Result<Vec<IncidentAction>, B::Error> {
-        let slot = subject.schedule().and_then(|id| self.schedules.get(&id));
-        let own = slot.and_then(|slot| match event {
-            Event::Failure => slot.schedule.declared.on_failure.clone(),
-            Event::Recovery => slot.schedule.declared.on_recovery.clone(),
+        let schedule = subject.schedule().and_then(|id| self.loaded.schedules.get(id));
+        let own = schedule.and_then(|schedule| match event {
+            Event::Failure => schedule.declared.on_failure.clone(),
+            Event::Recovery => schedule.declared.on_recovery.clone(),
         });
         if let Some(actions) = own {
             return Ok(actions);
         }
         let workflow = subject.workflow();
-        let version = run.and_then(|key| self.runs.get(&key)).map(|slot| slot.run.version);
+        let version = run.and_then(|key| self.loaded.runs.get(key)).map(|run| run.version);
         let definition = match version {
-            Some(version) => self.definition(workflow, version)?,
+            Some(version) => Some(self.definition(workflow, version)?),
             None => self.live_definition(workflow)?,
         };
         let written = definition.as_ref().and_then(|definition| match event {
             Event::Failure => definition.on_failure.clone(),
             Event::Recovery => definition.on_recovery.clone(),
         });
-        let setup = self.setup;
+        let setup = self.context.setup;
         Ok(written.unwrap_or_else(|| match event {
             Event::Failure => setup.on_failure.clone(),
             Event::Recovery => setup.on_recovery.clone(),
@@ -295,7 +293,7 @@ impl<B: Book> Turn<'_, B> {
         channel: &Channel,
         about: &Value,
     ) -> Result<ToldOutcome, B::Error> {
-        if let Some(why) = self.setup.refusal(channel) {
+        if let Some(why) = self.context.setup.refusal(channel) {
             return Ok(ToldOutcome::Refused(why.to_owned()));
         }
         let workflow = self.notice_workflow()?;
@@ -329,7 +327,7 @@ impl<B: Book> Turn<'_, B> {
         new: &NewRun,
     ) -> Result<ToldOutcome, B::Error> {
         let why = TriggeredBy::Incident;
-        let run = run.and_then(|key| self.runs.get(&key)).map(|slot| slot.run.clone());
+        let run = run.and_then(|key| self.loaded.runs.get(key)).cloned();
         let started = match run {
             Some(run) => self.start_for(&run, workflow, new, why)?,
             None => Ok(self.create_run(new, workflow.0, workflow.1, Origin::of(why))?),
@@ -348,22 +346,22 @@ impl<B: Book> Turn<'_, B> {
         run: Option<RunKey>,
     ) -> Result<Value, B::Error> {
         let workflow = self.load_workflow(subject.workflow())?;
-        let workflow = workflow.map(|slot| slot.workflow.name.clone()).unwrap_or_default();
-        let slot = subject.schedule().and_then(|id| self.schedules.get(&id));
-        let schedule = slot.map(|slot| {
+        let workflow = workflow.map(|workflow| workflow.name.clone()).unwrap_or_default();
+        let failed = subject.schedule().and_then(|id| self.loaded.schedules.get(id));
+        let schedule = failed.map(|schedule| {
             json!({
-                "id": slot.schedule.id.to_string(),
-                "name": slot.schedule.declared.name,
-                "status": slot.schedule.status.name(),
-                "is_dead": slot.schedule.status == Status::Dead,
+                "id": schedule.id.to_string(),
+                "name": schedule.declared.name,
+                "status": schedule.status.name(),
+                "is_dead": schedule.status == Status::Dead,
             })
         });
-        let run = run.and_then(|key| self.runs.get(&key)).map(|slot| &slot.run);
+        let run = run.and_then(|key| self.loaded.runs.get(key));
         let input = run.and_then(|run| serde_json::from_str::<Value>(run.input.get()).ok());
         let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
-        let link = self.setup.public_url.as_ref().map(|url| match (run, slot) {
+        let link = self.context.setup.public_url.as_ref().map(|url| match (run, failed) {
             (Some(run), _) => format!("{url}/runs/{}", run.id),
-            (None, Some(slot)) => format!("{url}/schedules/{}", slot.schedule.id),
+            (None, Some(schedule)) => format!("{url}/schedules/{}", schedule.id),
             (None, None) => format!("{url}/workflows/{workflow}"),
         });
         Ok(json!({
@@ -373,7 +371,7 @@ impl<B: Book> Turn<'_, B> {
             "run": run.map(|run| run.id.to_string()),
             "status": run.map(|run| run.status.name()),
             "ended_at": time(run.and_then(|run| run.ended_at)),
-            "at": self.moment.now.to_string(),
+            "at": self.context.moment.now.to_string(),
             "input": input,
             "link": link,
         }))
@@ -381,14 +379,14 @@ impl<B: Book> Turn<'_, B> {
 
     /// The end of what the step that failed has written.
     fn output_end(&mut self, run: Option<RunKey>) -> Result<Option<String>, B::Error> {
-        let Some(run) = run.and_then(|key| self.runs.get(&key)).map(|slot| slot.run.clone()) else {
+        let Some(run) = run.and_then(|key| self.loaded.runs.get(key)).cloned() else {
             return Ok(None);
         };
         let Some(step) = run.error.as_ref().and_then(|error| error.step.clone()) else {
             return Ok(None);
         };
         let process = self.process(run.workflow, run.version, run.handler.as_deref())?;
-        let at = process.and_then(|process| process.steps.iter().position(|s| s.id == step));
+        let at = process.steps.iter().position(|known| known.id == step);
         let Some(at) = at.and_then(|at| u32::try_from(at).ok()) else { return Ok(None) };
         let output = self.step_record(run.key, at)?.and_then(|record| record.output);
         let output = output.and_then(|output| serde_json::from_str::<Value>(output.get()).ok());

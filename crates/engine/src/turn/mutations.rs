@@ -5,7 +5,7 @@ use super::{Book, Turn};
 use crate::definition::handlers::MUTATION;
 use crate::handlers::{Mutation, MutationStatus};
 use crate::ids::{RunId, RunKey};
-use crate::run::{Doing, Input, Resolution, RunStatus, StepState, WHOLE};
+use crate::run::{Doing, Input, Item, Resolution, RunStatus, StepState};
 
 impl<B: Book> Turn<'_, B> {
     /// Someone cancels a run. One that may be changing something outside is not given up: its events would be given
@@ -39,8 +39,7 @@ impl<B: Book> Turn<'_, B> {
         if let Some(unfinished) = self.unfinished(id)? {
             return self.resolve_unfinished(id, unfinished, resolution, &format!("says {by}"));
         }
-        self.said_by = Some(by);
-        self.change_run(id, Input::Resolve { step, resolution })
+        self.change_run(id, Input::Resolve { step, resolution, by })
     }
 
     /// A run of a handler has been decided over: its mutation is noted, and the workflow waits while nobody knows what
@@ -50,23 +49,24 @@ impl<B: Book> Turn<'_, B> {
         key: RunKey,
         before: RunStatus,
         mutation: Option<MutationStatus>,
+        said_by: Option<String>,
     ) -> Result<(), B::Error> {
-        self.note_mutation(key, mutation)?;
-        let Some(run) = self.runs.get(&key).map(|slot| slot.run.clone()) else { return Ok(()) };
+        self.note_mutation(key, mutation, said_by)?;
+        let run = self.run(key)?.clone();
         if run.status == RunStatus::Suspended && before != RunStatus::Suspended {
             return self.pause_for(&run, "does not know what became of its mutation");
         }
         if run.status == RunStatus::Suspended || before != RunStatus::Suspended {
             return Ok(());
         }
-        let Some(slot) = self.load_workflow(run.workflow)? else { return Ok(()) };
-        if slot.workflow.paused_by == Some(key) {
-            slot.workflow.paused = false;
-            slot.workflow.paused_reason = None;
-            slot.workflow.paused_by = None;
-            slot.is_changed = true;
-            self.notices.push(super::Notice::Workflow { id: run.workflow });
-            self.places.look = true;
+        let workflow = self.workflow(run.workflow)?;
+        if workflow.paused_by == Some(key) {
+            let workflow = self.workflow_mut(run.workflow)?;
+            workflow.paused = false;
+            workflow.paused_reason = None;
+            workflow.paused_by = None;
+            self.output.notices.push(super::Notice::Workflow { id: run.workflow });
+            self.capacity.look = true;
         }
         Ok(())
     }
@@ -75,11 +75,12 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         key: RunKey,
         before: Option<MutationStatus>,
+        said_by: Option<String>,
     ) -> Result<(), B::Error> {
         let status = self.mutation_status(key)?;
         let Some(status) = status.filter(|_| status != before) else { return Ok(()) };
-        let Some((workflow, definition)) = self.whole_definition(key)? else { return Ok(()) };
-        let handler = self.runs.get(&key).and_then(|slot| slot.run.handler.clone());
+        let (workflow, definition) = self.whole_definition(key)?;
+        let handler = self.loaded.runs.get(key).and_then(|run| run.handler.clone());
         let handler = handler.unwrap_or_default();
         let process = definition.handler(&handler);
         let step = process.and_then(|process| process.graph().index(MUTATION));
@@ -87,8 +88,8 @@ impl<B: Book> Turn<'_, B> {
             Some(step) => self.step_record(key, step)?,
             None => None,
         };
-        let now = self.moment.now;
-        let error = self.runs.get(&key).and_then(|slot| slot.run.error.as_ref());
+        let now = self.context.moment.now;
+        let error = self.loaded.runs.get(key).and_then(|run| run.error.as_ref());
         let note = match status {
             MutationStatus::Unknown => error.map(|error| error.message.clone()),
             MutationStatus::Failed => {
@@ -97,18 +98,18 @@ impl<B: Book> Turn<'_, B> {
             _ => None,
         };
         // While its end is not known there is no record, and it began when its attempt did.
-        let run = self.runs.get(&key).map(|slot| &slot.run);
-        let active = run.zip(step).and_then(|(run, step)| run.position.part(step, WHOLE));
+        let run = self.loaded.runs.get(key);
+        let active = run.zip(step).and_then(|(run, step)| run.position.part(step, Item::Whole));
         let since = active.and_then(|active| active.doing.since());
         let started_at = since.or(record.map(|record| record.started_at)).unwrap_or(now);
-        self.writes.mutations.push(Mutation {
+        self.output.writes.mutations.push(Mutation {
             run: key,
             workflow,
             handler,
             status,
             started_at,
             updated_at: now,
-            said_by: self.said_by.clone(),
+            said_by,
             note,
         });
         Ok(())
@@ -122,13 +123,13 @@ impl<B: Book> Turn<'_, B> {
         if !self.is_of_handler(key) {
             return Ok(None);
         }
-        let Some((_, definition)) = self.whole_definition(key)? else { return Ok(None) };
-        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(None) };
+        let (_, definition) = self.whole_definition(key)?;
+        let run = self.run(key)?;
         let process = run.handler.as_deref().and_then(|name| definition.handler(name));
         let Some(step) = process.and_then(|process| process.graph().index(MUTATION)) else {
             return Ok(None);
         };
-        if let Some(active) = run.position.part(step, WHOLE) {
+        if let Some(active) = run.position.part(step, Item::Whole) {
             return Ok(match active.doing {
                 Doing::Performed { .. } | Doing::Claimed { .. } => Some(MutationStatus::InFlight),
                 Doing::Unknown { .. } => Some(MutationStatus::Unknown),

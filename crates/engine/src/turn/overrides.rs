@@ -31,24 +31,23 @@ impl<B: Book> Turn<'_, B> {
         }
         let known = self.book.overrides(id)?;
         let over = known.iter().find(|over| over.nominal == nominal);
-        if let Some(slot) = self.schedules.get(&id)
-            && over.is_some_and(|over| over.has_been(slot.schedule.progress.mark))
+        if let Some(schedule) = self.loaded.schedules.get(id)
+            && over.is_some_and(|over| over.has_been(schedule.progress.mark))
         {
             let message = format!("The occurrence of {nominal} was moved, and has been already.");
             return Ok(Err(Refused::Conflict(message)));
         }
-        self.writes.overrides.push(match action.clone() {
+        self.output.writes.overrides.push(match action.clone() {
             Some(action) => OverrideWrite::Put(id, Override { nominal, action, by: by.clone() }),
             None => OverrideWrite::Delete(id, nominal),
         });
         let mut overrides = known;
         overrides.retain(|over| over.nominal != nominal);
         overrides.extend(action.map(|action| Override { nominal, action, by }));
-        let Some(slot) = self.schedules.get_mut(&id) else { return Ok(Ok(Answer::Schedule(id))) };
-        let schedule = &mut slot.schedule;
+        let (rules, now) = (self.context.rules, self.context.moment.now);
+        let schedule = self.schedule_mut(id, Change::Progress)?;
         schedule.progress.has_overrides = !overrides.is_empty();
-        slot.change = slot.change.max(Change::Progress);
-        let plan = schedule.declared.plan(self.rules, schedule.progress.anchor, &id.to_string());
+        let plan = schedule.declared.plan(rules, schedule.progress.anchor, &id.to_string());
         // What counts from the end of a run has nothing that could be overridden.
         if let Ok(plan) = plan
             && !matches!(plan.timing.rule(), calendar::Rule::AfterCompletion(_))
@@ -57,7 +56,7 @@ impl<B: Book> Turn<'_, B> {
         {
             let upcoming = Upcoming { plan: &plan, overrides: &overrides };
             schedule.progress.next = upcoming.after(schedule.progress.mark);
-            schedule.finish_if_exhausted(self.moment.now);
+            schedule.finish_if_exhausted(now);
         }
         Ok(Ok(Answer::Schedule(id)))
     }
@@ -69,8 +68,9 @@ impl<B: Book> Turn<'_, B> {
         nominal: Timestamp,
         action: &OverrideAction,
     ) -> Option<Refused> {
-        let schedule = &self.schedules.get(&id)?.schedule;
-        let plan = schedule.declared.plan(self.rules, schedule.progress.anchor, &id.to_string());
+        let schedule = self.loaded.schedules.get(id)?;
+        let plan =
+            schedule.declared.plan(self.context.rules, schedule.progress.anchor, &id.to_string());
         let Ok(plan) = plan else {
             return Some(Refused::Conflict("The rule cannot be read any more.".to_owned()));
         };
@@ -81,7 +81,7 @@ impl<B: Book> Turn<'_, B> {
             return Some(Refused::Conflict(message));
         }
         match action {
-            OverrideAction::Move(to) if *to <= self.moment.now.max(mark) => {
+            OverrideAction::Move(to) if *to <= self.context.moment.now.max(mark) => {
                 Some(Refused::Conflict(format!("{to} is not in the future.")))
             }
             _ => None,

@@ -15,10 +15,10 @@ impl<B: Book> Turn<'_, B> {
         workflow: WorkflowId,
         payload: Option<&RawValue>,
     ) -> Result<Vec<Mistake>, B::Error> {
-        let Some(live) = self.load_workflow(workflow)?.and_then(|slot| slot.workflow.live) else {
+        let Some(live) = self.load_workflow(workflow)?.and_then(|workflow| workflow.live) else {
             return Ok(Vec::new());
         };
-        let Some(definition) = self.definition(workflow, live)? else { return Ok(Vec::new()) };
+        let definition = self.definition(workflow, live)?;
         let Some(expected) = &definition.input else { return Ok(Vec::new()) };
         let payload = payload.map_or("null", RawValue::get);
         Ok(expected.check(&serde_json::from_str(payload).unwrap_or_default()))
@@ -39,9 +39,7 @@ impl<B: Book> Turn<'_, B> {
         id: ScheduleId,
         given: Option<&RawValue>,
     ) -> Result<Option<Refused>, B::Error> {
-        let Some(schedule) = self.schedules.get(&id).map(|slot| &slot.schedule) else {
-            return Ok(None);
-        };
+        let schedule = self.schedule(id)?;
         if schedule.trigger.as_deref().and_then(producer_of_trigger).is_some() {
             return Ok(None);
         }

@@ -9,13 +9,14 @@ use serde_json::{Map, Value, json};
 
 use super::events::Publisher;
 use super::phase_result::{Produced, Reserved, Wrong, wake_at};
+use super::worklist::Work;
 use super::{Book, Turn};
 use crate::definition::handlers::{MUTATE, MUTATION, NEXT, PREPARE, PRODUCE};
 use crate::definition::{Action, Definition, limits};
 use crate::handlers::{Cause, HandlerKind, MutationStatus};
 use crate::ids::{RunKey, TopicId, WorkflowId};
 use crate::run::family::HOPS;
-use crate::run::{AttemptEnd, Ending, Part, RECONCILING, Run, RunStatus, StepStatus, WHOLE};
+use crate::run::{AttemptEnd, Ending, Item, Part, Run, RunStatus, StepStatus};
 use crate::topics::{EventState, Fate, Message};
 
 /// Events that a phase is given which cannot ask for them.
@@ -42,17 +43,17 @@ impl<B: Book> Turn<'_, B> {
         if !self.load_run(key)? {
             return Ok(end);
         }
-        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(end) };
+        let run = self.run(key)?;
         let (Some(handler), Some(active)) = (run.handler.clone(), run.position.with_token(token))
         else {
             return Ok(end);
         };
         let (part, is_stopping) = (active.part(), run.position.is_stopping());
         let AttemptEnd::Succeeded { output } = &end else { return Ok(end) };
-        if is_stopping || part.item != WHOLE {
+        if is_stopping || part.item != Item::Whole {
             return Ok(end);
         }
-        let Some((workflow, definition)) = self.whole_definition(key)? else { return Ok(end) };
+        let (workflow, definition) = self.whole_definition(key)?;
         let Some(phase) = phase_of(&definition, &handler, part) else { return Ok(end) };
         let output = output.clone();
         let kept = match phase.as_str() {
@@ -103,7 +104,7 @@ impl<B: Book> Turn<'_, B> {
             }
         }
         let state = produced.state;
-        self.outcomes.insert(key, Outcome { state, publish, hops });
+        self.loaded.outcomes.insert(key, Outcome { state, publish, hops });
         let mut kept = json!({"published": count});
         if let Some(inputs) = produced.inputs {
             kept["inputs"] = inputs;
@@ -194,16 +195,16 @@ impl<B: Book> Turn<'_, B> {
 
     /// What a phase works on.
     pub(super) fn phase_input(&mut self, key: RunKey, part: Part) -> Result<Value, B::Error> {
-        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(Value::Null) };
+        let run = self.run(key)?;
         let (workflow, Some(handler)) = (run.workflow, run.handler.clone()) else {
             return Ok(Value::Null);
         };
-        let Some((_, definition)) = self.whole_definition(key)? else { return Ok(Value::Null) };
+        let (_, definition) = self.whole_definition(key)?;
         let phase = phase_of(&definition, &handler, part).unwrap_or_default();
         let mut input = Map::new();
         input.insert("workflow".to_owned(), json!(definition.name));
         input.insert("handler".to_owned(), json!(handler));
-        let named = if part.item == RECONCILING { "reconcile" } else { phase.as_str() };
+        let named = if part.item == Item::Reconciling { "reconcile" } else { phase.as_str() };
         input.insert("phase".to_owned(), json!(named));
         if phase == PRODUCE || phase == PREPARE {
             let id = self.handler_named(workflow, &handler)?;
@@ -224,7 +225,7 @@ impl<B: Book> Turn<'_, B> {
             let prepared = self.phase_output(key, &definition, &handler, PREPARE)?;
             input.insert("prepared".to_owned(), told_prepared(prepared));
         }
-        if part.item == RECONCILING {
+        if part.item == Item::Reconciling {
             let asked = self.phase_output(key, &definition, &handler, MUTATE)?;
             let mutation = asked.and_then(|asked| asked.get("mutation").cloned());
             input.insert("mutation".to_owned(), mutation.unwrap_or_default());
@@ -239,8 +240,8 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         key: RunKey,
     ) -> Result<Option<Box<RawValue>>, B::Error> {
-        let Some((_, definition)) = self.whole_definition(key)? else { return Ok(None) };
-        let handler = self.runs.get(&key).and_then(|slot| slot.run.handler.clone());
+        let (_, definition) = self.whole_definition(key)?;
+        let handler = self.loaded.runs.get(key).and_then(|run| run.handler.clone());
         let Some(handler) = handler else { return Ok(None) };
         let asked = self.phase_output(key, &definition, &handler, MUTATE)?;
         Ok(asked.and_then(|asked| asked.get("mutation").map(raw)))
@@ -255,7 +256,7 @@ impl<B: Book> Turn<'_, B> {
     ) -> Result<Vec<Value>, B::Error> {
         let mut given = Vec::new();
         for topic in self.subscribed(workflow, definition, handler)? {
-            let name = self.load_topic(topic)?.map(|slot| slot.topic.name.clone());
+            let name = self.load_topic(topic)?.map(|topic| topic.name.clone());
             for event in self.pending_events(topic, GIVEN)? {
                 let message = &event.message;
                 given.push(json!({
@@ -312,18 +313,17 @@ impl<B: Book> Turn<'_, B> {
         key: RunKey,
         retryable: bool,
     ) -> Result<(), B::Error> {
-        let outcome = self.outcomes.remove(&key).unwrap_or_default();
-        let Some(run) = self.runs.get(&key).map(|slot| slot.run.clone()) else { return Ok(()) };
+        let outcome = self.loaded.outcomes.remove(&key).unwrap_or_default();
+        let run = self.run(key)?.clone();
         let (Some(name), Some(ending)) = (run.handler.clone(), run.ending()) else {
             return Ok(());
         };
-        if let Some(slot) = self.load_workflow(run.workflow)?
-            && slot.workflow.handling == Some(key)
+        if let Some(workflow) = self.load_workflow(run.workflow)?
+            && workflow.handling == Some(key)
         {
-            slot.workflow.handling = None;
-            slot.is_changed = true;
+            self.workflow_mut(run.workflow)?.handling = None;
         }
-        let Some((workflow, definition)) = self.whole_definition(key)? else { return Ok(()) };
+        let (workflow, definition) = self.whole_definition(key)?;
         let id = self.handler_named(workflow, &name)?;
         if let Some(handler) = id.and_then(|id| self.handler_mut(id)) {
             handler.run = handler.run.filter(|run| *run != key);
@@ -347,7 +347,8 @@ impl<B: Book> Turn<'_, B> {
                 self.publish_messages(topic, messages, by)?;
             }
         }
-        self.look_at_handlers(workflow)
+        self.worklist.add(Work::LookAtHandlers(workflow));
+        Ok(())
     }
 
     /// Its schedule tries it again if that can help; else the workflow waits for a person.
@@ -362,7 +363,7 @@ impl<B: Book> Turn<'_, B> {
         if ending == Ending::Cancelled {
             return Ok(());
         }
-        let now = self.moment.now;
+        let now = self.context.moment.now;
         let again = self.handler_mut(id).and_then(|handler| handler.backoff(now));
         if !retryable || again.is_none() {
             self.pause_for(run, "failed")?;
@@ -410,7 +411,7 @@ impl<B: Book> Turn<'_, B> {
             (false, _) => self.release(&reserved)?,
         }
         let Some(id) = id else { return Ok(()) };
-        let now = self.moment.now;
+        let now = self.context.moment.now;
         let is_told = run.error.as_ref().is_some_and(|error| error.code == "did_not_happen");
         if is_told {
             // Somebody knows that nothing was done: it is done anew, at once.
@@ -453,7 +454,7 @@ impl<B: Book> Turn<'_, B> {
             Some(live) => self.has_pending(workflow, &live, &name)?,
             None => false,
         };
-        let now = self.moment.now;
+        let now = self.context.moment.now;
         if let Some(handler) = self.handler_mut(id) {
             match is_empty {
                 true => handler.sleep(now, wake, has_pending),
@@ -472,8 +473,8 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         workflow: WorkflowId,
     ) -> Result<Option<Arc<Definition>>, B::Error> {
-        match self.load_workflow(workflow)?.and_then(|slot| slot.workflow.live) {
-            Some(live) => self.definition(workflow, live),
+        match self.load_workflow(workflow)?.and_then(|workflow| workflow.live) {
+            Some(live) => self.definition(workflow, live).map(Some),
             None => Ok(None),
         }
     }
@@ -481,7 +482,7 @@ impl<B: Book> Turn<'_, B> {
     /// Events that a run has not worked off are pending again; what fails too often is skipped.
     pub(super) fn release(&mut self, reserved: &[Fate]) -> Result<(), B::Error> {
         for fate in reserved {
-            let limit = self.load_topic(fate.topic)?.map_or(u32::MAX, |s| s.topic.max_attempts);
+            let limit = self.load_topic(fate.topic)?.map_or(u32::MAX, |topic| topic.max_attempts);
             match fate.attempt + 1 >= limit {
                 true => {
                     let reason = Some("poison".to_owned());
@@ -508,17 +509,17 @@ impl<B: Book> Turn<'_, B> {
         reason: String,
         by: Option<RunKey>,
     ) -> Result<(), B::Error> {
-        let now = self.moment.now;
-        if let Some(slot) = self.load_workflow(workflow)? {
-            slot.workflow.paused = true;
-            slot.workflow.paused_reason = Some(reason.clone());
-            slot.workflow.paused_by = by;
-            slot.workflow.updated_at = now;
-            slot.is_changed = true;
-            let name = slot.workflow.name.clone();
-            self.notices.push(super::Notice::HandlersPaused { workflow, name, reason });
+        let now = self.context.moment.now;
+        if self.load_workflow(workflow)?.is_some() {
+            let known = self.workflow_mut(workflow)?;
+            known.paused = true;
+            known.paused_reason = Some(reason.clone());
+            known.paused_by = by;
+            known.updated_at = now;
+            let name = known.name.clone();
+            self.output.notices.push(super::Notice::HandlersPaused { workflow, name, reason });
         }
-        self.notices.push(super::Notice::Workflow { id: workflow });
+        self.output.notices.push(super::Notice::Workflow { id: workflow });
         Ok(())
     }
 }

@@ -46,24 +46,24 @@ impl<B: Book> Turn<'_, B> {
     /// While there are places, runs that have begun go on, and pending ones begin: oldest first in
     /// each workflow, and workflow by workflow in turn, so that a busy one cannot starve the others.
     pub fn fill_places(&mut self) -> Result<(), B::Error> {
-        if !self.places.look {
+        if !self.capacity.look {
             return Ok(());
         }
         // What has ended meanwhile sets it again.
-        self.places.look = false;
-        self.places.more = false;
+        self.capacity.look = false;
+        self.capacity.more = false;
         self.go_on()?;
         let mut served = ById::default();
-        while self.places.free > 0 {
-            if self.starts_left == 0 {
-                (self.places.look, self.places.more) = (true, true);
+        while self.capacity.free > 0 {
+            if self.worklist.starts_left == 0 {
+                (self.capacity.look, self.capacity.more) = (true, true);
                 return Ok(());
             }
             if !self.serve_each(&mut served)? {
                 return self.begin_new_ones();
             }
         }
-        self.places.look = true;
+        self.capacity.look = true;
         Ok(())
     }
 
@@ -74,23 +74,23 @@ impl<B: Book> Turn<'_, B> {
         }
         if self.is_pending(key) {
             self.try_begin(key)?;
-        } else if self.is_ready(key) && self.places.free > 0 {
+        } else if self.is_ready(key) && self.capacity.free > 0 {
             self.wake_run(key)?;
         }
-        self.settle_follow_ups()
+        self.work_through()
     }
 
     /// What has begun has its place in its workflow already: it goes before what has not.
     fn go_on(&mut self) -> Result<(), B::Error> {
-        if self.places.free == 0 {
+        if self.capacity.free == 0 {
             return Ok(());
         }
         // Some of them may have ended in this turn: the book does not know yet.
-        let limit = self.places.free + self.run_order.len();
+        let limit = self.capacity.free + self.loaded.runs.len();
         for key in self.book.ready(limit)? {
-            if self.places.free > 0 && self.load_run(key)? && self.is_ready(key) {
+            if self.capacity.free > 0 && self.load_run(key)? && self.is_ready(key) {
                 self.wake_run(key)?;
-                self.settle_follow_ups()?;
+                self.work_through()?;
             }
         }
         Ok(())
@@ -100,12 +100,12 @@ impl<B: Book> Turn<'_, B> {
     /// know them yet.
     fn begin_new_ones(&mut self) -> Result<(), B::Error> {
         let mut at = 0;
-        while let Some(key) = self.run_order.get(at).copied() {
+        while let Some(key) = self.loaded.runs.nth(at) {
             at += 1;
-            let is_new = self.runs.get(&key).is_some_and(|slot| slot.is_new);
+            let is_new = self.loaded.runs.loaded(key).is_some_and(|loaded| loaded.is_new);
             if is_new && self.is_pending(key) {
                 self.try_begin(key)?;
-                self.settle_follow_ups()?;
+                self.work_through()?;
             }
         }
         Ok(())
@@ -114,7 +114,7 @@ impl<B: Book> Turn<'_, B> {
     /// One run for each workflow that has a pending one; whether any began.
     fn serve_each(&mut self, served: &mut ById<WorkflowId, Served>) -> Result<bool, B::Error> {
         let mut begun = false;
-        let first = self.places.served;
+        let first = self.capacity.served;
         let mut after = first;
         let mut wrapped = first.is_none();
         loop {
@@ -125,13 +125,13 @@ impl<B: Book> Turn<'_, B> {
                 if wrapped && first.is_some_and(|first| workflow > first) {
                     return Ok(begun);
                 }
-                if self.places.free == 0 || self.starts_left == 0 {
+                if self.capacity.free == 0 || self.worklist.starts_left == 0 {
                     return Ok(begun);
                 }
                 let of_it = served.entry(workflow).or_default();
                 if !of_it.is_full {
                     begun |= self.serve(workflow, oldest, of_it)?;
-                    self.settle_follow_ups()?;
+                    self.work_through()?;
                 }
             }
             match (is_whole, wrapped) {
@@ -154,7 +154,7 @@ impl<B: Book> Turn<'_, B> {
             let key = served.waiting[at];
             if self.is_pending(key) && self.try_begin(key)? {
                 served.waiting.remove(at);
-                self.places.served = Some(workflow);
+                self.capacity.served = Some(workflow);
                 return Ok(true);
             }
         }
@@ -171,7 +171,7 @@ impl<B: Book> Turn<'_, B> {
             if self.load_run(key)? && self.is_pending(key) {
                 if self.try_begin(key)? {
                     served.after = Some(key);
-                    self.places.served = Some(workflow);
+                    self.capacity.served = Some(workflow);
                     return Ok(true);
                 }
                 if !self.is_of_handler(key) {
@@ -189,7 +189,7 @@ impl<B: Book> Turn<'_, B> {
     fn serve_handler(&mut self, workflow: WorkflowId) -> Result<bool, B::Error> {
         for key in self.book.pending_of_handlers(workflow, LOOKED_AT)? {
             if self.load_run(key)? && self.is_pending(key) && self.try_begin(key)? {
-                self.places.served = Some(workflow);
+                self.capacity.served = Some(workflow);
                 return Ok(true);
             }
         }

@@ -29,36 +29,33 @@ impl<B: Book> Turn<'_, B> {
         publish: bool,
         folder: Option<String>,
     ) -> Asked<B::Error> {
-        let now = self.moment.now;
+        let now = self.context.moment.now;
         let known = self.book.workflow_named(&definition.name)?;
         let (id, is_new) = match known {
             Some(id) => (id, false),
             None => (self.book.new_workflow_id(), true),
         };
         if is_new {
-            self.keep_workflow(
-                Workflow {
-                    id,
-                    name: definition.name.clone(),
-                    status: WorkflowStatus::Draft,
-                    paused: false,
-                    paused_reason: None,
-                    paused_by: None,
-                    handling: None,
-                    newest: 0,
-                    live: None,
-                    concurrency: None,
-                    active: 0,
-                    retention: None,
-                    incident: None,
-                    created_at: now,
-                    updated_at: now,
-                },
-                true,
-            );
+            self.loaded.workflows.insert_new(Workflow {
+                id,
+                name: definition.name.clone(),
+                status: WorkflowStatus::Draft,
+                paused: false,
+                paused_reason: None,
+                paused_by: None,
+                handling: None,
+                newest: 0,
+                live: None,
+                concurrency: None,
+                active: 0,
+                retention: None,
+                incident: None,
+                created_at: now,
+                updated_at: now,
+            });
         }
-        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
-        let newest = slot.workflow.newest;
+        let Some(known) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let newest = known.newest;
         let same = match newest {
             0 => false,
             newest => {
@@ -68,9 +65,9 @@ impl<B: Book> Turn<'_, B> {
         };
         let revision = if same { newest } else { newest + 1 };
         if !same {
-            self.definitions.insert((id, revision), definition.clone());
+            self.loaded.definitions.insert((id, revision), definition.clone());
             let definition = definition.clone();
-            self.writes.revisions.push(Revision {
+            self.output.writes.revisions.push(Revision {
                 workflow: id,
                 revision,
                 source,
@@ -78,56 +75,51 @@ impl<B: Book> Turn<'_, B> {
                 folder,
                 created_at: now,
             });
-            if let Some(slot) = self.workflows.get_mut(&id) {
-                slot.workflow.newest = revision;
-                slot.workflow.updated_at = now;
-                slot.is_changed = true;
-            }
+            let workflow = self.workflow_mut(id)?;
+            workflow.newest = revision;
+            workflow.updated_at = now;
         }
         if publish && let Err(refused) = self.publish(id, revision)? {
             return Ok(Err(refused));
         }
-        self.notices.push(Notice::Workflow { id });
+        self.output.notices.push(Notice::Workflow { id });
         Ok(Ok(Answer::Workflow { id, revision, is_new }))
     }
 
     pub(super) fn publish_newest(&mut self, id: WorkflowId) -> Asked<B::Error> {
-        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
-        let revision = slot.workflow.newest;
+        let Some(known) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let revision = known.newest;
         let published = self.publish(id, revision)?;
-        self.notices.push(Notice::Workflow { id });
+        self.output.notices.push(Notice::Workflow { id });
         Ok(published.map(|()| Answer::Workflow { id, revision, is_new: false }))
     }
 
     /// Makes a revision live, and moves the schedules of its triggers with it.
     fn publish(&mut self, id: WorkflowId, revision: u32) -> Result<Result<(), Refused>, B::Error> {
-        let Some(definition) = self.definition(id, revision)? else {
-            return Ok(Err(unknown_workflow(id)));
-        };
-        let declared = match declared_schedules(&definition, self.rules, self.moment.now) {
-            Ok(declared) => declared,
-            Err(invalid) => return Ok(Err(Refused::Invalid(invalid))),
-        };
-        let live = self.load_workflow(id)?.and_then(|slot| slot.workflow.live);
+        let definition = self.definition(id, revision)?;
+        let declared =
+            match declared_schedules(&definition, self.context.rules, self.context.moment.now) {
+                Ok(declared) => declared,
+                Err(invalid) => return Ok(Err(Refused::Invalid(invalid))),
+            };
+        let live = self.load_workflow(id)?.and_then(|workflow| workflow.live);
         let before = match live {
             Some(live) => self.definition_if_readable(id, live)?,
             None => None,
         };
         let limited = definition.concurrency.is_some();
         let active = if limited { self.active_processes(id)? } else { 0 };
-        let now = self.moment.now;
-        if let Some(slot) = self.workflows.get_mut(&id) {
-            if limited && slot.workflow.concurrency.is_none() {
-                slot.workflow.active = u32::try_from(active).unwrap_or(u32::MAX);
-            }
-            slot.workflow.concurrency = definition.concurrency;
-            slot.workflow.retention = definition.retention;
-            slot.workflow.live = Some(revision);
-            slot.workflow.status = WorkflowStatus::Published;
-            slot.workflow.updated_at = now;
-            slot.is_changed = true;
+        let now = self.context.moment.now;
+        let workflow = self.workflow_mut(id)?;
+        if limited && workflow.concurrency.is_none() {
+            workflow.active = u32::try_from(active).unwrap_or(u32::MAX);
         }
-        self.places.look = true;
+        workflow.concurrency = definition.concurrency;
+        workflow.retention = definition.retention;
+        workflow.live = Some(revision);
+        workflow.status = WorkflowStatus::Published;
+        workflow.updated_at = now;
+        self.capacity.look = true;
         // One that cannot be read may have had some.
         let had_handlers = before.as_ref().map_or(live.is_some(), |before| before.hears());
         if definition.hears() || had_handlers {
@@ -157,7 +149,7 @@ impl<B: Book> Turn<'_, B> {
         let mut active = 0;
         for key in self.book.active_runs(id, usize::MAX)? {
             self.load_run(key)?;
-            let handles = self.runs.get(&key).is_some_and(|slot| slot.run.handler.is_some());
+            let handles = self.loaded.runs.get(key).is_some_and(|run| run.handler.is_some());
             active += usize::from(!handles);
         }
         Ok(active)
@@ -184,9 +176,8 @@ impl<B: Book> Turn<'_, B> {
         }
         for schedule in known.into_values() {
             if self.load_schedule(schedule.id)?
-                && let Some(slot) = self.schedules.get_mut(&schedule.id)
+                && self.loaded.schedules.change(schedule.id, Change::Deleted).is_some()
             {
-                slot.change = Change::Deleted;
             }
         }
         Ok(())
@@ -199,15 +190,16 @@ impl<B: Book> Turn<'_, B> {
         declared: Box<Declared>,
     ) -> Result<(), B::Error> {
         // It was checked a moment ago, with the same rules.
-        let Ok(plan) = declared.plan(self.rules, self.moment.now, "") else { return Ok(()) };
+        let Ok(plan) = declared.plan(self.context.rules, self.context.moment.now, "") else {
+            return Ok(());
+        };
         let produces = producer_of_trigger(&trigger.id).is_some();
         let new = NewSchedule { workflow, trigger: Some(trigger.id), declared };
         let id = self.create_schedule(new, plan);
-        if !trigger.enabled
-            && let Some(slot) = self.schedules.get_mut(&id)
-        {
-            slot.schedule.status = Status::Paused;
-            slot.schedule.progress.next = None;
+        if !trigger.enabled {
+            let schedule = self.schedule_mut(id, Change::Declaration)?;
+            schedule.status = Status::Paused;
+            schedule.progress.next = None;
         }
         if produces {
             // A new producer is due now.
@@ -256,19 +248,18 @@ impl<B: Book> Turn<'_, B> {
     }
 
     pub(super) fn archive_workflow(&mut self, id: WorkflowId) -> Asked<B::Error> {
-        let now = self.moment.now;
-        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
-        let (revision, status) = (slot.workflow.newest, slot.workflow.status);
+        let now = self.context.moment.now;
+        let Some(workflow) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let (revision, status) = (workflow.newest, workflow.status);
         if status == WorkflowStatus::Archived {
-            let message = format!("Workflow {} is archived already.", slot.workflow.name);
+            let message = format!("Workflow {} is archived already.", workflow.name);
             return Ok(Err(Refused::WrongStatus(message)));
         }
-        let live = slot.workflow.live;
-        let incident = slot.workflow.incident.take();
-        slot.workflow.status = WorkflowStatus::Archived;
-        slot.workflow.live = None;
-        slot.workflow.updated_at = now;
-        slot.is_changed = true;
+        let workflow = self.workflow_mut(id)?;
+        let live = workflow.live.take();
+        let incident = workflow.incident.take();
+        workflow.status = WorkflowStatus::Archived;
+        workflow.updated_at = now;
         if let Some(live) = live
             && self.definition_if_readable(id, live)?.is_none_or(|definition| definition.hears())
         {
@@ -276,16 +267,14 @@ impl<B: Book> Turn<'_, B> {
         }
         for schedule in self.book.schedules_of(id)? {
             if self.load_schedule(schedule)?
-                && let Some(slot) = self.schedules.get_mut(&schedule)
-            {
-                slot.change = Change::Deleted;
-            }
+                && self.loaded.schedules.change(schedule, Change::Deleted).is_some()
+            {}
         }
         if let Some(key) = incident {
             let end = IncidentEnd::of_itself(How::Removed, now);
-            self.writes.incidents.push(IncidentWrite::End(key, Box::new(end)));
+            self.output.writes.incidents.push(IncidentWrite::End(key, Box::new(end)));
         }
-        self.notices.push(Notice::Workflow { id });
+        self.output.notices.push(Notice::Workflow { id });
         Ok(Ok(Answer::Workflow { id, revision, is_new: false }))
     }
 
@@ -295,35 +284,35 @@ impl<B: Book> Turn<'_, B> {
         paused: bool,
         reason: Option<String>,
     ) -> Asked<B::Error> {
-        let now = self.moment.now;
-        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
-        if slot.workflow.paused == paused {
+        let now = self.context.moment.now;
+        let Some(workflow) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        if workflow.paused == paused {
             let (verb, state) = if paused { ("pause", "paused") } else { ("resume", "not paused") };
             let message = format!("Cannot {verb} workflow that is {state}.");
             return Ok(Err(Refused::WrongStatus(message)));
         }
-        if let Some(run) = slot.workflow.paused_by.filter(|_| !paused) {
+        if let Some(run) = workflow.paused_by.filter(|_| !paused) {
             let run = self.run_id(Some(run))?.map(|id| id.to_string()).unwrap_or_default();
             let message = format!(
                 "Run {run} does not know what became of its mutation. Say so first: resolve it."
             );
             return Ok(Err(Refused::Conflict(message)));
         }
-        slot.workflow.paused = paused;
-        slot.workflow.paused_reason = reason.filter(|_| paused);
-        slot.workflow.updated_at = now;
-        slot.is_changed = true;
-        let (revision, live) = (slot.workflow.newest, slot.workflow.live);
+        let workflow = self.workflow_mut(id)?;
+        workflow.paused = paused;
+        workflow.paused_reason = reason.filter(|_| paused);
+        workflow.updated_at = now;
+        let (revision, live) = (workflow.newest, workflow.live);
         self.hold_clocks(id, live)?;
         // Runs of handlers that waited may begin, also if the workflow is out of use since.
-        self.places.look |= !paused;
+        self.capacity.look |= !paused;
         if let Some(live) = live.filter(|_| !paused)
             && let Some(definition) = self.definition_if_readable(id, live)?
             && definition.has_handlers()
         {
             self.resume_handlers(id)?;
         }
-        self.notices.push(Notice::Workflow { id });
+        self.output.notices.push(Notice::Workflow { id });
         Ok(Ok(Answer::Workflow { id, revision, is_new: false }))
     }
 }

@@ -10,7 +10,8 @@ use super::facts::RunFacts;
 use super::handlers::is_asked_for;
 use super::publish::PUBLISHED;
 use super::traces::trace_attempts;
-use super::{Book, Effect, Turn, Wakeup};
+use super::worklist::Work;
+use super::{Book, Change, Effect, Turn, Wakeup};
 use crate::definition::handlers::producer_of_trigger;
 use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::{Entry, Outcome};
@@ -35,8 +36,8 @@ impl<B: Book> Turn<'_, B> {
     ) -> Result<Result<(), run::Refusal>, B::Error> {
         let end = self.phase_end(key, token, end)?;
         let settled = self.decide_run(key, Input::Reported { token, end })?;
-        self.settle_follow_ups()?;
-        Ok(settled)
+        self.work_through()?;
+        Ok(settled.map(drop))
     }
 
     pub(super) fn wake_run(&mut self, key: RunKey) -> Result<(), B::Error> {
@@ -46,23 +47,22 @@ impl<B: Book> Turn<'_, B> {
 
     /// Another life of a node is over: what it was doing is taken over.
     pub(super) fn node_gone(&mut self, node: NodeId) -> Result<(), B::Error> {
-        if node == self.node {
+        if node == self.context.node {
             return Ok(());
         }
         let owned = self.book.owned_by(node, TAKEN_OVER)?;
         if owned.len() < TAKEN_OVER {
-            self.writes.nodes_gone.push(node);
+            self.output.writes.nodes_gone.push(node);
         }
         for key in owned {
             self.load_run(key)?;
             // Some may have ended or been taken over in this very turn.
-            let Some(slot) = self.runs.get(&key) else { continue };
-            let active = slot.run.position.active.iter();
+            let active = self.run(key)?.position.active.iter();
             let lost = active.filter(|active| active.owner() == Some(node)).count();
             if lost > 0 {
                 let _ = self.decide_run(key, Input::OwnerGone(node))?;
-                self.settle_follow_ups()?;
-                self.writes.recovered.taken_over += lost as u64;
+                self.work_through()?;
+                self.output.writes.recovered.taken_over += lost as u64;
             }
         }
         Ok(())
@@ -71,13 +71,12 @@ impl<B: Book> Turn<'_, B> {
     /// Hands out the attempts again that are this node's and that it is not performing: their effects
     /// were lost with the answer to a commit.
     pub fn perform_lost(&mut self, performed: &[(RunKey, u32)]) -> Result<(), B::Error> {
-        for key in self.book.owned_by(self.node, usize::MAX)? {
+        for key in self.book.owned_by(self.context.node, usize::MAX)? {
             self.load_run(key)?;
-            let Some(slot) = self.runs.get(&key) else { continue };
-            let is_stopping = slot.run.position.is_stopping();
-            let own = |active: &&run::Active| active.owner() == Some(self.node);
-            let own: Vec<(run::Part, u32)> = slot
-                .run
+            let run = self.run(key)?;
+            let is_stopping = run.position.is_stopping();
+            let own = |active: &&run::Active| active.owner() == Some(self.context.node);
+            let own: Vec<(run::Part, u32)> = run
                 .position
                 .active
                 .iter()
@@ -86,68 +85,58 @@ impl<B: Book> Turn<'_, B> {
                 .collect();
             for (part, token) in own {
                 let is_known = performed.contains(&(key, token))
-                    || self.effects.iter().any(|effect| effect.is_of(key, token));
+                    || self.output.effects.iter().any(|effect| effect.is_of(key, token));
                 if is_stopping {
                     // Telling it twice to end does no harm.
-                    self.effects.push(Effect::Cancel { run: key, token });
+                    self.output.effects.push(Effect::Cancel { run: key, token });
                 } else if !is_known {
                     self.hand_out(key, part, token)?;
-                    self.places.free = self.places.free.saturating_sub(1);
+                    self.capacity.free = self.capacity.free.saturating_sub(1);
                 }
             }
         }
         Ok(())
     }
 
-    pub(super) fn cancel_run(
-        &mut self,
-        key: RunKey,
-        reason: String,
-    ) -> Result<Result<(), run::Refusal>, B::Error> {
-        self.decide_run(key, Input::Cancel { reason })
-    }
-
     pub(super) fn is_pending(&self, key: RunKey) -> bool {
-        self.runs.get(&key).is_some_and(|slot| slot.run.status == RunStatus::Pending)
+        self.loaded.runs.get(key).is_some_and(|run| run.status == RunStatus::Pending)
     }
 
     pub(super) fn is_ready(&self, key: RunKey) -> bool {
-        self.runs.get(&key).is_some_and(|slot| slot.run.is_ready())
+        self.loaded.runs.get(key).is_some_and(|run| run.is_ready())
     }
 
     /// Begins a pending run if there is a place for it.
     pub(super) fn try_begin(&mut self, key: RunKey) -> Result<bool, B::Error> {
-        let Some(workflow) = self.runs.get(&key).map(|slot| slot.run.workflow) else {
+        let Some(workflow) = self.loaded.runs.get(key).map(|run| run.workflow) else {
             return Ok(false);
         };
-        let free = self.places.free > 0;
-        let is_over = self.starts_left == 0;
+        let free = self.capacity.free > 0;
+        let is_over = self.worklist.starts_left == 0;
         if !self.has_its_turn(key, workflow)? {
             return Ok(false);
         }
         let handles = self.is_of_handler(key);
-        let Some(slot) = self.load_workflow(workflow)? else { return Ok(false) };
-        let limit = slot.workflow.concurrency.filter(|_| !handles);
-        if limit.is_some_and(|limit| slot.workflow.active >= limit) {
+        let known = self.workflow(workflow)?;
+        let limit = known.concurrency.filter(|_| !handles);
+        if limit.is_some_and(|limit| known.active >= limit) {
             return Ok(false);
         }
         if !free || is_over {
-            self.places.look = true;
-            self.places.more |= free;
+            self.capacity.look = true;
+            self.capacity.more |= free;
             return Ok(false);
         }
         if limit.is_some() {
-            slot.workflow.active += 1;
-            slot.is_changed = true;
+            self.workflow_mut(workflow)?.active += 1;
         }
         if handles {
-            slot.workflow.handling = Some(key);
-            slot.is_changed = true;
+            self.workflow_mut(workflow)?.handling = Some(key);
             self.handler_begun(key)?;
         }
-        self.starts_left -= 1;
+        self.worklist.starts_left -= 1;
         let _ = self.decide_run(key, Input::Begin)?;
-        if let Some(schedule) = self.runs.get(&key).and_then(|slot| slot.run.schedule) {
+        if let Some(schedule) = self.loaded.runs.get(key).and_then(|run| run.schedule) {
             self.load_schedule(schedule)?;
         }
         self.note_begun(key);
@@ -155,20 +144,20 @@ impl<B: Book> Turn<'_, B> {
     }
 
     pub(super) fn is_of_handler(&self, key: RunKey) -> bool {
-        self.runs.get(&key).is_some_and(|slot| slot.run.handler.is_some())
+        self.loaded.runs.get(key).is_some_and(|run| run.handler.is_some())
     }
 
     /// Handlers of a workflow run one at a time, and not while it is paused unless somebody asks for it. Other runs may
     /// always.
     fn has_its_turn(&mut self, key: RunKey, workflow: WorkflowId) -> Result<bool, B::Error> {
-        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(false) };
+        let run = self.run(key)?;
         if run.handler.is_none() {
             return Ok(true);
         }
         let name = run.handler.clone().unwrap_or_default();
         let is_asked_for = is_asked_for(run.triggered_by) || self.is_called_for(workflow, &name)?;
-        let Some(slot) = self.load_workflow(workflow)? else { return Ok(false) };
-        let (paused, handling) = (slot.workflow.paused, slot.workflow.handling);
+        let known = self.workflow(workflow)?;
+        let (paused, handling) = (known.paused, known.handling);
         if paused && !is_asked_for {
             return Ok(false);
         }
@@ -179,16 +168,16 @@ impl<B: Book> Turn<'_, B> {
 
     /// The ledger says that an occurrence which had to wait for a place has started.
     fn note_begun(&mut self, key: RunKey) {
-        let Some(slot) = self.runs.get(&key) else { return };
-        let RunId::Occurrence { schedule, n, .. } = slot.run.id else { return };
+        let Some(loaded) = self.loaded.runs.loaded(key) else { return };
+        let RunId::Occurrence { schedule, n, .. } = loaded.now.id else { return };
         let waited = |entry: &mut Entry| entry.run == Some(key) && entry.outcome == Outcome::Queued;
-        if slot.is_new && !self.ledger_entry(schedule, n).is_some_and(waited) {
+        if loaded.is_new && !self.ledger_entry(schedule, n).is_some_and(waited) {
             return;
         }
         let outcome = if self.is_moved(key) { Outcome::Moved } else { Outcome::Started };
-        let Some(slot) = self.runs.get_mut(&key) else { return };
-        let reason = slot.run.position.start_reason.take().unwrap_or_else(|| "due".to_owned());
-        let waited = self.moment.now.duration_since(slot.run.created_at);
+        let Some(run) = self.loaded.runs.change(key, Change::Progress) else { return };
+        let reason = run.position.start_reason.take().unwrap_or_else(|| "due".to_owned());
+        let waited = self.context.moment.now.duration_since(run.created_at);
         let reason = match waited >= NOTABLE_WAIT {
             true => format!("{reason}; it had to wait for a free place"),
             false => reason,
@@ -198,7 +187,7 @@ impl<B: Book> Turn<'_, B> {
 
     /// Writes the ledger row of a run that has its place, or will never have one.
     pub(super) fn record_run(&mut self, key: RunKey, outcome: Outcome, reason: Cow<'static, str>) {
-        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return };
+        let Some(run) = self.loaded.runs.get(key) else { return };
         let (RunId::Occurrence { schedule, n, retry: 0 }, Some(nominal), Some(effective)) =
             (&run.id, run.nominal, run.effective)
         else {
@@ -211,7 +200,7 @@ impl<B: Book> Turn<'_, B> {
             nominal,
             last_nominal: nominal,
             effective,
-            decided_at: self.moment.now,
+            decided_at: self.context.moment.now,
             outcome,
             reason,
             run: Some(key),
@@ -220,16 +209,16 @@ impl<B: Book> Turn<'_, B> {
 
     /// Whether the run's occurrence happens at another time than the rule says; the spread is no move.
     fn is_moved(&self, key: RunKey) -> bool {
-        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return false };
+        let Some(run) = self.loaded.runs.get(key) else { return false };
         let (Some(id), Some(nominal), Some(effective)) = (run.schedule, run.nominal, run.effective)
         else {
             return false;
         };
-        let Some(slot) = self.schedules.get(&id).filter(|_| nominal != effective) else {
+        let Some(schedule) = self.loaded.schedules.get(id).filter(|_| nominal != effective) else {
             return nominal != effective;
         };
-        let Schedule { declared, progress, .. } = &*slot.schedule;
-        let plan = declared.plan(self.rules, progress.anchor, &id.to_string());
+        let Schedule { declared, progress, .. } = &**schedule;
+        let plan = declared.plan(self.context.rules, progress.anchor, &id.to_string());
         plan.is_ok_and(|plan| {
             let plain = effective.checked_sub(plan.timing.moved_by()).unwrap_or(effective);
             plain != nominal
@@ -244,8 +233,7 @@ impl<B: Book> Turn<'_, B> {
         by_hand: Option<&NewRun>,
         overrides: &[Override],
     ) -> Result<(), B::Error> {
-        let Some(slot) = self.schedules.get(&id) else { return Ok(()) };
-        let schedule = &slot.schedule;
+        let schedule = self.schedule(id)?;
         let workflow_id = schedule.workflow;
         let payload = match by_hand.and_then(|new| new.payload.as_deref()) {
             Some(payload) => Some(payload),
@@ -270,7 +258,7 @@ impl<B: Book> Turn<'_, B> {
             nominal: start.occurrence.map(|(occurrence, _)| occurrence.due.nominal),
             effective: start.occurrence.map(|(occurrence, _)| occurrence.due.effective),
             status: RunStatus::Pending,
-            created_at: self.moment.now,
+            created_at: self.context.moment.now,
             started_at: None,
             ended_at: None,
             timeout: schedule.declared.timeout(),
@@ -288,36 +276,41 @@ impl<B: Book> Turn<'_, B> {
             },
         };
         let unlimited = schedule.declared.timeout_seconds.is_none();
-        let Some(live) = self.load_workflow(workflow_id)?.and_then(|slot| slot.workflow.live)
-        else {
+        let Some(live) = self.load_workflow(workflow_id)?.and_then(|workflow| workflow.live) else {
             return Ok(());
         };
         run.version = live;
-        if let Some(definition) = self.definition(workflow_id, live)? {
-            let own = producer.as_deref().and_then(|name| definition.handler(name).cloned());
-            let definition = own.unwrap_or(definition);
-            if unlimited {
-                run.timeout = definition.timeout;
-            }
-            run::watch_new_run(&mut run, &definition, self.rules);
+        let definition = self.definition(workflow_id, live)?;
+        let own = producer.as_deref().and_then(|name| definition.handler(name).cloned());
+        let definition = own.unwrap_or(definition);
+        if unlimited {
+            run.timeout = definition.timeout;
         }
+        run::watch_new_run(&mut run, &definition, self.context.rules);
         let key = run.key;
-        self.keep_run(Box::new(run), true);
-        if !self.try_begin(key)? {
-            self.note_waiting(id, start);
+        self.loaded.runs.insert_new(Box::new(run));
+        self.worklist.add(Work::Begin(key));
+        Ok(())
+    }
+
+    /// A run that was just created begins, or waits for a place.
+    pub(super) fn begin_or_wait(&mut self, key: RunKey) -> Result<(), B::Error> {
+        if self.is_pending(key) && !self.try_begin(key)? {
+            self.note_waiting(key);
         }
         Ok(())
     }
 
     /// The ledger says that an occurrence has its run, but no place yet.
-    fn note_waiting(&mut self, id: ScheduleId, start: &Start) {
-        let Some((occurrence, 0)) = start.occurrence else { return };
-        let Some(entry) = self.ledger_entry(id, occurrence.n) else { return };
+    fn note_waiting(&mut self, key: RunKey) {
+        let id = self.loaded.runs.get(key).map(|run| &run.id);
+        let Some(&RunId::Occurrence { schedule, n, retry: 0 }) = id else { return };
+        let Some(entry) = self.ledger_entry(schedule, n) else { return };
         let reason = std::mem::take(&mut entry.reason);
         entry.outcome = Outcome::Queued;
         entry.reason = format!("{reason}; it waits for a free place").into();
-        if let Some(slot) = self.runs.get_mut(&start.run) {
-            slot.run.position.start_reason = Some(reason.into_owned());
+        if let Some(run) = self.loaded.runs.change(key, Change::Progress) {
+            run.position.start_reason = Some(reason.into_owned());
         }
     }
 
@@ -330,7 +323,7 @@ impl<B: Book> Turn<'_, B> {
         origin: Origin,
     ) -> Result<RunKey, B::Error> {
         let definition = self.process(workflow, live, origin.handler.as_deref())?;
-        let timeout = definition.as_ref().and_then(|definition| definition.timeout);
+        let timeout = definition.timeout;
         let Origin { key, triggered_by, retry_of, schedule, input, parent, position, handler } =
             origin;
         let key = match key {
@@ -349,7 +342,7 @@ impl<B: Book> Turn<'_, B> {
             nominal: None,
             effective: None,
             status: RunStatus::Pending,
-            created_at: self.moment.now,
+            created_at: self.context.moment.now,
             started_at: None,
             ended_at: None,
             timeout,
@@ -363,11 +356,9 @@ impl<B: Book> Turn<'_, B> {
             lacks_place: false,
             position,
         };
-        if let Some(definition) = definition {
-            run::watch_new_run(&mut run, &definition, self.rules);
-        }
-        self.keep_run(Box::new(run), true);
-        self.places.look = true;
+        run::watch_new_run(&mut run, &definition, self.context.rules);
+        self.loaded.runs.insert_new(Box::new(run));
+        self.capacity.look = true;
         Ok(key)
     }
 
@@ -376,69 +367,90 @@ impl<B: Book> Turn<'_, B> {
         &mut self,
         key: RunKey,
         input: Input,
-    ) -> Result<Result<(), run::Refusal>, B::Error> {
+    ) -> Result<Result<Decided, run::Refusal>, B::Error> {
         if !self.load_run(key)? {
             let refusal = run::Refusal::WrongStatus { verb: "find", status: RunStatus::Cancelled };
             return Ok(Err(refusal));
         }
         self.deciding = Some(Wakeup::Run(key));
         if self.book.is_exhausted() {
-            self.starts_left = 0;
+            self.worklist.starts_left = 0;
         }
-        let Some((workflow, version, handler)) = self
-            .runs
-            .get(&key)
-            .map(|slot| &slot.run)
-            .map(|run| (run.workflow, run.version, run.handler.clone()))
-        else {
-            return Ok(Ok(()));
-        };
+        let run = self.run(key)?;
+        let (workflow, version, handler) = (run.workflow, run.version, run.handler.clone());
         let handler = handler.as_deref();
         let definition = match input {
-            Input::Cancel { .. } => Some(self.process_to_cancel(workflow, version, handler)?),
+            Input::Cancel { .. } => self.process_to_cancel(workflow, version, handler)?,
             _ => self.process(workflow, version, handler)?,
         };
-        let Some(definition) = definition else { return Ok(Ok(())) };
         let mutation = match handler {
             Some(_) => self.mutation_status(key)?,
             None => None,
         };
         let is_paused = definition.has_pausable_deadline()
-            && self.load_workflow(workflow)?.is_some_and(|slot| slot.workflow.paused);
-        let Some(slot) = self.runs.get_mut(&key) else { return Ok(Ok(())) };
-        let (before, had_ended) = (slot.run.status, slot.run.status.has_ended());
-        let (now, node) = (self.moment.now, self.node);
+            && self.load_workflow(workflow)?.is_some_and(|workflow| workflow.paused);
+        let Some(slot) = self.loaded.runs.loaded_mut(key) else {
+            return Ok(Ok(Decided::default()));
+        };
+        let (before, had_ended) = (slot.now.status, slot.now.status.has_ended());
+        let (now, node) = (self.context.moment.now, self.context.node);
         let has_moved = !matches!(input, Input::Heartbeat { .. });
-        let mut facts = RunFacts { book: self.book, run: key, records: &slot.records };
-        let (free, starts_left) = (&mut self.places.free, &mut self.starts_left);
+        let said_by = match &input {
+            Input::Resolve { by, .. } => Some(by.clone()),
+            _ => None,
+        };
+        let mut facts = RunFacts { book: self.book, run: key, records: &slot.notes.records };
+        let (free, starts_left) = (&mut self.capacity.free, &mut self.worklist.starts_left);
         let performer = Performer { node, free, starts_left, is_paused };
-        let decided =
-            run::decide(&mut slot.run, &definition, self.rules, input, now, performer, &mut facts)?;
+        let decided = run::decide(
+            &mut slot.now,
+            &definition,
+            self.context.rules,
+            input,
+            now,
+            performer,
+            &mut facts,
+        )?;
         let mut decision = match decided {
             Ok(decision) => decision,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        if self.is_traced {
-            trace_attempts(&mut self.spans, &slot.run, &definition, &decision);
+        if self.context.is_traced {
+            trace_attempts(&mut self.output.spans, &slot.now, &definition, &decision);
         }
-        slot.keep(&mut decision, has_moved);
-        if slot.run.is_ready() {
-            self.places.look = true;
-            self.places.more |= self.starts_left == 0;
+        slot.touch(Change::Progress);
+        slot.notes.keep(&mut decision, has_moved);
+        if slot.now.is_ready() {
+            self.capacity.look = true;
+            self.capacity.more |= self.worklist.starts_left == 0;
         }
-        let has_ended = slot.run.status.has_ended() && !had_ended;
-        let (retryable, took) = (decision.retryable, decision.took);
+        let has_ended = slot.now.status.has_ended() && !had_ended;
+        let retryable = decision.retryable;
+        let decided = Decided {
+            took: decision.took,
+            claimed: decision.claimed,
+            is_ending: decision.is_ending,
+        };
         self.follow(key, decision)?;
         if handler.is_some() {
-            self.after_phase(key, before, mutation)?;
+            self.after_phase(key, before, mutation, said_by)?;
         }
         if has_ended {
             self.run_has_ended(key, retryable)?;
         }
-        // What followed may have been offered events too: this is about this run.
-        self.took = took;
-        Ok(Ok(()))
+        Ok(Ok(decided))
     }
+}
+
+/// What a decision over a run has to say to whoever asked for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Decided {
+    /// Whether it has taken the event that it was offered.
+    pub(super) took: bool,
+    /// The attempt that a worker has claimed.
+    pub(super) claimed: Option<u32>,
+    /// Whether a worker that was heard of is to give up.
+    pub(super) is_ending: bool,
 }
 
 /// Where a run comes from that no schedule asked for.

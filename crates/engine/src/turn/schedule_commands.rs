@@ -9,17 +9,17 @@ use crate::schedule::{self, Input, Schedule, Written};
 
 impl<B: Book> Turn<'_, B> {
     pub(super) fn create_schedules(&mut self, new: Vec<NewSchedule>) -> Asked<B::Error> {
-        let now = self.moment.now;
+        let now = self.context.moment.now;
         let mut plans = Vec::with_capacity(new.len());
         let mut invalid = Vec::new();
         for (index, schedule) in new.iter().enumerate() {
-            match schedule.declared.check(self.rules, now) {
+            match schedule.declared.check(self.context.rules, now) {
                 Ok(plan) => plans.push(plan),
                 Err(mistakes) => invalid.push((index, mistakes)),
             }
         }
         for (index, schedule) in new.iter().enumerate() {
-            let known = self.load_workflow(schedule.workflow)?.map(|slot| slot.workflow.live);
+            let known = self.load_workflow(schedule.workflow)?.map(|workflow| workflow.live);
             if known.flatten().is_none() {
                 let message = format!("Workflow {} has no published version.", schedule.workflow);
                 return Ok(Err(Refused::Conflict(message)));
@@ -34,7 +34,7 @@ impl<B: Book> Turn<'_, B> {
             return Ok(Err(Refused::Invalid(invalid)));
         }
         let mut ids = Vec::with_capacity(new.len());
-        self.schedules.reserve(new.len());
+        self.loaded.schedules.reserve(new.len());
         for (mut schedule, plan) in new.into_iter().zip(plans) {
             let timeout = self.timeout_of(schedule.workflow)?;
             schedule.declared.fill_for_api(timeout);
@@ -53,8 +53,9 @@ impl<B: Book> Turn<'_, B> {
             plan.timing = plan.timing.for_schedule(&id.to_string());
         }
         let NewSchedule { workflow, trigger, declared } = new;
-        let schedule = Schedule::new(id, workflow, trigger, declared, &plan, self.moment.now);
-        self.keep_schedule(Box::new(schedule), true);
+        let schedule =
+            Schedule::new(id, workflow, trigger, declared, &plan, self.context.moment.now);
+        self.loaded.schedules.insert_new(Box::new(schedule));
         id
     }
 
@@ -62,16 +63,16 @@ impl<B: Book> Turn<'_, B> {
         if !self.load_schedule(id)? {
             return Ok(Err(Refused::unknown_schedule(id)));
         }
-        let Some(slot) = self.schedules.get(&id) else {
+        let Some(schedule) = self.loaded.schedules.get(id) else {
             return Ok(Err(Refused::unknown_schedule(id)));
         };
-        if let Some(trigger) = &slot.schedule.trigger {
+        if let Some(trigger) = &schedule.trigger {
             let message = format!(
                 "Schedule {id} is declared by trigger {trigger} of its workflow. Change it there."
             );
             return Ok(Err(Refused::Conflict(message)));
         }
-        let declared = slot.schedule.declared.clone();
+        let declared = schedule.declared.clone();
         let trigger = declared.trigger_node_id.clone();
         let before = Written { declared, trigger, workflow: None };
         let invalid = |mistakes| Ok(Err(Refused::Invalid(vec![(0, mistakes)])));
@@ -79,10 +80,10 @@ impl<B: Book> Turn<'_, B> {
             Ok(after) => after,
             Err(mistakes) => return invalid(mistakes),
         };
-        if let Err(mistakes) = after.declared.check(self.rules, self.moment.now) {
+        if let Err(mistakes) = after.declared.check(self.context.rules, self.context.moment.now) {
             return invalid(mistakes);
         }
-        let workflow = slot.schedule.workflow;
+        let workflow = schedule.workflow;
         if let Some(named) = after.workflow
             && named != workflow.to_string()
             && self.book.workflow_named(&named)? != Some(workflow)
@@ -105,16 +106,16 @@ impl<B: Book> Turn<'_, B> {
 
     /// The limit that the live version of a workflow has itself.
     fn timeout_of(&mut self, workflow: WorkflowId) -> Result<Option<SignedDuration>, B::Error> {
-        let live = self.load_workflow(workflow)?.and_then(|slot| slot.workflow.live);
+        let live = self.load_workflow(workflow)?.and_then(|workflow| workflow.live);
         let Some(live) = live else { return Ok(None) };
-        Ok(self.definition(workflow, live)?.and_then(|definition| definition.timeout))
+        Ok(self.definition(workflow, live)?.timeout)
     }
 
     pub(super) fn delete_schedules(&mut self, ids: &[ScheduleId]) -> Asked<B::Error> {
         for id in ids {
             if self.load_schedule(*id)?
                 && let Some(refused) =
-                    self.schedules.get(id).and_then(|slot| declared_elsewhere(&slot.schedule))
+                    self.loaded.schedules.get(*id).and_then(|schedule| declared_elsewhere(schedule))
             {
                 return Ok(Err(refused));
             }
@@ -122,9 +123,8 @@ impl<B: Book> Turn<'_, B> {
         let mut deleted = 0;
         for id in ids {
             if self.load_schedule(*id)?
-                && let Some(slot) = self.schedules.get_mut(id)
+                && self.loaded.schedules.change(*id, Change::Deleted).is_some()
             {
-                slot.change = Change::Deleted;
                 deleted += 1;
             }
         }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::command::{NewRun, Refused};
 use super::incidents::Failed;
+use super::worklist::Work;
 use super::{Book, Change, Notice, Turn, Wakeup};
 use crate::ids::{RunKey, ScheduleId};
 use crate::ledger::Entry;
@@ -33,25 +34,25 @@ impl<B: Book> Turn<'_, B> {
         if matches!(input, Input::Due) && hold.is_none() && self.waits_for_its_turn(id)? {
             hold = Some("an earlier run of this producer waits for its workflow to be free");
         }
-        let Some(slot) = self.schedules.get_mut(&id) else { return Ok(Ok(())) };
-        let overrides = match slot.schedule.progress.has_overrides {
+        let Some(slot) = self.loaded.schedules.loaded_mut(id) else { return Ok(Ok(())) };
+        let overrides = match slot.now.progress.has_overrides {
             true => self.book.overrides(id)?,
             false => Vec::new(),
         };
         let declared = match &input {
             Input::Edit(declared) => declared,
-            _ => &slot.schedule.declared,
+            _ => &slot.now.declared,
         };
         let anchor = match &input {
-            Input::Edit(declared) if declared.timing != slot.schedule.declared.timing => {
-                self.moment.now
+            Input::Edit(declared) if declared.timing != slot.now.declared.timing => {
+                self.context.moment.now
             }
             // From now on: an interval counts from here.
-            Input::Resume { catch_up: false } | Input::Revive => self.moment.now,
-            _ => slot.schedule.progress.anchor,
+            Input::Resume { catch_up: false } | Input::Revive => self.context.moment.now,
+            _ => slot.now.progress.anchor,
         };
         let spread_key = schedule::spread_key(declared, id);
-        let plan = match declared.plan(self.rules, anchor, &spread_key) {
+        let plan = match declared.plan(self.context.rules, anchor, &spread_key) {
             Ok(plan) => plan,
             Err(mistakes) if matches!(input, Input::Edit(_)) => {
                 return Ok(Err(Refused::Invalid(vec![(0, mistakes)])));
@@ -62,35 +63,37 @@ impl<B: Book> Turn<'_, B> {
             }
         };
         let edits = matches!(input, Input::Edit(_));
-        let old_status = slot.schedule.status;
+        let old_status = slot.now.status;
         let ended = match &input {
             Input::RunEnded { run, .. } => Some(*run),
             _ => None,
         };
         let is_due = matches!(input, Input::Due);
-        let first_new = slot.schedule.progress.n;
+        let (first_new, told_at) = (slot.now.progress.n, slot.now.updated_at);
         let mut new_key = || self.book.new_run_key();
         let mut situation = Situation {
             plan: &plan,
             overrides: &overrides,
             hold,
-            moment: self.moment,
+            moment: self.context.moment,
             new_key: &mut new_key,
         };
-        let mut decision = match schedule::decide(&mut slot.schedule, input, &mut situation) {
+        let mut decision = match schedule::decide(&mut slot.now, input, &mut situation) {
             Ok(decision) => decision,
             Err(refusal) => return self.refused(id, refusal),
         };
         let change = if edits { Change::Declaration } else { Change::Progress };
-        slot.change = slot.change.max(change);
-        let has_died = slot.schedule.status == Status::Dead && old_status != Status::Dead;
+        slot.touch(change);
+        let has_died = slot.now.status == Status::Dead && old_status != Status::Dead;
         let verdict = decision.verdict.take();
         if is_due {
-            let awake_since = self.moment.awake_since;
+            // What was due before the schedule was declared, edited or resumed was not missed by anybody.
+            let awake_since = self.context.moment.awake_since;
             // One that starts from the queue in the same decision has two entries, of which the last one counts.
             let new = decision.ledger.iter().filter(|entry| entry.n >= first_new);
+            let new = new.filter(|entry| entry.effective >= told_at);
             let last: BTreeMap<u64, &Entry> = new.map(|entry| (entry.n, entry)).collect();
-            last.values().for_each(|entry| self.writes.recovered.count(entry, awake_since));
+            last.values().for_each(|entry| self.output.writes.recovered.count(entry, awake_since));
         }
         self.carry_out(id, decision, by_hand, &overrides)?;
         match verdict {
@@ -115,15 +118,14 @@ impl<B: Book> Turn<'_, B> {
         if !self.load_schedule(id)? {
             return Ok(Vec::new());
         }
-        let Some(schedule) = self.schedules.get(&id).map(|slot| &slot.schedule) else {
-            return Ok(Vec::new());
-        };
+        let schedule = self.schedule(id)?;
         let (key, anchor) = (schedule.spread_key(), schedule.progress.anchor);
-        let Ok(plan) = schedule.declared.plan(self.rules, anchor, &key) else {
+        let Ok(plan) = schedule.declared.plan(self.context.rules, anchor, &key) else {
             return Ok(Vec::new());
         };
         let limit = limit.min(schedule::LARGEST_QUEUE);
-        let Ok(due) = schedule::backfilled(&plan, from, to.min(self.moment.now), limit) else {
+        let Ok(due) = schedule::backfilled(&plan, from, to.min(self.context.moment.now), limit)
+        else {
             return Ok(Vec::new());
         };
         let nominal: Vec<Timestamp> = due.iter().map(|due| due.nominal).collect();
@@ -150,15 +152,15 @@ impl<B: Book> Turn<'_, B> {
     ) -> Result<Option<crate::ids::RunId>, B::Error> {
         let Some(key) = key else { return Ok(None) };
         self.load_run(key)?;
-        Ok(self.runs.get(&key).map(|slot| slot.run.id.clone()))
+        Ok(self.loaded.runs.get(key).map(|run| run.id.clone()))
     }
 
     /// Why nothing of this schedule starts at present.
     fn hold(&mut self, id: ScheduleId) -> Result<Option<&'static str>, B::Error> {
-        let Some(workflow) = self.schedules.get(&id).map(|slot| slot.schedule.workflow) else {
+        let Some(workflow) = self.loaded.schedules.get(id).map(|schedule| schedule.workflow) else {
             return Ok(None);
         };
-        Ok(match self.load_workflow(workflow)?.map(|slot| &slot.workflow) {
+        Ok(match self.load_workflow(workflow)? {
             None => Some("the workflow is gone"),
             Some(workflow) if workflow.paused => Some("the workflow is paused"),
             Some(workflow) if workflow.live.is_none() => Some("no version is published"),
@@ -168,9 +170,7 @@ impl<B: Book> Turn<'_, B> {
 
     /// Whether a producer has a run that has not begun: it stands for what is due meanwhile.
     fn waits_for_its_turn(&mut self, id: ScheduleId) -> Result<bool, B::Error> {
-        let Some(schedule) = self.schedules.get(&id).map(|slot| &slot.schedule) else {
-            return Ok(false);
-        };
+        let schedule = self.schedule(id)?;
         let trigger = schedule.trigger.as_deref();
         if trigger.and_then(crate::definition::handlers::producer_of_trigger).is_none() {
             return Ok(false);
@@ -200,8 +200,7 @@ impl<B: Book> Turn<'_, B> {
         }
         for key in decision.cancels {
             let reason = "cancelled: a later occurrence takes its place".to_owned();
-            // One that has ended by itself meanwhile has made way as well.
-            let _ = self.cancel_run(key, reason)?;
+            self.worklist.add(Work::Tell(key, crate::run::Input::Cancel { reason }));
         }
         for start in decision.starts {
             self.create_scheduled_run(id, &start, by_hand, overrides)?;
@@ -216,8 +215,8 @@ impl<B: Book> Turn<'_, B> {
         id: ScheduleId,
         mistakes: &[calendar::Mistake],
     ) -> Result<(), B::Error> {
-        let Some(slot) = self.schedules.get_mut(&id) else { return Ok(()) };
-        let schedule = &mut slot.schedule;
+        let now = self.context.moment.now;
+        let schedule = self.schedule_mut(id, Change::Declaration)?;
         let first = mistakes.first().map(|m| format!("{}: {}", m.path, m.problem.message));
         let error = format!("the rule cannot be read any more: {}", first.unwrap_or_default());
         let has_died = schedule.status != Status::Dead;
@@ -226,8 +225,7 @@ impl<B: Book> Turn<'_, B> {
         schedule.progress.queued.clear();
         schedule.progress.active.retain(|active| active.run().is_some());
         schedule.status = Status::Dead;
-        schedule.updated_at = self.moment.now;
-        slot.change = slot.change.max(Change::Declaration);
+        schedule.updated_at = now;
         let reason = schedule.progress.last_error.clone().unwrap_or_default();
         self.tell_turning(id, Turning::Died { reason });
         self.schedule_failed(id, Failed { run: None, due: None, error, has_died })
@@ -235,13 +233,18 @@ impl<B: Book> Turn<'_, B> {
 
     /// Says it to whoever listens, once it is committed.
     fn tell_turning(&mut self, id: ScheduleId, turning: Turning) {
-        let Some(slot) = self.schedules.get(&id) else { return };
-        let (name, workflow) = (slot.schedule.declared.name.clone(), slot.schedule.workflow);
-        self.notices.push(Notice::Turning { schedule: id, name, workflow, turning });
+        let Some(schedule) = self.loaded.schedules.get(id) else { return };
+        let (name, workflow) = (schedule.declared.name.clone(), schedule.workflow);
+        self.output.notices.push(Notice::Turning { schedule: id, name, workflow, turning });
     }
 
     /// The last row written about an occurrence in this turn.
     pub(super) fn ledger_entry(&mut self, id: ScheduleId, n: u64) -> Option<&mut Entry> {
-        self.writes.ledger.iter_mut().rev().find(|entry| entry.schedule == id && entry.n == n)
+        self.output
+            .writes
+            .ledger
+            .iter_mut()
+            .rev()
+            .find(|entry| entry.schedule == id && entry.n == n)
     }
 }

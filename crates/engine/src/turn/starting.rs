@@ -6,7 +6,7 @@ use super::{Book, Turn, WorkflowStatus};
 use crate::definition::handlers::producer_of_trigger;
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
 use crate::policy::overlap::IfBusy;
-use crate::run::{self, Position, StepRecord, TriggeredBy};
+use crate::run::{self, Item, Position, StepRecord, TriggeredBy};
 use crate::schedule::Input;
 
 /// Pending runs that are read at a time.
@@ -20,7 +20,7 @@ impl<B: Book> Turn<'_, B> {
         if let Some(refused) = self.unfit_for_schedule(id, new.payload.as_deref())? {
             return Ok(Err(refused));
         }
-        let schedule = self.schedules.get(&id).map(|slot| &slot.schedule);
+        let schedule = self.loaded.schedules.get(id);
         let workflow = schedule.map(|schedule| schedule.workflow);
         let trigger = schedule.and_then(|schedule| schedule.trigger.as_deref());
         let is_producer = trigger.and_then(producer_of_trigger).is_some();
@@ -39,8 +39,7 @@ impl<B: Book> Turn<'_, B> {
     /// For a caller who does not want to wait: the refusal, if the workflow has as many runs as it may. Runs that
     /// have not begun yet count, for they begin first.
     fn at_its_limit(&mut self, id: WorkflowId) -> Result<Option<Refused>, B::Error> {
-        let Some(slot) = self.load_workflow(id)? else { return Ok(Some(unknown_workflow(id))) };
-        let workflow = &slot.workflow;
+        let Some(workflow) = self.load_workflow(id)? else { return Ok(Some(unknown_workflow(id))) };
         let Some(limit) = workflow.concurrency else { return Ok(None) };
         let active = workflow.active;
         let what = format!("Workflow {} runs at most {limit} at a time", workflow.name);
@@ -87,16 +86,16 @@ impl<B: Book> Turn<'_, B> {
     }
 
     pub(super) fn start_workflow(&mut self, id: WorkflowId, new: &NewRun) -> Asked<B::Error> {
-        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
-        let workflow = slot.workflow.clone();
+        let Some(workflow) = self.load_workflow(id)?.cloned() else {
+            return Ok(Err(unknown_workflow(id)));
+        };
         let Some(live) = workflow.live.filter(|_| workflow.status == WorkflowStatus::Published)
         else {
             let message = format!("Workflow {} has no published version.", workflow.name);
             return Ok(Err(Refused::Conflict(message)));
         };
-        if let Some(definition) = self.definition(id, live)?
-            && definition.steps.is_empty()
-        {
+        let definition = self.definition(id, live)?;
+        if definition.steps.is_empty() {
             return self.start_all_handlers(id, &definition, new);
         }
         if let Some(refused) = self.unfit_payload(id, new.payload.as_deref())? {
@@ -119,8 +118,7 @@ impl<B: Book> Turn<'_, B> {
     ) -> Asked<B::Error> {
         let Some(key) = self.book.run_key(id)? else { return Ok(Err(unknown_run(id))) };
         self.load_run(key)?;
-        let Some(slot) = self.runs.get(&key) else { return Ok(Err(unknown_run(id))) };
-        let run = slot.run.clone();
+        let Some(run) = self.loaded.runs.get(key).cloned() else { return Ok(Err(unknown_run(id))) };
         if !run.status.has_ended() || (!from_start && run.status == run::RunStatus::Succeeded) {
             let refusal = run::Refusal::WrongStatus { verb: "retry", status: run.status };
             return Ok(Err(Refused::Run(refusal)));
@@ -129,7 +127,7 @@ impl<B: Book> Turn<'_, B> {
             true => Vec::new(),
             false => self.book.step_records(key)?,
         };
-        let undone = records.iter().filter(|record| record.item == run::UNDOING);
+        let undone = records.iter().filter(|record| record.item == Item::Undoing);
         let undone: Vec<u32> = undone.map(|record| record.step).collect();
         if let Some(unfinished) = self.unfinished(id)? {
             return self.retry_unfinished(unfinished, new);
@@ -165,9 +163,7 @@ impl<B: Book> Turn<'_, B> {
         if !self.load_run(earlier)? {
             return Ok(None);
         }
-        let Some(run) = self.runs.get(&earlier).map(|slot| slot.run.clone()) else {
-            return Ok(None);
-        };
+        let run = self.run(earlier)?.clone();
         let records = self.all_step_records(earlier)?;
         let (version, position, records) = self.carried_over(&run, records)?;
         let origin = Origin {
@@ -185,11 +181,12 @@ impl<B: Book> Turn<'_, B> {
 
     /// What was done in an earlier run is done in this one.
     fn take_over_records(&mut self, key: RunKey, records: Vec<StepRecord>) {
-        let Some(slot) = self.runs.get_mut(&key) else { return };
-        let states = &slot.run.position.states;
-        let is_done =
-            |record: &StepRecord| states.of(record.step).has_ended() && record.item != run::UNDOING;
-        slot.records = records.into_iter().filter(is_done).collect();
+        let Some(loaded) = self.loaded.runs.loaded_mut(key) else { return };
+        let states = &loaded.now.position.states;
+        let is_done = |record: &StepRecord| {
+            states.of(record.step).has_ended() && record.item != Item::Undoing
+        };
+        loaded.notes.records = records.into_iter().filter(is_done).collect();
     }
 
     /// A run of the version that is live, if the trigger is in use.
@@ -199,11 +196,11 @@ impl<B: Book> Turn<'_, B> {
         trigger: &str,
         new: &NewRun,
     ) -> Asked<B::Error> {
-        let Some(slot) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
-        let (name, paused) = (slot.workflow.name.clone(), slot.workflow.paused);
-        let live = slot.workflow.live.filter(|_| slot.workflow.status == WorkflowStatus::Published);
+        let Some(workflow) = self.load_workflow(id)? else { return Ok(Err(unknown_workflow(id))) };
+        let (name, paused) = (workflow.name.clone(), workflow.paused);
+        let live = workflow.live.filter(|_| workflow.status == WorkflowStatus::Published);
         let definition = match live {
-            Some(live) => self.definition(id, live)?,
+            Some(live) => Some(self.definition(id, live)?),
             None => None,
         };
         let known = definition.as_ref().and_then(|definition| {

@@ -5,32 +5,19 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 
 use super::events::Publisher;
-use super::{Book, ById, EventWrite, Notice, TopicWrite, Turn};
+use super::worklist::Work;
+use super::{Book, ById, Change, EventWrite, Notice, TopicWrite, Turn};
 use crate::definition::{Definition, TopicDeclaration};
 use crate::ids::{EventKey, RunKey, TopicId, WorkflowId};
 use crate::topics::{Event, EventState, Fate, Message, Topic};
 
-/// What a turn knows of topics.
+/// What a turn knows of events.
 #[derive(Default)]
-pub(super) struct Topics {
-    slots: ById<TopicId, TopicSlot>,
-    order: Vec<TopicId>,
-    /// Events that were published or moved in this turn.
+pub(super) struct Events {
+    /// Those that were published or moved in this turn.
     fates: ById<EventKey, Fate>,
     /// Where the new ones are.
     new: HashMap<(TopicId, String), EventKey>,
-}
-
-pub(super) struct TopicSlot {
-    pub(super) topic: Topic,
-    is_new: bool,
-    is_changed: bool,
-    /// How many of its events have moved in this turn.
-    moved: usize,
-    /// How many of them are done with.
-    consumed: usize,
-    /// When its first event of this turn was published.
-    first_new: Option<Timestamp>,
 }
 
 /// What was published.
@@ -41,33 +28,24 @@ pub(super) struct Counted {
 }
 
 impl<B: Book> Turn<'_, B> {
-    pub(super) fn load_topic(&mut self, id: TopicId) -> Result<Option<&mut TopicSlot>, B::Error> {
-        if !self.topics.slots.contains_key(&id) {
+    pub(super) fn load_topic(&mut self, id: TopicId) -> Result<Option<&Topic>, B::Error> {
+        if !self.loaded.topics.contains(id) {
             let Some(topic) = self.book.topic(id)? else { return Ok(None) };
-            self.keep_topic(topic, false);
+            self.loaded.topics.insert_stored(topic);
         }
-        Ok(self.topics.slots.get_mut(&id))
-    }
-
-    fn keep_topic(&mut self, topic: Topic, is_new: bool) {
-        let id = topic.id;
-        self.topics.order.push(id);
-        let slot =
-            TopicSlot { topic, is_new, is_changed: is_new, moved: 0, consumed: 0, first_new: None };
-        self.topics.slots.insert(id, slot);
+        Ok(self.loaded.topics.get(id))
     }
 
     pub(super) fn write_topics(&mut self) {
-        for id in std::mem::take(&mut self.topics.order) {
-            let slot = self.topics.slots.remove(&id).filter(|slot| slot.is_changed);
-            if let Some(count) = slot.as_ref().map(|slot| slot.consumed).filter(|count| *count > 0)
-            {
-                self.notices.push(Notice::Consumed { topic: id, count });
+        for loaded in self.loaded.topics.take_changed() {
+            let (topic, count) = (loaded.now.id, loaded.notes.consumed);
+            if count > 0 {
+                self.output.notices.push(Notice::Consumed { topic, count });
             }
-            self.writes.topics.extend(slot.map(|slot| match slot.is_new {
-                true => TopicWrite::Insert(slot.topic),
-                false => TopicWrite::Update(slot.topic),
-            }));
+            self.output.writes.topics.push(match loaded.is_new {
+                true => TopicWrite::Insert(loaded.now),
+                false => TopicWrite::Update(loaded.now),
+            });
         }
     }
 
@@ -90,10 +68,9 @@ impl<B: Book> Turn<'_, B> {
         declared: &TopicDeclaration,
     ) -> Result<Option<TopicId>, B::Error> {
         let owner = (!declared.shared).then_some(workflow);
-        let is_it =
-            |slot: &&TopicSlot| slot.topic.workflow == owner && slot.topic.name == declared.name;
-        match self.topics.slots.values().find(is_it) {
-            Some(slot) => Ok(Some(slot.topic.id)),
+        let is_it = |topic: &&Topic| topic.workflow == owner && topic.name == declared.name;
+        match self.loaded.topics.values().find(is_it) {
+            Some(topic) => Ok(Some(topic.id)),
             None => self.book.topic_named(owner, &declared.name),
         }
     }
@@ -113,16 +90,16 @@ impl<B: Book> Turn<'_, B> {
                     name: declared.name.clone(),
                     max_attempts: declared.max_attempts,
                     counts: crate::topics::Counts::default(),
-                    created_at: self.moment.now,
+                    created_at: self.context.moment.now,
                 };
-                self.keep_topic(topic, true);
+                self.loaded.topics.insert_new(topic);
                 continue;
             };
-            if let Some(slot) = self.load_topic(id)?
-                && slot.topic.max_attempts != declared.max_attempts
+            let is_other = |topic: &Topic| topic.max_attempts != declared.max_attempts;
+            if self.load_topic(id)?.is_some_and(is_other)
+                && let Some(topic) = self.loaded.topics.change(id, Change::Declaration)
             {
-                slot.topic.max_attempts = declared.max_attempts;
-                slot.is_changed = true;
+                topic.max_attempts = declared.max_attempts;
             }
         }
         Ok(())
@@ -147,9 +124,9 @@ impl<B: Book> Turn<'_, B> {
         let mut heard = Vec::new();
         for ((message, known), message_id) in messages.into_iter().zip(known).zip(ids) {
             let place = (id, message_id);
-            let known = self.topics.new.get(&place).copied().or(known.map(|fate| fate.key));
+            let known = self.loaded.events.new.get(&place).copied().or(known.map(|fate| fate.key));
             if let Some(key) = known {
-                self.writes.events.push(EventWrite::Say(key, message));
+                self.output.writes.events.push(EventWrite::Say(key, message));
                 counted.replaced += 1;
                 continue;
             }
@@ -157,18 +134,20 @@ impl<B: Book> Turn<'_, B> {
             if listened {
                 heard.push(event.clone());
             }
-            self.writes.events.push(EventWrite::Insert(Box::new(event)));
+            self.output.writes.events.push(EventWrite::Insert(Box::new(event)));
             counted.published += 1;
         }
         let count = (counted.published + counted.replaced) as usize;
-        self.notices.push(Notice::Published { topic: id, count });
-        self.tell_listeners(id, &heard, by)?;
-        self.tell_consumers(id)?;
+        self.output.notices.push(Notice::Published { topic: id, count });
+        if !heard.is_empty() {
+            self.worklist.add(Work::TellListeners(id, heard, by));
+        }
+        self.worklist.add(Work::TellConsumers(id));
         Ok(counted)
     }
 
     fn new_event(&mut self, place: (TopicId, String), message: Message, hops: u8) -> Event {
-        let now = self.moment.now;
+        let now = self.context.moment.now;
         let fate = Fate {
             key: self.book.new_event_key(),
             topic: place.0,
@@ -179,19 +158,19 @@ impl<B: Book> Turn<'_, B> {
             updated_at: now,
             hops,
         };
-        if let Some(slot) = self.topics.slots.get_mut(&place.0) {
-            slot.topic.counts.add(EventState::Pending);
-            slot.first_new.get_or_insert(now);
-            slot.is_changed = true;
+        if let Some(loaded) = self.loaded.topics.loaded_mut(place.0) {
+            loaded.touch(Change::Progress);
+            loaded.now.counts.add(EventState::Pending);
+            loaded.notes.first_new.get_or_insert(now);
         }
-        self.topics.new.insert(place, fate.key);
-        self.topics.fates.insert(fate.key, fate.clone());
+        self.loaded.events.new.insert(place, fate.key);
+        self.loaded.events.fates.insert(fate.key, fate.clone());
         Event { message, fate, created_at: now }
     }
 
     /// What has become of an event, this turn included.
     pub(super) fn fate_now(&self, fate: Fate) -> Fate {
-        self.topics.fates.get(&fate.key).cloned().unwrap_or(fate)
+        self.loaded.events.fates.get(&fate.key).cloned().unwrap_or(fate)
     }
 
     /// What has become of the events with these message ids.
@@ -202,8 +181,8 @@ impl<B: Book> Turn<'_, B> {
     ) -> Result<Vec<Option<Fate>>, B::Error> {
         let known = self.book.fates(topic, message_ids)?;
         let now = known.into_iter().zip(message_ids).map(|(known, message_id)| {
-            let new = self.topics.new.get(&(topic, message_id.clone()));
-            let new = new.and_then(|key| self.topics.fates.get(key)).cloned();
+            let new = self.loaded.events.new.get(&(topic, message_id.clone()));
+            let new = new.and_then(|key| self.loaded.events.fates.get(key)).cloned();
             new.or_else(|| known.map(|fate| self.fate_now(fate)))
         });
         Ok(now.collect())
@@ -224,18 +203,19 @@ impl<B: Book> Turn<'_, B> {
             run,
             reason,
             attempt: before.attempt + u32::from(gives_back),
-            updated_at: self.moment.now,
+            updated_at: self.context.moment.now,
             ..before.clone()
         };
-        if let Some(slot) = self.load_topic(before.topic)? {
-            slot.topic.counts.take(before.state);
-            slot.topic.counts.add(state);
-            slot.moved += 1;
-            slot.consumed += usize::from(state == EventState::Consumed);
-            slot.is_changed = true;
+        self.load_topic(before.topic)?;
+        if let Some(loaded) = self.loaded.topics.loaded_mut(before.topic) {
+            loaded.touch(Change::Progress);
+            loaded.now.counts.take(before.state);
+            loaded.now.counts.add(state);
+            loaded.notes.moved += 1;
+            loaded.notes.consumed += usize::from(state == EventState::Consumed);
         }
-        self.topics.fates.insert(after.key, after.clone());
-        self.writes.events.push(EventWrite::Move { before: before.state, after });
+        self.loaded.events.fates.insert(after.key, after.clone());
+        self.output.writes.events.push(EventWrite::Move { before: before.state, after });
         Ok(())
     }
 
@@ -244,7 +224,7 @@ impl<B: Book> Turn<'_, B> {
         let mut reserved: Vec<Fate> =
             self.book.reserved_by(run)?.into_iter().map(|fate| self.fate_now(fate)).collect();
         let known: HashSet<EventKey> = reserved.iter().map(|fate| fate.key).collect();
-        let new = self.topics.fates.values().filter(|fate| !known.contains(&fate.key));
+        let new = self.loaded.events.fates.values().filter(|fate| !known.contains(&fate.key));
         reserved.extend(new.cloned());
         reserved.retain(|fate| fate.state == EventState::Reserved && fate.run == Some(run));
         reserved.sort_by_key(|fate| fate.key);
@@ -253,19 +233,19 @@ impl<B: Book> Turn<'_, B> {
 
     /// How many events of a topic nobody works on.
     pub(super) fn pending_in(&mut self, id: TopicId) -> Result<u64, B::Error> {
-        Ok(self.load_topic(id)?.map_or(0, |slot| slot.topic.counts.pending))
+        Ok(self.load_topic(id)?.map_or(0, |topic| topic.counts.pending))
     }
 
     /// When the oldest event of a topic was published that nobody works on.
     pub(super) fn oldest_pending(&mut self, id: TopicId) -> Result<Option<Timestamp>, B::Error> {
-        let Some(slot) = self.load_topic(id)? else { return Ok(None) };
-        if slot.topic.counts.pending == 0 {
+        if self.load_topic(id)?.is_none_or(|topic| topic.counts.pending == 0) {
             return Ok(None);
         }
-        let (moved, first_new) = (slot.moved, slot.first_new);
+        let notes = self.loaded.topics.loaded(id).map(|loaded| &loaded.notes);
+        let (moved, first_new) = notes.map_or((0, None), |notes| (notes.moved, notes.first_new));
         let found = self.book.oldest_pending(id, moved + 1)?;
         let is_pending = |(key, _): &(EventKey, Timestamp)| {
-            self.topics.fates.get(key).is_none_or(|fate| fate.state == EventState::Pending)
+            self.loaded.events.fates.get(key).is_none_or(|fate| fate.state == EventState::Pending)
         };
         let found = found.into_iter().find(is_pending).map(|(_, at)| at).or(first_new);
         let given_back = self.given_back(id)?.into_iter().map(|event| event.created_at);
@@ -278,14 +258,15 @@ impl<B: Book> Turn<'_, B> {
         id: TopicId,
         limit: usize,
     ) -> Result<Vec<Event>, B::Error> {
-        let moved = self.load_topic(id)?.map_or(0, |slot| slot.moved);
+        self.load_topic(id)?;
+        let moved = self.loaded.topics.loaded(id).map_or(0, |loaded| loaded.notes.moved);
         let given_back = self.given_back(id)?;
         let found = self.book.pending_events(id, limit + moved)?;
         let is_pending = |event: &Event| {
-            let now = self.topics.fates.get(&event.fate.key);
+            let now = self.loaded.events.fates.get(&event.fate.key);
             now.is_none_or(|fate| fate.state == EventState::Pending)
         };
-        let new = self.writes.events.iter().filter_map(|write| match write {
+        let new = self.output.writes.events.iter().filter_map(|write| match write {
             EventWrite::Insert(event) if event.fate.topic == id => Some((**event).clone()),
             _ => None,
         });
@@ -303,7 +284,7 @@ impl<B: Book> Turn<'_, B> {
             fate.topic == id && fate.state == EventState::Pending && fate.attempt > 0
         };
         let mut keys: Vec<EventKey> =
-            self.topics.fates.values().filter(is_it).map(|fate| fate.key).collect();
+            self.loaded.events.fates.values().filter(is_it).map(|fate| fate.key).collect();
         keys.sort_unstable();
         let mut events = Vec::new();
         for key in keys {
@@ -317,6 +298,6 @@ impl<B: Book> Turn<'_, B> {
 
     /// A topic's name and limit.
     pub(super) fn topic(&self, id: TopicId) -> Option<&Topic> {
-        self.topics.slots.get(&id).map(|slot| &slot.topic)
+        self.loaded.topics.get(id)
     }
 }

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::{Book, RunSlot, Turn};
+use super::entities::Loaded;
+use super::{Book, Turn};
 use crate::definition::Definition;
 use crate::ids::RunKey;
 use crate::run::{Decision, Part, Run, StepRecord};
@@ -11,8 +12,8 @@ use crate::trace::{AttemptOf, Span, TraceContext};
 impl<B: Book> Turn<'_, B> {
     /// What is passed on on behalf of a run: its own span, or that of whoever asked for it.
     pub(super) fn trace_of_run(&self, key: RunKey) -> Option<TraceContext> {
-        let run = self.runs.get(&key).map(|slot| &slot.run)?;
-        match self.is_traced {
+        let run = self.loaded.runs.get(key)?;
+        match self.context.is_traced {
             true => Some(TraceContext::of_run(&run.id, run.trace)),
             false => run.trace,
         }
@@ -27,20 +28,21 @@ impl<B: Book> Turn<'_, B> {
         since: Timestamp,
     ) -> Option<TraceContext> {
         let run = self.trace_of_run(key)?;
-        Some(if self.is_traced { run.of_attempt(part, attempt, since) } else { run })
+        Some(if self.context.is_traced { run.of_attempt(part, attempt, since) } else { run })
     }
 
     /// The span of a run that has ended in this turn.
-    pub(super) fn trace_run(&mut self, slot: &RunSlot) {
-        let run = &slot.run;
-        let has_ended = run.status.has_ended() && (slot.is_new || !slot.old_status.has_ended());
+    pub(super) fn trace_run(&mut self, loaded: &Loaded<Box<Run>>) {
+        let run = &loaded.now;
+        let has_ended =
+            run.status.has_ended() && (loaded.is_new || !loaded.before.status.has_ended());
         if !has_ended || run.trace.is_some_and(|caller| !caller.is_recorded) {
             return;
         }
-        let definition = self.definitions.get(&(run.workflow, run.version));
+        let definition = self.loaded.definitions.get(&(run.workflow, run.version));
         let workflow = definition.map(|definition| definition.name.as_str()).unwrap_or_default();
-        let ended_at = run.ended_at.unwrap_or(self.moment.now);
-        self.spans.push(Span::of_run(run, workflow, ended_at));
+        let ended_at = run.ended_at.unwrap_or(self.context.moment.now);
+        self.output.spans.push(Span::of_run(run, workflow, ended_at));
     }
 }
 

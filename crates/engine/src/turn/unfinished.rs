@@ -2,6 +2,7 @@
 //! person ends them.
 
 use super::command::{Answer, Asked, NewRun, Refused};
+use super::worklist::Work;
 use super::{Book, Turn};
 use crate::definition::Definition;
 use crate::definition::handlers::{MUTATION, NEXT};
@@ -28,7 +29,7 @@ impl<B: Book> Turn<'_, B> {
         if !self.load_run(key)? {
             return Ok(None);
         }
-        let Some(run) = self.runs.get(&key).map(|slot| &slot.run) else { return Ok(None) };
+        let run = self.run(key)?;
         let (workflow, Some(name)) = (run.workflow, run.handler.clone()) else { return Ok(None) };
         let Some(consumer) = self.handler_named(workflow, &name)? else { return Ok(None) };
         let resumes = self.handler(consumer).and_then(|known| known.resumes);
@@ -51,7 +52,7 @@ impl<B: Book> Turn<'_, B> {
                     consumer.retry_at = None;
                 }
                 if let Some(workflow) = workflow {
-                    self.look_at_handlers(workflow)?;
+                    self.worklist.add(Work::LookAtHandlers(workflow));
                 }
             }
             Resolution::Applied => {
@@ -98,8 +99,7 @@ impl<B: Book> Turn<'_, B> {
         for fate in self.reserved_by(earlier)? {
             self.move_event(&fate, EventState::Reserved, Some(key), None)?;
         }
-        let handling =
-            self.load_workflow(handler.workflow)?.and_then(|slot| slot.workflow.handling);
+        let handling = self.load_workflow(handler.workflow)?.and_then(|workflow| workflow.handling);
         if handling.is_none() {
             self.take_turn(id, key)?;
         }
@@ -109,7 +109,7 @@ impl<B: Book> Turn<'_, B> {
             handler.cause = handler.cause.filter(|cause| *cause == Cause::ByHand);
             handler.resumes = None;
         }
-        self.try_begin(key)?;
+        self.worklist.add(Work::Begin(key));
         Ok(())
     }
 
@@ -174,7 +174,8 @@ impl<B: Book> Turn<'_, B> {
         if has_more {
             self.call_handler(unfinished.consumer, Cause::More)?;
         }
-        self.look_at_handlers(workflow)
+        self.worklist.add(Work::LookAtHandlers(workflow));
+        Ok(())
     }
 
     fn workflow_of(&self, unfinished: Unfinished) -> Option<WorkflowId> {
@@ -190,13 +191,14 @@ impl<B: Book> Turn<'_, B> {
     ) -> Result<(u32, Position, Vec<StepRecord>), B::Error> {
         let position = run.position.where_it_failed(&[]);
         let handler = run.handler.as_deref();
-        let live = self.load_workflow(run.workflow)?.and_then(|slot| slot.workflow.live);
+        let live = self.load_workflow(run.workflow)?.and_then(|workflow| workflow.live);
         let before = self.process(run.workflow, run.version, handler)?;
+        // The live version may have the handler no more.
         let after = match live {
-            Some(live) => self.process(run.workflow, live, handler)?,
+            Some(live) => self.definition(run.workflow, live)?.of_run(handler).cloned(),
             None => None,
         };
-        let (Some(live), Some(before), Some(after)) = (live, before, after) else {
+        let (Some(live), Some(after)) = (live, after) else {
             return Ok((run.version, position, records));
         };
         if after.graph().index(MUTATION).is_none() {

@@ -13,8 +13,7 @@ use crate::ids::{EventKey, IncidentKey, NodeId, RunId, RunKey, ScheduleId, Topic
 use crate::incidents::{Incident, IncidentEnd};
 use crate::ledger::{Entry, Outcome};
 use crate::run::{
-    Alert, Approval, AttemptRecord, Part, Queueing, Run, RunStatus, StepRecord, UNDOING, WHOLE,
-    action_of,
+    Alert, Approval, AttemptRecord, Item, Part, Queueing, Run, RunStatus, StepRecord, action_of,
 };
 use crate::schedule::{Override, Schedule, Status, Turning};
 use crate::topics::Topic;
@@ -343,7 +342,7 @@ impl Perform {
     pub fn timeout(&self) -> Option<jiff::SignedDuration> {
         let step = self.step();
         match (&step.compensation, self.part.item) {
-            (Some(undoing), UNDOING) => undoing.timeout,
+            (Some(undoing), Item::Undoing) => undoing.timeout,
             _ => step.timeout,
         }
     }
@@ -352,9 +351,9 @@ impl Perform {
     pub fn idempotency_key(&self) -> String {
         let (run, step) = (&self.run_id, &self.step().id);
         match self.part.item {
-            WHOLE => format!("{run}/{step}"),
-            UNDOING => format!("{run}/{step}/undo"),
-            item => format!("{run}/{step}/{item}"),
+            Item::Whole => format!("{run}/{step}"),
+            Item::Undoing => format!("{run}/{step}/undo"),
+            item => format!("{run}/{step}/{}", item.number()),
         }
     }
 }

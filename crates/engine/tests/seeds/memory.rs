@@ -1,17 +1,16 @@
 //! The store of the small world: everything in memory, nothing can fail.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use engine::definition::Definition;
 use engine::handlers::Handler;
 use engine::incidents::Incident;
 use engine::ledger::{Entry, Outcome};
-use engine::run::{Approval, Part, Run, RunStatus, StepRecord};
+use engine::run::{Approval, Item, Part, Run, RunStatus, StepRecord};
 use engine::schedule::{Override, Schedule};
 use engine::topics::{Event, EventState, Fate, Subscriber, Topic};
-use engine::turn::{AlertWrite, Book, Workflow};
+use engine::turn::{AlertWrite, Book, Damaged, Workflow};
 use engine::{
     EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
 };
@@ -50,31 +49,31 @@ impl Memory {
 }
 
 impl Book for Memory {
-    type Error = Infallible;
+    type Error = Damaged;
 
-    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Infallible> {
+    fn schedule(&mut self, id: ScheduleId) -> Result<Option<Box<Schedule>>, Damaged> {
         Ok(self.schedules.get(&id).cloned().map(Box::new))
     }
 
-    fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Infallible> {
+    fn overrides(&mut self, id: ScheduleId) -> Result<Vec<Override>, Damaged> {
         let all = self.overrides.iter().filter(|((schedule, _), _)| *schedule == id);
         Ok(all.map(|(_, over)| over.clone()).collect())
     }
 
-    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Infallible> {
+    fn triggered_schedules(&mut self, id: WorkflowId) -> Result<Vec<Box<Schedule>>, Damaged> {
         let all = self.schedules.values().filter(|s| s.workflow == id && s.trigger.is_some());
         Ok(all.cloned().map(Box::new).collect())
     }
 
-    fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Infallible> {
+    fn schedules_of(&mut self, id: WorkflowId) -> Result<Vec<ScheduleId>, Damaged> {
         Ok(self.schedules.values().filter(|s| s.workflow == id).map(|s| s.id).collect())
     }
 
-    fn workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Infallible> {
+    fn workflow(&mut self, id: WorkflowId) -> Result<Option<Workflow>, Damaged> {
         Ok(self.workflows.get(&id).cloned())
     }
 
-    fn workflow_named(&mut self, name: &str) -> Result<Option<WorkflowId>, Infallible> {
+    fn workflow_named(&mut self, name: &str) -> Result<Option<WorkflowId>, Damaged> {
         Ok(self.workflows.values().find(|workflow| workflow.name == name).map(|w| w.id))
     }
 
@@ -82,15 +81,15 @@ impl Book for Memory {
         &mut self,
         id: WorkflowId,
         revision: u32,
-    ) -> Result<Option<Arc<Definition>>, Infallible> {
+    ) -> Result<Option<Arc<Definition>>, Damaged> {
         Ok(self.definitions.get(&(id, revision)).cloned())
     }
 
-    fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Infallible> {
+    fn run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Damaged> {
         Ok(self.runs.get(&key).cloned().map(Box::new))
     }
 
-    fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Infallible> {
+    fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Damaged> {
         Ok(self.runs.values().find(|run| run.id == *id).map(|run| run.key))
     }
 
@@ -98,7 +97,7 @@ impl Book for Memory {
         &mut self,
         after: Option<WorkflowId>,
         limit: usize,
-    ) -> Result<Vec<(WorkflowId, RunKey)>, Infallible> {
+    ) -> Result<Vec<(WorkflowId, RunKey)>, Damaged> {
         let mut oldest = BTreeMap::new();
         for run in Memory::pending(self).filter(|run| Some(run.workflow) > after) {
             oldest.entry(run.workflow).or_insert(run.key);
@@ -111,7 +110,7 @@ impl Book for Memory {
         workflow: WorkflowId,
         after: RunKey,
         limit: usize,
-    ) -> Result<Vec<RunKey>, Infallible> {
+    ) -> Result<Vec<RunKey>, Damaged> {
         let all = Memory::pending(self).filter(|run| run.workflow == workflow && run.key > after);
         Ok(all.map(|run| run.key).take(limit).collect())
     }
@@ -120,33 +119,29 @@ impl Book for Memory {
         &mut self,
         workflow: WorkflowId,
         limit: usize,
-    ) -> Result<Vec<RunKey>, Infallible> {
+    ) -> Result<Vec<RunKey>, Damaged> {
         let all = Memory::pending(self).filter(|run| run.workflow == workflow);
         Ok(all.filter(|run| run.handler.is_some()).map(|run| run.key).take(limit).collect())
     }
 
-    fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Infallible> {
+    fn ready(&mut self, limit: usize) -> Result<Vec<RunKey>, Damaged> {
         let ready = self.runs.values().filter(|run| run.is_ready());
         Ok(ready.map(|run| run.key).take(limit).collect())
     }
 
-    fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Infallible> {
+    fn active_runs(&mut self, id: WorkflowId, limit: usize) -> Result<Vec<RunKey>, Damaged> {
         let active = |run: &&Run| {
             run.workflow == id && !run.status.has_ended() && run.status != RunStatus::Pending
         };
         Ok(self.runs.values().filter(active).map(|run| run.key).take(limit).collect())
     }
 
-    fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Infallible> {
+    fn owned_by(&mut self, node: NodeId, limit: usize) -> Result<Vec<RunKey>, Damaged> {
         let owned = |run: &&Run| run.position.owners().contains(&node);
         Ok(self.runs.values().filter(owned).map(|run| run.key).take(limit).collect())
     }
 
-    fn ran_of(
-        &mut self,
-        id: ScheduleId,
-        nominal: &[Timestamp],
-    ) -> Result<Vec<Timestamp>, Infallible> {
+    fn ran_of(&mut self, id: ScheduleId, nominal: &[Timestamp]) -> Result<Vec<Timestamp>, Damaged> {
         let runs = [Outcome::Started, Outcome::Moved, Outcome::Queued];
         let ran = |at: &&Timestamp| {
             let of = |((schedule, _), entry): (&(ScheduleId, u64), &Entry)| {
@@ -157,7 +152,7 @@ impl Book for Memory {
         Ok(nominal.iter().filter(ran).copied().collect())
     }
 
-    fn descendants(&mut self, root: RunKey, limit: usize) -> Result<usize, Infallible> {
+    fn descendants(&mut self, root: RunKey, limit: usize) -> Result<usize, Damaged> {
         let is_of = |run: &&Run| run.parent.is_some_and(|parent| parent.root == root);
         Ok((self.runs.values().filter(is_of).count() + self.descendants_besides).min(limit))
     }
@@ -166,21 +161,17 @@ impl Book for Memory {
         &mut self,
         run: RunKey,
         step: u32,
-        item: i32,
-    ) -> Result<Option<StepRecord>, Infallible> {
-        Ok(self.records.get(&(run, step, item)).cloned())
+        item: Item,
+    ) -> Result<Option<StepRecord>, Damaged> {
+        Ok(self.records.get(&(run, step, item.number())).cloned())
     }
 
-    fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Infallible> {
+    fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Damaged> {
         let of = self.records.range((run, 0, i32::MIN)..=(run, u32::MAX, i32::MAX));
         Ok(of.map(|(_, record)| record.clone()).collect())
     }
 
-    fn queued(
-        &mut self,
-        queues: &[String],
-        limit: usize,
-    ) -> Result<Vec<(RunKey, Part)>, Infallible> {
+    fn queued(&mut self, queues: &[String], limit: usize) -> Result<Vec<(RunKey, Part)>, Damaged> {
         let wanted = self.queue.iter().filter(|(queue, ..)| queues.contains(queue));
         let mut found: Vec<_> = wanted.map(|(_, run, part)| (*run, *part)).collect();
         found.sort_unstable();
@@ -188,7 +179,7 @@ impl Book for Memory {
         Ok(found)
     }
 
-    fn topic(&mut self, id: TopicId) -> Result<Option<Topic>, Infallible> {
+    fn topic(&mut self, id: TopicId) -> Result<Option<Topic>, Damaged> {
         Ok(self.topics.topics.get(&id).cloned())
     }
 
@@ -196,25 +187,25 @@ impl Book for Memory {
         &mut self,
         workflow: Option<WorkflowId>,
         name: &str,
-    ) -> Result<Option<TopicId>, Infallible> {
+    ) -> Result<Option<TopicId>, Damaged> {
         Ok(self.topics.topic_named(workflow, name))
     }
 
-    fn fates(&mut self, topic: TopicId, ids: &[String]) -> Result<Vec<Option<Fate>>, Infallible> {
+    fn fates(&mut self, topic: TopicId, ids: &[String]) -> Result<Vec<Option<Fate>>, Damaged> {
         self.topics.fates(topic, ids)
     }
 
-    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Infallible> {
+    fn reserved_by(&mut self, run: RunKey) -> Result<Vec<Fate>, Damaged> {
         let fates = self.topics.events.values().map(|event| &event.fate);
         let is_it = |fate: &&Fate| fate.run == Some(run) && fate.state == EventState::Reserved;
         Ok(fates.filter(is_it).cloned().collect())
     }
 
-    fn event(&mut self, key: EventKey) -> Result<Option<Event>, Infallible> {
+    fn event(&mut self, key: EventKey) -> Result<Option<Event>, Damaged> {
         Ok(self.topics.events.get(&key).cloned())
     }
 
-    fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Infallible> {
+    fn pending_events(&mut self, topic: TopicId, limit: usize) -> Result<Vec<Event>, Damaged> {
         Ok(self.topics.pending(topic, limit))
     }
 
@@ -222,12 +213,12 @@ impl Book for Memory {
         &mut self,
         topic: TopicId,
         limit: usize,
-    ) -> Result<Vec<(EventKey, Timestamp)>, Infallible> {
+    ) -> Result<Vec<(EventKey, Timestamp)>, Damaged> {
         let found = self.topics.pending(topic, limit);
         Ok(found.into_iter().map(|event| (event.fate.key, event.created_at)).collect())
     }
 
-    fn subscribers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Infallible> {
+    fn subscribers(&mut self, topic: TopicId) -> Result<Vec<Subscriber>, Damaged> {
         Ok(self.topics.subscribers(topic))
     }
 
@@ -236,20 +227,20 @@ impl Book for Memory {
         topic: TopicId,
         after: Option<(RunKey, Part)>,
         limit: usize,
-    ) -> Result<Vec<(RunKey, Part)>, Infallible> {
+    ) -> Result<Vec<(RunKey, Part)>, Damaged> {
         Ok(self.topics.waiting_for(topic, after, limit))
     }
 
-    fn handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Infallible> {
+    fn handler(&mut self, id: HandlerId) -> Result<Option<Handler>, Damaged> {
         Ok(self.topics.handlers.get(&id).cloned())
     }
 
-    fn handlers_of(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Infallible> {
+    fn handlers_of(&mut self, id: WorkflowId) -> Result<Vec<HandlerId>, Damaged> {
         let of = self.topics.handlers.values().filter(|handler| handler.workflow == id);
         Ok(of.map(|handler| handler.id).collect())
     }
 
-    fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, Infallible> {
+    fn incident(&mut self, key: IncidentKey) -> Result<Option<Incident>, Damaged> {
         Ok(self.incidents.get(&key).cloned())
     }
 

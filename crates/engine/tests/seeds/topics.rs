@@ -1,7 +1,7 @@
 //! Topics and handlers of the world in memory.
 
+use engine::turn::Damaged;
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 
 use engine::handlers::{Handler, Mutation};
 use engine::run::Part;
@@ -20,7 +20,7 @@ pub(crate) struct Topics {
     pub(crate) mutations: BTreeMap<RunKey, Mutation>,
 }
 
-type Found<T> = Result<T, Infallible>;
+type Found<T> = Result<T, Damaged>;
 
 impl Topics {
     pub(crate) fn topic_named(&self, workflow: Option<WorkflowId>, name: &str) -> Option<TopicId> {

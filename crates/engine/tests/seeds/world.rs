@@ -279,7 +279,7 @@ impl World {
             }
         }
         for (run, record) in writes.steps {
-            self.memory.records.insert((run, record.step, record.item), record);
+            self.memory.records.insert((run, record.step, record.item.number()), record);
         }
         for (run, queueing) in writes.queueing {
             match queueing {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::definition::handlers::{MUTATE, NEXT, PREPARE, PRODUCE};
 use engine::definition::{Definition, ScriptAction};
-use engine::run::{AttemptEnd, RECONCILING};
+use engine::run::{AttemptEnd, Item};
 use engine::turn::Perform;
 use runners::Runners;
 use runners::script::{
@@ -233,7 +233,7 @@ impl Phase {
             return Phase::Step;
         }
         match perform.step().id.as_str() {
-            _ if perform.part.item == RECONCILING => Phase::Reconcile,
+            _ if perform.part.item == Item::Reconciling => Phase::Reconcile,
             PRODUCE => Phase::Produce,
             PREPARE => Phase::Prepare,
             MUTATE => Phase::Mutate,

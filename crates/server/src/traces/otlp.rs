@@ -1,7 +1,7 @@
 //! Spans as OTLP writes them: the messages of `opentelemetry/proto` 1.x that spans need, and no others. Numbers are those
 //! of the published files.
 
-use engine::run::WHOLE;
+use engine::run::Item;
 use engine::trace::Span;
 use jiff::Timestamp;
 use prost::Message;
@@ -167,8 +167,8 @@ fn attributes(span: &Span) -> Vec<KeyValue> {
     if let Some(attempt) = &span.attempt {
         attributes.push(text("punctual.step", &*attempt.step));
         attributes.push(number("punctual.attempt", attempt.attempt.into()));
-        if attempt.item != WHOLE {
-            attributes.push(number("punctual.item", attempt.item.into()));
+        if attempt.item != Item::Whole {
+            attributes.push(number("punctual.item", attempt.item.number().into()));
         }
     }
     attributes.extend(span.error.as_ref().map(|error| text("error.type", &*error.code)));

@@ -1,6 +1,6 @@
 //! What the phases of handlers give, and what they do to the outside world.
 
-use engine::run::{AttemptEnd, RECONCILING};
+use engine::run::{AttemptEnd, Item};
 use engine::turn::Perform;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -39,7 +39,9 @@ impl Deed {
 
 /// Whether an attempt is at a mutation.
 pub(crate) fn mutates(perform: &Perform) -> bool {
-    perform.handler.is_some() && perform.part.item != RECONCILING && perform.step().id == MUTATION
+    perform.handler.is_some()
+        && perform.part.item != Item::Reconciling
+        && perform.step().id == MUTATION
 }
 
 /// What is wrong with what a phase is given, if something is: every event names its topic and itself.
@@ -72,7 +74,7 @@ pub(crate) fn end(
     if manners.fails > 0 && random.chance(4) {
         return gives(&json!("what?"));
     }
-    if perform.part.item == RECONCILING {
+    if perform.part.item == Item::Reconciling {
         let found = match was_done {
             _ if manners.fails > 0 && random.chance(300) => "unknown",
             true => "applied",

@@ -4,7 +4,7 @@ use engine::RunId;
 use engine::run::RunStatus::{
     self, Cancelled, Failed, Pending, Running, Succeeded, Suspended, TimedOut, Waiting,
 };
-use engine::run::{Active, Claimant, Doing, Part, RECONCILING, StepState, UNDOING, WHOLE};
+use engine::run::{Active, Claimant, Doing, Item, Part, StepState};
 use engine::turn::Command;
 
 use super::{Cause, Checked, Model, Reported, Violation, broken};
@@ -189,7 +189,7 @@ impl Model {
             if matches!(active.doing, Doing::Claimed { .. })
                 && is_new
                 && once
-                && active.item != UNDOING
+                && active.item != Item::Undoing
                 && !self.unsettled.insert((key, active.part()))
             {
                 let message = format!("run {key}: {active:?} must not be repeated, and was");
@@ -271,8 +271,9 @@ fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
         || after.position.jumps > before.position.jumps
         || alerts(after) > alerts(before);
     // An item goes with the step that it is of.
-    let is_over =
-        |part: &Part| part.item > WHOLE && after.position.states.of(part.step) != StepState::Active;
+    let is_over = |part: &Part| {
+        part.item.is_nth() && after.position.states.of(part.step) != StepState::Active
+    };
     let is_left = |part: &Part| after.unknown().any(|known| known == *part) || is_over(part);
     let lost = before.unknown().find(|part| !is_left(part));
     match lost.filter(|_| !by_a_person && !is_given_up) {
@@ -288,7 +289,7 @@ fn check_move(cause: &Cause, before: &RunRow, after: &RunRow) -> Checked {
 fn looked(before: &RunRow, reports: &[Reported]) -> bool {
     let own = reports.iter().filter(|report| report.run == before.key);
     let mut parts = own.filter_map(|report| before.performed(report.token));
-    parts.any(|part| part.item == RECONCILING)
+    parts.any(|part| part.item == Item::Reconciling)
 }
 
 impl RunRow {

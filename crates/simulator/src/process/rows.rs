@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use engine::definition::Definition;
+use engine::run::Item;
 use engine::run::{RunError, StepStatus};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::Value;
@@ -34,7 +35,7 @@ pub(crate) struct Detail {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StepRow {
     pub(crate) step: u32,
-    pub(crate) item: i32,
+    pub(crate) item: Item,
     pub(crate) status: StepStatus,
     pub(crate) attempts: u32,
     pub(crate) started_at: i64,
@@ -47,7 +48,7 @@ pub(crate) struct StepRow {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AttemptRow {
     pub(crate) step: u32,
-    pub(crate) item: i32,
+    pub(crate) item: Item,
     pub(crate) started_at: i64,
     pub(crate) attempt: u32,
     pub(crate) ended_at: i64,
@@ -63,7 +64,7 @@ pub(crate) struct AlertRow {
 }
 
 impl Detail {
-    pub(crate) fn row(&self, step: u32, item: i32) -> Option<&StepRow> {
+    pub(crate) fn row(&self, step: u32, item: Item) -> Option<&StepRow> {
         self.steps.iter().find(|row| row.step == step && row.item == item)
     }
 }
@@ -117,7 +118,8 @@ impl Definitions {
                  ORDER BY step, item, started_at, attempt, ended_at",
                 key,
                 |row| {
-                    let (step, item, started_at) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                    let (step, started_at) = (row.get(0)?, row.get(2)?);
+                    let item = row.get::<_, i32>(1)?.into();
                     let (attempt, ended_at) = (row.get(3)?, row.get(4)?);
                     Ok(AttemptRow { step, item, started_at, attempt, ended_at })
                 },
@@ -152,7 +154,7 @@ impl Definitions {
 fn step_row(row: &Row<'_>) -> Read<StepRow> {
     Ok(StepRow {
         step: row.get(0)?,
-        item: row.get(1)?,
+        item: row.get::<_, i32>(1)?.into(),
         status: StepStatus::ALL[row.get::<_, usize>(2)?],
         attempts: row.get(3)?,
         started_at: row.get(4)?,

@@ -294,7 +294,7 @@ pub(super) fn steps(
         for ((run, step, item), record) in rows {
             out.put(run)?;
             out.put(step.cast_signed())?;
-            out.put(item)?;
+            out.put(item.number())?;
             put_record(record, &mut out)?;
         }
         all.push(out.asked());
@@ -326,7 +326,7 @@ pub(super) fn attempts(writes: &Writes, all: &mut Vec<Asked>) -> Result<(), Fail
     for (run, attempt) in &writes.attempts {
         out.put(run.0)?;
         out.put(attempt.step.cast_signed())?;
-        out.put(attempt.item)?;
+        out.put(attempt.item.number())?;
         out.put(ms(attempt.started_at))?;
         out.put(attempt.attempt.cast_signed())?;
         out.put(narrow(&StepStatus::ALL, attempt.status))?;

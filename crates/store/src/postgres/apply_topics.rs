@@ -266,7 +266,7 @@ fn waits(writes: &Writes, all: &mut Vec<Asked>) {
             WaitWrite::Begin(topic, run, part) => (run, part, Some(topic.0)),
             WaitWrite::End(run, part) => (run, part, None),
         };
-        last.insert((run.0, part.step.cast_signed(), part.item), topic);
+        last.insert((run.0, part.step.cast_signed(), part.item.number()), topic);
     }
     let (begun, ended): (Vec<_>, Vec<_>) = last.into_iter().partition(|(_, topic)| topic.is_some());
     let key = |rows: &[(Key, Option<i64>)]| {

@@ -37,7 +37,7 @@ fn queue(writes: &Writes, all: &mut Vec<Asked>) {
             Queueing::Put(queue, part) => (part, Some(queue.as_str())),
             Queueing::Take(part) => (part, None),
         };
-        last.insert((run.0, part.step.cast_signed(), part.item), queue);
+        last.insert((run.0, part.step.cast_signed(), part.item.number()), queue);
     }
     let (put, taken): (Vec<_>, Vec<_>) = last.into_iter().partition(|(_, queue)| queue.is_some());
     let key = |rows: &[(Key, Option<&str>)]| {

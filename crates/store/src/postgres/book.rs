@@ -13,7 +13,7 @@ use std::time::Duration;
 use engine::definition::Definition;
 use engine::handlers::Handler;
 use engine::incidents::Incident;
-use engine::run::{Part, Run, StepRecord};
+use engine::run::{Item, Part, Run, StepRecord};
 use engine::schedule::{Override, Schedule};
 use engine::topics::{Event, Fate, Subscriber, Topic};
 use engine::turn::{Book, ById, Wakeup, Workflow};
@@ -48,6 +48,8 @@ pub(super) struct Loaded {
     /// Each schedule that the engine was given, as it was.
     pub(super) before: ById<ScheduleId, Was>,
     pub(super) runs: ById<RunKey, Box<Run>>,
+    /// Runs that cannot be read, and why.
+    pub(super) unreadable: ById<RunKey, String>,
     pub(super) workflows: ById<WorkflowId, Workflow>,
     pub(super) overrides: ById<ScheduleId, Vec<Override>>,
     /// Workflows whose row is ours to change.
@@ -73,6 +75,11 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
+    /// Whether a run was found, readable or not.
+    pub(super) fn has_run(&self, key: RunKey) -> bool {
+        self.runs.contains_key(&key) || self.unreadable.contains_key(&key)
+    }
+
     /// Handlers of workflows whose lock is not ours were read too early: they had none before.
     pub(super) fn forget_others_handlers(&mut self, workflows: &[i64]) {
         for id in workflows.iter().copied().map(WorkflowId) {
@@ -296,6 +303,10 @@ impl Book for PgBook<'_> {
         self.locked_run(key)
     }
 
+    fn run_if_readable(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
+        Ok(if_readable(self.run(key))?.flatten())
+    }
+
     fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Failure> {
         let keys = match id {
             RunId::Occurrence { schedule, n, retry } => {
@@ -427,7 +438,7 @@ impl Book for PgBook<'_> {
         &mut self,
         run: RunKey,
         step: u32,
-        item: i32,
+        item: Item,
     ) -> Result<Option<StepRecord>, Failure> {
         let known = match self.loaded.steps.entry((run, step)) {
             Entry::Occupied(known) => known.into_mut(),

@@ -1,7 +1,7 @@
 //! Whether runs that have not ended agree with what is stored beside them.
 
-use engine::RunKey;
 use engine::run::{Part, Run};
+use engine::{RunId, RunKey};
 use tokio_postgres::Row;
 
 use super::check::look;
@@ -42,13 +42,22 @@ macro_rules! with_beside {
 }
 
 const ALL: &str = with_beside!("r.key > $1 ORDER BY r.key LIMIT 500");
-/// Runs that have ended, each with the steps that have a record.
-const ENDED: &str = concat!(
-    "SELECT ",
-    of_run!(),
-    ", (SELECT array_agg(step) FROM steps WHERE run = r.key AND item = 0), r.last_steps
-     FROM ended_runs r WHERE r.key > $1 ORDER BY r.key LIMIT 500"
-);
+/// Runs, each with the steps that have a record.
+macro_rules! with_steps {
+    ($table:literal) => {
+        concat!(
+            "SELECT ",
+            of_run!(),
+            ", (SELECT array_agg(step) FROM steps WHERE run = r.key AND item = 0), r.last_steps
+             FROM ",
+            $table,
+            " r WHERE r.key > $1 ORDER BY r.key LIMIT 500"
+        )
+    };
+}
+
+const STEPS_OF_OPEN: &str = with_steps!("open_runs");
+const STEPS_OF_ENDED: &str = with_steps!("ended_runs");
 const LOCK: &str = "SELECT key FROM open_runs WHERE key = ANY($1) ORDER BY key FOR UPDATE";
 /// After the lock, so that it sees what was committed while that was waited for.
 const AGAIN: &str = with_beside!("r.key = ANY($1) ORDER BY r.key");
@@ -78,11 +87,22 @@ impl Core {
         Ok(findings(found.iter().map(|(key, breach)| (*key, breach)), repair))
     }
 
-    /// Whether runs that have ended have the records of their steps.
+    /// Whether runs have the records of the steps that have ended.
     pub(super) fn check_steps(&mut self) -> Result<Vec<Finding>, Failure> {
-        let (mut found, mut after) = (Vec::new(), i64::MIN);
+        let mut found = Vec::new();
+        self.lost_steps(STEPS_OF_OPEN, &mut found)?;
+        self.lost_steps(STEPS_OF_ENDED, &mut found)?;
+        Ok(steps_gone(&found))
+    }
+
+    fn lost_steps(
+        &mut self,
+        sql: &'static str,
+        found: &mut Vec<(RunId, Vec<u32>)>,
+    ) -> Result<(), Failure> {
+        let mut after = i64::MIN;
         loop {
-            let some = look(&mut self.link, ENDED, || vec![param(after)])?;
+            let some = look(&mut self.link, sql, || vec![param(after)])?;
             for row in &some {
                 after = get(row, 0)?;
                 // One that cannot be read is told of elsewhere.
@@ -96,7 +116,7 @@ impl Core {
                 }
             }
             if some.len() < AT_ONCE {
-                return Ok(steps_gone(&found));
+                return Ok(());
             }
         }
     }
@@ -132,7 +152,7 @@ fn numbers(row: &Row, column: usize) -> Result<Vec<i32>, Failure> {
 }
 
 fn part((step, item): (i32, i32)) -> Part {
-    Part { step: step.cast_unsigned(), item }
+    Part { step: step.cast_unsigned(), item: item.into() }
 }
 
 fn queued(row: &Row) -> Result<Vec<(Part, String)>, Failure> {
@@ -175,13 +195,13 @@ fn mending(run: &Run, breach: &Breach) -> Option<Asked> {
         ),
         Breach::QueueOfNothing(part) => Asked::new(
             "DELETE FROM queue WHERE run = $1 AND step = $2 AND item = $3",
-            vec![param(key), param(part.step.cast_signed()), param(part.item)],
+            vec![param(key), param(part.step.cast_signed()), param(part.item.number())],
         ),
         Breach::QueueMissing(part, queue) => {
             let sql = "INSERT INTO queue (run, step, item, queue) VALUES ($1, $2, $3, $4)
                        ON CONFLICT (run, step, item) DO UPDATE SET queue = excluded.queue";
             let (step, queue) = (part.step.cast_signed(), queue.clone());
-            Asked::new(sql, vec![param(key), param(step), param(part.item), param(queue)])
+            Asked::new(sql, vec![param(key), param(step), param(part.item.number()), param(queue)])
         }
         Breach::ApprovalOfNothing(step) => Asked::new(
             "DELETE FROM approvals WHERE run = $1 AND step = $2",
@@ -189,7 +209,7 @@ fn mending(run: &Run, breach: &Breach) -> Option<Asked> {
         ),
         Breach::WaitOfNothing(part) => Asked::new(
             "DELETE FROM waits WHERE run = $1 AND step = $2 AND item = $3",
-            vec![param(key), param(part.step.cast_signed()), param(part.item)],
+            vec![param(key), param(part.step.cast_signed()), param(part.item.number())],
         ),
         Breach::ChildOfOther(_, child, token) => Asked::new(
             "UPDATE open_runs SET parent_token = $2, stamp = 0 WHERE key = $1",

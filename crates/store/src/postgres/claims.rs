@@ -65,7 +65,7 @@ fn free(
     let params = vec![
         column(waiting, |(run, _)| run.0),
         column(waiting, |(_, part)| part.step.cast_signed()),
-        column(waiting, |(_, part)| part.item),
+        column(waiting, |(_, part)| part.item.number()),
         param(many(limit)),
     ];
     let mut found = parts(&link.one(FREE, params)?)?;
@@ -79,7 +79,8 @@ fn free(
 }
 
 fn parts(found: &[Row]) -> Result<Vec<(RunKey, Part)>, Failure> {
-    let part =
-        |row: &Row| Ok((RunKey(get(row, 0)?), Part { step: small(row, 1)?, item: get(row, 2)? }));
+    let part = |row: &Row| {
+        Ok((RunKey(get(row, 0)?), Part { step: small(row, 1)?, item: get::<i32>(row, 2)?.into() }))
+    };
     found.iter().map(part).collect()
 }

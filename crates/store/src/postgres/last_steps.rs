@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use engine::RunKey;
-use engine::run::{RunError, StepRecord, StepStatus};
+use engine::run::{Item, RunError, StepRecord, StepStatus};
 use engine::turn::{ById, RunWrite, Writes};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ pub(super) fn written(records: &[&StepRecord]) -> Result<String, Failure> {
     let written = |record: &&StepRecord| {
         json(&Written(
             record.step,
-            record.item,
+            record.item.number(),
             narrow(&StepStatus::ALL, record.status),
             record.attempts,
             ms(record.started_at),
@@ -101,7 +101,7 @@ fn read(text: &str) -> Result<Vec<StepRecord>, Failure> {
             let status = StepStatus::ALL.get(usize::from(status)).copied();
             Ok(StepRecord {
                 step,
-                item,
+                item: item.into(),
                 status: status.ok_or_else(|| damaged("an unknown status".to_owned()))?,
                 attempts,
                 started_at: instant(started)?,
@@ -118,7 +118,7 @@ fn read(text: &str) -> Result<Vec<StepRecord>, Failure> {
 /// The steps that the text has a record of; none, if it cannot be read.
 pub(super) fn recorded(text: &str) -> Vec<u32> {
     let records = read(text).unwrap_or_default().into_iter();
-    records.filter(|record| record.item == 0).map(|record| record.step).collect()
+    records.filter(|record| record.item == Item::Whole).map(|record| record.step).collect()
 }
 
 /// What a run ended with, beside what is in `steps`.

@@ -226,11 +226,15 @@ pub(super) fn keep_runs(loaded: &mut Loaded, found: &[Row]) -> Result<Vec<RunKey
     let mut keys = Vec::with_capacity(found.len());
     for row in found {
         let key = RunKey(get(row, 0)?);
-        if let Some(run) = loaded.readable(Wakeup::Run(key), rows::run(row))? {
-            loaded.locked_runs.insert(key);
-            loaded.runs.insert(key, Box::new(run));
-            keys.push(key);
+        match loaded.readable(Wakeup::Run(key), rows::run(row)) {
+            Ok(None) => continue,
+            Ok(Some(run)) => drop(loaded.runs.insert(key, Box::new(run))),
+            // It is told when it is needed: it may only be a relative of what is.
+            Err(Failure::Undecidable { why, .. }) => drop(loaded.unreadable.insert(key, why)),
+            Err(failure) => return Err(failure),
         }
+        loaded.locked_runs.insert(key);
+        keys.push(key);
     }
     Ok(keys)
 }
@@ -293,8 +297,7 @@ pub(super) fn schedules_and_runs(
         all.into_iter().filter(|key| !loaded.locked_runs.contains(&RunKey(*key))).collect();
     let found = link.ask(vec![ask_runs(unlocked)])?.pop().unwrap_or_default();
     keep_runs(loaded, &found)?;
-    let ended: Vec<i64> =
-        keys.into_iter().filter(|key| !loaded.runs.contains_key(&RunKey(*key))).collect();
+    let ended: Vec<i64> = keys.into_iter().filter(|key| !loaded.has_run(RunKey(*key))).collect();
     if ended.is_empty() { Ok(()) } else { ended_runs(link, loaded, ended) }
 }
 

@@ -259,7 +259,7 @@ pub(super) fn incident(row: &Row) -> Read<Incident> {
 pub(super) fn attempt(row: &Row) -> Read<AttemptRecord> {
     Ok(AttemptRecord {
         step: small(row, 0)?,
-        item: get(row, 1)?,
+        item: get::<i32>(row, 1)?.into(),
         attempt: small(row, 2)?,
         status: coded(row, 3, &StepStatus::ALL)?,
         started_at: instant(row, 4)?,
@@ -271,7 +271,7 @@ pub(super) fn attempt(row: &Row) -> Read<AttemptRecord> {
 pub(super) fn step(row: &Row) -> Read<StepRecord> {
     Ok(StepRecord {
         step: small(row, 0)?,
-        item: get(row, 1)?,
+        item: get::<i32>(row, 1)?.into(),
         status: coded(row, 2, &StepStatus::ALL)?,
         attempts: small(row, 3)?,
         started_at: instant(row, 4)?,

@@ -111,10 +111,10 @@ const DELETE_BROKEN: [&str; 9] = [
 ];
 
 /// A run that is set aside.
-const ASIDE: &str = concat!(
+const OPEN: &str = concat!(
     "SELECT ",
     of_run!(),
-    " FROM open_runs r JOIN set_aside a ON a.kind = 0 AND a.id = r.key
+    " FROM open_runs r
      WHERE (r.schedule = $1 AND r.n = $2 AND r.retry = $3) OR r.uuid = $4"
 );
 /// A run is as if it had not begun: whatever it had going on is given up. `$1` is the run.
@@ -175,8 +175,8 @@ fn broken(link: &mut Link, ids: &[ScheduleId]) -> Result<BTreeSet<i64>, Failure>
     Ok(broken)
 }
 
-/// A run that is set aside because it cannot be read becomes one that has not begun: cancelling it ends it, and whoever
-/// waits for it goes on.
+/// A run that has not ended and cannot be read becomes one that has not begun: cancelling it ends it, and whoever waits
+/// for it goes on.
 fn make_readable(link: &mut Link, id: &RunId) -> Result<(), Failure> {
     let (schedule, n, retry, uuid) = match id {
         RunId::Occurrence { schedule, n, retry } => {
@@ -185,7 +185,7 @@ fn make_readable(link: &mut Link, id: &RunId) -> Result<(), Failure> {
         RunId::Other(uuid) => (None, None, None, Some(uuid::Uuid::from_u128(*uuid))),
     };
     let which = vec![param(schedule), param(n), param(retry), param(uuid)];
-    let found = link.one(ASIDE, which)?;
+    let found = link.one(OPEN, which)?;
     let Some(row) = found.first().filter(|row| rows::run(row).is_err()) else { return Ok(()) };
     let key: i64 = get(row, 0)?;
     let mut asked: Vec<Asked> =

@@ -65,11 +65,15 @@ impl PgBook<'_> {
 
     /// A run with its lock, and its schedule's.
     pub(super) fn locked_run(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
-        if self.loaded.runs.contains_key(&key) {
-            return Ok(self.loaded.runs.remove(&key));
+        if !self.loaded.has_run(key) {
+            self.take_runs(vec![key.0])?;
         }
-        self.take_runs(vec![key.0])?;
-        Ok(self.loaded.runs.remove(&key))
+        match self.loaded.unreadable.get(&key).cloned() {
+            Some(why) => {
+                Err(Failure::Undecidable { what: Some(engine::turn::Wakeup::Run(key)), why })
+            }
+            None => Ok(self.loaded.runs.remove(&key)),
+        }
     }
 
     pub(super) fn locked_topic(&mut self, id: TopicId) -> Result<Option<Topic>, Failure> {
@@ -204,12 +208,15 @@ impl PgBook<'_> {
         limit: usize,
     ) -> Result<Vec<(RunKey, Part)>, Failure> {
         let (run, step, item) = match after {
-            Some((run, part)) => (run.0, part.step.cast_signed(), part.item),
+            Some((run, part)) => (run.0, part.step.cast_signed(), part.item.number()),
             None => (i64::MIN, i32::MIN, i32::MIN),
         };
         let params = vec![param(topic.0), param(run), param(step), param(item), param(many(limit))];
         let part = |row: &Row| {
-            Ok((RunKey(get(row, 0)?), Part { step: small(row, 1)?, item: get(row, 2)? }))
+            Ok((
+                RunKey(get(row, 0)?),
+                Part { step: small(row, 1)?, item: get::<i32>(row, 2)?.into() },
+            ))
         };
         self.link.one(WAITS, params)?.iter().map(part).collect()
     }

@@ -42,7 +42,8 @@ pub(super) async fn approvals(
             Entry::Vacant(unknown) => unknown.insert(if_readable(definition(client, of).await)?),
         };
         // What cannot be read is left out below: nobody could decide it.
-        let asked = definition.as_ref().map(|definition| asked(row, definition)).transpose()?;
+        let asked = definition.as_ref().map(|definition| asked(row, definition)).transpose();
+        let asked = if_readable(asked)?.flatten();
         items.push(((RunKey(get(row, 0)?), small(row, 1)?), asked));
     }
     let cursor =

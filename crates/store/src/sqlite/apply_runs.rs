@@ -116,7 +116,7 @@ pub(super) fn steps(connection: &Connection, writes: &Writes) -> Result<(), Fail
         statement.execute(params![
             run.0,
             step.step,
-            step.item,
+            step.item.number(),
             code(&StepStatus::ALL, step.status),
             step.attempts,
             ms(step.started_at),
@@ -138,7 +138,7 @@ pub(super) fn attempts(connection: &Connection, writes: &Writes) -> Result<(), F
         connection.prepare_cached(sql)?.execute(params![
             run.0,
             attempt.step,
-            attempt.item,
+            attempt.item.number(),
             ms(attempt.started_at),
             attempt.attempt,
             code(&StepStatus::ALL, attempt.status),
@@ -156,12 +156,16 @@ pub(super) fn waiting(connection: &Connection, writes: &Writes) -> Result<(), Fa
             Queueing::Put(queue, part) => {
                 let sql = "INSERT OR REPLACE INTO queue (run, step, item, queue)
                            VALUES (?1, ?2, ?3, ?4)";
-                let params = params![run.0, part.step, part.item, queue];
+                let params = params![run.0, part.step, part.item.number(), queue];
                 connection.prepare_cached(sql)?.execute(params)?;
             }
             Queueing::Take(part) => {
                 let sql = "DELETE FROM queue WHERE run = ?1 AND step = ?2 AND item = ?3";
-                connection.prepare_cached(sql)?.execute(params![run.0, part.step, part.item])?;
+                connection.prepare_cached(sql)?.execute(params![
+                    run.0,
+                    part.step,
+                    part.item.number()
+                ])?;
             }
         }
     }

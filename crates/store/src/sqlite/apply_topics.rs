@@ -235,12 +235,16 @@ fn wait(connection: &Connection, write: &WaitWrite) -> Result<(), Failure> {
         WaitWrite::Begin(topic, run, part) => {
             let sql = "INSERT OR REPLACE INTO waits (run, step, item, topic)
                        VALUES (?1, ?2, ?3, ?4)";
-            let params = params![run.0, part.step, part.item, topic.0];
+            let params = params![run.0, part.step, part.item.number(), topic.0];
             connection.prepare_cached(sql)?.execute(params)?;
         }
         WaitWrite::End(run, part) => {
             let sql = "DELETE FROM waits WHERE run = ?1 AND step = ?2 AND item = ?3";
-            connection.prepare_cached(sql)?.execute(params![run.0, part.step, part.item])?;
+            connection.prepare_cached(sql)?.execute(params![
+                run.0,
+                part.step,
+                part.item.number()
+            ])?;
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::definition::Definition;
 use engine::handlers::Handler;
 use engine::incidents::Incident;
-use engine::run::{Part, Run, StepRecord};
+use engine::run::{Item, Part, Run, StepRecord};
 use engine::schedule::{Override, Schedule};
 use engine::topics::{Event, Fate, Subscriber, Topic};
 use engine::turn::{Book, Workflow};
@@ -212,6 +212,10 @@ impl Book for SqlBook<'_> {
         }
     }
 
+    fn run_if_readable(&mut self, key: RunKey) -> Result<Option<Box<Run>>, Failure> {
+        Ok(if_readable(self.run(key))?.flatten())
+    }
+
     fn run_key(&mut self, id: &RunId) -> Result<Option<RunKey>, Failure> {
         run_key(self.connection, id)
     }
@@ -302,9 +306,9 @@ impl Book for SqlBook<'_> {
         &mut self,
         run: RunKey,
         step: u32,
-        item: i32,
+        item: Item,
     ) -> Result<Option<StepRecord>, Failure> {
-        self.one(&self.memory.step_by_part, params![run.0, step, item], rows::step)
+        self.one(&self.memory.step_by_part, params![run.0, step, item.number()], rows::step)
     }
 
     fn step_records(&mut self, run: RunKey) -> Result<Vec<StepRecord>, Failure> {
@@ -316,7 +320,10 @@ impl Book for SqlBook<'_> {
                    WHERE queue = ?1 ORDER BY run, step, item LIMIT ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
         let read = |row: &Row<'_>| {
-            Ok((RunKey(row.get(0)?), Part { step: row.get(1)?, item: row.get(2)? }))
+            Ok((
+                RunKey(row.get(0)?),
+                Part { step: row.get(1)?, item: row.get::<_, i32>(2)?.into() },
+            ))
         };
         let mut found = Vec::new();
         for queue in queues {

@@ -34,9 +34,9 @@ impl Core {
         Ok(findings(found.iter().map(|broken| (broken.key, &broken.breach)), repair))
     }
 
-    /// Whether runs that have ended have the records of their steps.
+    /// Whether runs have the records of the steps that have ended.
     pub(super) fn check_steps(&self) -> Result<Vec<Finding>, Failure> {
-        let sql = format!("SELECT {} FROM runs r WHERE r.status >= 4", rows::RUN);
+        let sql = format!("SELECT {} FROM runs r", rows::RUN);
         let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
         let mut recorded =
@@ -96,7 +96,10 @@ fn wakeups(connection: &Connection) -> Result<HashMap<i64, i64>, Failure> {
 fn queued(connection: &Connection, run: RunKey) -> Result<Vec<(Part, String)>, Failure> {
     let sql = "SELECT step, item, queue FROM queue WHERE run = ?1";
     let read = |row: &Row<'_>| {
-        Ok((Part { step: row.get(0)?, item: row.get(1)? }, row.get::<_, String>(2)?))
+        Ok((
+            Part { step: row.get(0)?, item: row.get::<_, i32>(1)?.into() },
+            row.get::<_, String>(2)?,
+        ))
     };
     let mut statement = connection.prepare_cached(sql)?;
     Ok(statement.query_map([run.0], read)?.collect::<Result<_, _>>()?)
@@ -108,7 +111,7 @@ fn asked(connection: &Connection, run: RunKey) -> Result<Vec<u32>, Failure> {
 }
 
 fn waits(connection: &Connection, run: RunKey) -> Result<Vec<Part>, Failure> {
-    let read = |row: &Row<'_>| Ok(Part { step: row.get(0)?, item: row.get(1)? });
+    let read = |row: &Row<'_>| Ok(Part { step: row.get(0)?, item: row.get::<_, i32>(1)?.into() });
     let mut statement = connection.prepare_cached("SELECT step, item FROM waits WHERE run = ?1")?;
     Ok(statement.query_map([run.0], read)?.collect::<Result<_, _>>()?)
 }
@@ -138,12 +141,17 @@ fn mend(connection: &Connection, broken: &Broken) -> Result<(), Failure> {
         }
         Breach::QueueOfNothing(part) => {
             let sql = "DELETE FROM queue WHERE run = ?1 AND step = ?2 AND item = ?3";
-            connection.prepare_cached(sql)?.execute(params![key, part.step, part.item])?;
+            connection.prepare_cached(sql)?.execute(params![key, part.step, part.item.number()])?;
         }
         Breach::QueueMissing(part, queue) => {
             let sql = "INSERT OR REPLACE INTO queue (run, step, item, queue)
                        VALUES (?1, ?2, ?3, ?4)";
-            connection.prepare_cached(sql)?.execute(params![key, part.step, part.item, queue])?;
+            connection.prepare_cached(sql)?.execute(params![
+                key,
+                part.step,
+                part.item.number(),
+                queue
+            ])?;
         }
         Breach::ApprovalOfNothing(step) => {
             let sql = "DELETE FROM approvals WHERE run = ?1 AND step = ?2";
@@ -151,7 +159,7 @@ fn mend(connection: &Connection, broken: &Broken) -> Result<(), Failure> {
         }
         Breach::WaitOfNothing(part) => {
             let sql = "DELETE FROM waits WHERE run = ?1 AND step = ?2 AND item = ?3";
-            connection.prepare_cached(sql)?.execute(params![key, part.step, part.item])?;
+            connection.prepare_cached(sql)?.execute(params![key, part.step, part.item.number()])?;
         }
         Breach::ChildOfOther(_, child, token) => {
             let sql = "UPDATE runs SET parent_token = ?2 WHERE key = ?1";

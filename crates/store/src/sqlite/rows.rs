@@ -246,7 +246,7 @@ pub(super) const ATTEMPT: &str = "step, item, attempt, status, started_at, ended
 pub(super) fn attempt(row: &Row<'_>) -> Read<AttemptRecord> {
     Ok(AttemptRecord {
         step: row.get(0)?,
-        item: row.get(1)?,
+        item: row.get::<_, i32>(1)?.into(),
         attempt: row.get(2)?,
         status: coded(row, 3, &StepStatus::ALL)?,
         started_at: instant(row, 4)?,
@@ -261,7 +261,7 @@ pub(super) const STEP: &str = "step, item, status, attempts, started_at, ended_a
 pub(super) fn step(row: &Row<'_>) -> Read<StepRecord> {
     Ok(StepRecord {
         step: row.get(0)?,
-        item: row.get(1)?,
+        item: row.get::<_, i32>(1)?.into(),
         status: coded(row, 2, &StepStatus::ALL)?,
         attempts: row.get(3)?,
         started_at: instant(row, 4)?,

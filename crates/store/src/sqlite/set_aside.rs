@@ -127,12 +127,15 @@ impl Core {
         Ok(())
     }
 
-    /// A run that is set aside because it cannot be read becomes one that has not begun: cancelling it ends it, and
-    /// whoever waits for it goes on.
+    /// A run that has not ended and cannot be read becomes one that has not begun: cancelling it ends it, and whoever
+    /// waits for it goes on.
     fn make_readable(&mut self, id: &RunId) -> Result<(), Failure> {
         let Some(key) = run_key(&self.connection, id)? else { return Ok(()) };
         let what = Wakeup::Run(key);
-        if !self.set_aside.contains(&what) || is_readable(&self.connection, what) {
+        let sql = "SELECT status < 4 FROM runs WHERE key = ?1";
+        let is_open: bool =
+            self.connection.prepare_cached(sql)?.query_row([key.0], |row| row.get(0))?;
+        if !is_open || is_readable(&self.connection, what) {
             return Ok(());
         }
         for sql in BEFORE_ITS_BEGIN {

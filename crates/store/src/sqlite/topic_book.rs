@@ -140,11 +140,12 @@ pub(super) fn waiting_for(
                WHERE topic = ?1 AND (run, step, item) > (?2, ?3, ?4)
                ORDER BY run, step, item LIMIT ?5";
     let (run, step, item) = match after {
-        Some((run, part)) => (run.0, i64::from(part.step), part.item),
+        Some((run, part)) => (run.0, i64::from(part.step), part.item.number()),
         None => (i64::MIN, 0, 0),
     };
-    let read =
-        |row: &Row<'_>| Ok((RunKey(row.get(0)?), Part { step: row.get(1)?, item: row.get(2)? }));
+    let read = |row: &Row<'_>| {
+        Ok((RunKey(row.get(0)?), Part { step: row.get(1)?, item: row.get::<_, i32>(2)?.into() }))
+    };
     all(connection, sql, params![topic.0, run, step, item, limit], read)
 }
 

@@ -20,7 +20,8 @@ struct Asked {
     step: u32,
     workflow: WorkflowId,
     version: u32,
-    position: Position,
+    /// Nothing if it cannot be read.
+    position: Option<Position>,
     view: ApprovalView,
 }
 
@@ -31,7 +32,7 @@ fn read_asked(row: &Row<'_>) -> rusqlite::Result<Asked> {
         step: row.get(1)?,
         workflow: WorkflowId(row.get(6)?),
         version: row.get(7)?,
-        position: rows::json(row, 8)?,
+        position: rows::json(row, 8).ok(),
         view: ApprovalView {
             run: rows::run_id(row, schedule, [3, 4, 5])?,
             workflow_name: row.get(9)?,
@@ -77,8 +78,8 @@ pub(super) fn approvals(
             }
         };
         // What cannot be read is left out: nobody could decide it.
-        let Some(definition) = definition else { continue };
-        let (deadline, overdue) = view::deadline(&asked.position, asked.step);
+        let (Some(definition), Some(position)) = (definition, &asked.position) else { continue };
+        let (deadline, overdue) = view::deadline(position, asked.step);
         let step = view::step_id(definition, asked.step)?;
         items.push(ApprovalView { step, deadline, overdue, ..asked.view });
     }

@@ -63,7 +63,7 @@ const FAR: &str =
     "UPDATE progress SET next_nominal = 4102444800000, next_effective = 4102444800000";
 
 /// What is damaged in every store alike.
-pub(crate) const DAMAGES: [Damage; 66] = [
+pub(crate) const DAMAGES: [Damage; 67] = [
     // How far a schedule has come.
     history("UPDATE progress SET n = 1", "schedule-number", Clean),
     history("UPDATE progress SET n = 0", "schedule-number", Clean),
@@ -115,6 +115,7 @@ pub(crate) const DAMAGES: [Damage; 66] = [
     history("UPDATE ledger SET run = NULL WHERE n = 1", "occurrence-without-run", Told),
     history("UPDATE {ended} SET ended_at = NULL", "run-without-end", Clean),
     history("UPDATE progress SET run_count = 1", "schedule-runs", Clean),
+    history("UPDATE progress SET run_count = 999", "schedule-runs", Clean),
     history("UPDATE progress SET current_repeat = 50", "schedule-repeats", Clean),
     // What belongs to nothing.
     history(

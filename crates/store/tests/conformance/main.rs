@@ -217,6 +217,7 @@ macro_rules! suite {
             set_aside: a_workflow_that_cannot_be_read_is_paused_and_archived,
             set_aside: a_schedule_that_is_broken_is_deleted,
             set_aside: a_run_that_cannot_be_read_is_cancelled,
+            set_aside: a_family_of_which_one_cannot_be_read_is_ended,
             keeping: everything_is_there_after_reopening,
             keeping: a_copy_opens_and_equals,
             keeping: what_holds_together_has_no_findings,

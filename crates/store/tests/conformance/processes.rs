@@ -101,7 +101,7 @@ pub(crate) async fn items_are_done_a_few_at_a_time(mut world: World) {
     world.turn_with(2, vec![succeeded(&first[0]), succeeded(&second[0])]).await;
     let detail = world.run(&run).await;
     assert_eq!(detail.view.run.status, RunStatus::Succeeded);
-    let parts: Vec<i32> = detail.steps.iter().map(|step| step.item).collect();
+    let parts: Vec<i32> = detail.steps.iter().map(|step| step.item.number()).collect();
     assert_eq!(parts, [0, 1, 2, 3]);
     let ok = r#"{"ok":true}"#;
     assert_eq!(detail.steps[0].output.as_ref().unwrap().get(), format!("[{ok},{ok},{ok}]"));
@@ -420,7 +420,7 @@ pub(crate) async fn what_was_done_is_undone_in_reverse_order(mut world: World) {
     world.turn_with(6, vec![succeeded(&performs(&turned)[0])]).await;
     let detail = world.run(&run).await;
     assert_eq!(detail.view.run.status, RunStatus::Failed);
-    let steps = detail.steps.iter().map(|step| (step.step, step.item, step.status));
+    let steps = detail.steps.iter().map(|step| (step.step, step.item.number(), step.status));
     let expected = [
         (0, -1, StepStatus::Completed),
         (0, 0, StepStatus::Completed),

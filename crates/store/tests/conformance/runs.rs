@@ -79,7 +79,7 @@ pub(crate) async fn a_failing_step_waits_and_is_tried_again(mut world: World) {
     assert_eq!((detail.steps[1].attempts, detail.steps.len()), (2, 2));
     let earlier = |attempt: &AttemptRecord| {
         let AttemptRecord { step, item, attempt, status, started_at, ended_at, .. } = *attempt;
-        (step, item, attempt, status, started_at, ended_at)
+        (step, item.number(), attempt, status, started_at, ended_at)
     };
     let first = (1, 0, 1, StepStatus::Failed, minute(1), minute(2));
     assert_eq!(detail.earlier.iter().map(earlier).collect::<Vec<_>>(), [first]);

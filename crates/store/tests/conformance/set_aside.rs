@@ -256,3 +256,52 @@ pub(crate) async fn a_run_that_cannot_be_read_is_cancelled(mut world: World) {
         assert_eq!(told(&world, at + 2, false).await, "");
     }
 }
+
+/// One that cannot be read keeps no relative of it from being ended, and hides nothing of others.
+pub(crate) async fn a_family_of_which_one_cannot_be_read_is_ended(mut world: World) {
+    let asks = "[{id: ask, type: human_approval, title: Ship}]";
+    world.publish(0, &format!("name: child\nsteps: {asks}\n")).await;
+    let parent = "name: parent\nsteps: [{id: call, type: sub_process, workflow: child}]\n";
+    let parent = world.publish(0, parent).await;
+    let definition = "UPDATE revisions SET definition = '{' WHERE workflow = PARENT";
+    let state = "UPDATE {open} SET state = '{' WHERE workflow = PARENT AND key = RUN";
+    let state_of_child = "UPDATE {open} SET state = '{' WHERE parent = RUN";
+    for (at, sql, first_the_child) in [
+        (0, state, true),
+        (10, state, false),
+        (20, state_of_child, true),
+        (30, state_of_child, false),
+        (40, definition, true),
+        (50, definition, false),
+    ] {
+        if at == 50 {
+            let text = "name: parent\nsteps: [{id: again, type: sub_process, workflow: child}]\n";
+            world.publish(at, text).await;
+        }
+        let run = world.start(at, parent).await.unwrap();
+        drive(&world, at).await;
+        let parent_key = world.store().run(run.clone()).await.unwrap().unwrap().view.run.key;
+        let query = RunQuery { limit: 10, ..RunQuery::default() };
+        let runs = world.store().runs(query).await.unwrap().items;
+        let is_child =
+            |view: &&store::RunView| view.run.parent.is_some_and(|parent| parent.run == parent_key);
+        let child = runs.iter().find(is_child).expect("a child").run.id.clone();
+        let sql = sql.replace("PARENT", &parent.0.to_string());
+        damage(&mut world, at + 1, &sql.replace("RUN", &parent_key.0.to_string())).await;
+        let query = ApprovalQuery { limit: 10, ..ApprovalQuery::default() };
+        world.store().approvals(query).await.unwrap();
+        let order = if first_the_child { [child, run] } else { [run, child] };
+        for id in &order {
+            let cancel = Command::CancelRun { id: id.clone(), reason: "by ada".to_owned() };
+            // The child of a parent that was cancelled is cancelled with it.
+            match world.try_command(at + 2, cancel).await {
+                Ok(_) | Err(Failure::Refused(_)) => {}
+                Err(failure) => panic!("{sql}: {failure}"),
+            }
+        }
+        for id in order {
+            let ended = world.store().run(id).await.unwrap().unwrap().view.run;
+            assert!(ended.status.has_ended(), "{sql}: {}", ended.status.name());
+        }
+    }
+}

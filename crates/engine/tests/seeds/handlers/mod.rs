@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use engine::definition::{Action, Consumer, Definition, Producer, ScriptAction, TopicDeclaration};
 use engine::handlers::Handler;
-use engine::run::{AttemptEnd, Run};
+use engine::run::{AttemptEnd, Item, Run};
 use engine::topics::{EventState, Message};
 use engine::turn::{Answer, Command, Perform};
 use engine::{TopicId, WorkflowId};
@@ -81,7 +81,7 @@ pub(super) fn phase(perform: &Perform) -> String {
     let handler = perform.handler.as_deref().unwrap_or("-");
     let step = &perform.step().id;
     match perform.part.item {
-        engine::run::RECONCILING => format!("{handler}.reconcile"),
+        Item::Reconciling => format!("{handler}.reconcile"),
         _ => format!("{handler}.{step}"),
     }
 }

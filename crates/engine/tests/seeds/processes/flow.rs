@@ -50,7 +50,7 @@ fn records_do_not_go_back_when_transactions_overlap() {
     before(&mut world, SignedDuration::from_millis(5));
     world.command(Command::CancelRun { id, reason: "enough".to_owned() }).unwrap();
     world.advance_to(BEGIN);
-    let (found, record) = (&world.memory.runs[&run], &world.memory.records[&(run, 0, WHOLE)]);
+    let (found, record) = (&world.memory.runs[&run], &world.memory.records[&(run, 0, 0)]);
     assert_eq!((record.started_at, record.ended_at), (at(BEGIN), at(BEGIN)));
     assert_eq!((found.status, found.ended_at), (RunStatus::Cancelled, Some(at(BEGIN))));
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::definition::{Action, Compensation, Definition, OnError, Step, StepRetry};
-use engine::run::{AttemptEnd, RunStatus, StepStatus, WHOLE};
+use engine::run::{AttemptEnd, Item, RunStatus, StepStatus};
 use engine::turn::{Answer, Command, NewRun, Perform};
 use engine::{RunKey, WorkflowId};
 use jiff::SignedDuration;
@@ -109,11 +109,11 @@ pub(super) fn steps(world: &World, run: RunKey) -> Vec<String> {
     records
         .map(|((_, step, item), record)| {
             let id = &definition.steps[*step as usize].id;
-            match (*item, record.status) {
-                (WHOLE, status) => format!("{id} {}", status.name()),
-                (engine::run::UNDOING, StepStatus::Completed) => format!("{id} undone"),
-                (engine::run::UNDOING, status) => format!("{id} not undone: {}", status.name()),
-                (item, status) => format!("{id}[{item}] {}", status.name()),
+            match (record.item, record.status) {
+                (Item::Whole, status) => format!("{id} {}", status.name()),
+                (Item::Undoing, StepStatus::Completed) => format!("{id} undone"),
+                (Item::Undoing, status) => format!("{id} not undone: {}", status.name()),
+                (_, status) => format!("{id}[{item}] {}", status.name()),
             }
         })
         .collect()

@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
-use engine::run::{Active, Doing, Part, StepRecord, WHOLE};
+use engine::run::{Active, Doing, Item, Part, StepRecord};
 use serde::Serialize;
 use serde_json::Value;
 use store::RunDetail;
@@ -46,13 +46,13 @@ impl<S: Send + Sync> FromRequestParts<S> for StepId {
 }
 
 /// Which item of a step that goes over a list.
-pub(super) struct Item(Option<u64>);
+pub(super) struct WhichItem(Option<u64>);
 
-impl Parameters for Item {
+impl Parameters for WhichItem {
     const KNOWN: &'static [&'static str] = &["index"];
 
-    fn read(values: &mut Values) -> Item {
-        Item(values.parsed("index", "the number of an item, from 0"))
+    fn read(values: &mut Values) -> WhichItem {
+        WhichItem(values.parsed("index", "the number of an item, from 0"))
     }
 }
 
@@ -66,14 +66,14 @@ pub(super) async fn output(
     State(app): State<App>,
     PathId(id): PathId,
     StepId(step): StepId,
-    Query(Item(index)): Query<Item>,
+    Query(WhichItem(index)): Query<WhichItem>,
 ) -> Answered {
     let detail = found(&app, &id).await?;
     let unknown = || Problem::not_found("step", &step);
     let place = detail.definition.graph().index(&step).ok_or_else(unknown)?;
     let item = match index {
-        None => WHOLE,
-        Some(index) => i32::try_from(index.saturating_add(1)).map_err(|_| unknown())?,
+        None => Item::Whole,
+        Some(index) => Item::Nth(u32::try_from(index).map_err(|_| unknown())?),
     };
     let object = said(&app, &detail, Part { step: place, item }, step).await?;
     answer::ok(&object)

@@ -2,8 +2,7 @@
 
 use engine::definition::{Definition, Step};
 use engine::run::{
-    Active, AttemptRecord, Doing, RECONCILING, Run, RunError, StepState, StepStatus, UNDOING,
-    WHOLE, Watch,
+    Active, AttemptRecord, Doing, Item, Run, RunError, StepState, StepStatus, Watch,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -115,37 +114,37 @@ fn one(run: &Run, step: &Step, place: u32, records: Vec<StepView>) -> StepObject
     let (mut whole, mut undoing, mut looking, mut items) = (None, None, None, Vec::new());
     for record in records {
         match record.item {
-            WHOLE => whole = Some(record),
-            UNDOING => undoing = Some(record),
-            RECONCILING => looking = Some(record),
+            Item::Whole => whole = Some(record),
+            Item::Undoing => undoing = Some(record),
+            Item::Reconciling => looking = Some(record),
             _ => items.push(record),
         }
     }
     let watch = run.position.watches.iter().find(|watch| watch.step == Some(place));
-    let active = |item: i32| run.position.part(place, item);
-    let beside = |item: i32, record: Option<StepView>, watch: Option<&Watch>| {
+    let active = |item: Item| run.position.part(place, item);
+    let beside = |item: Item, record: Option<StepView>, watch: Option<&Watch>| {
         let active = active(item);
         let is_there = active.is_some() || record.is_some();
         is_there.then(|| PartObject::new(run, active, record, watch))
     };
-    let compensation = beside(UNDOING, undoing, watch);
-    let reconcile = beside(RECONCILING, looking, None);
+    let compensation = beside(Item::Undoing, undoing, watch);
+    let reconcile = beside(Item::Reconciling, looking, None);
     let mut shown: Vec<PartObject> = Vec::new();
     for record in items {
         let active = active(record.item);
         shown.push(PartObject::new(run, active, Some(record.clone()), None).item(record.item));
     }
     let is_new = |active: &&Active| {
-        let index = u32::try_from(active.item - 1).ok();
-        active.step == place && active.item > WHOLE && !shown.iter().any(|p| p.index == index)
+        let index = active.item.index();
+        active.step == place && active.item.is_nth() && !shown.iter().any(|p| p.index == index)
     };
     let new: Vec<&Active> = run.position.active.iter().filter(is_new).collect();
     for active in new {
         shown.push(PartObject::new(run, Some(active), None, None).item(active.item));
     }
     shown.sort_unstable_by_key(|part| part.index);
-    let mut part = PartObject::new(run, active(WHOLE), whole, watch);
-    if active(WHOLE).is_none() {
+    let mut part = PartObject::new(run, active(Item::Whole), whole, watch);
+    if active(Item::Whole).is_none() {
         part.settle(run.position.states.of(place));
     }
     StepObject {
@@ -164,11 +163,11 @@ fn one(run: &Run, step: &Step, place: u32, records: Vec<StepView>) -> StepObject
 impl StepObject {
     fn tried_before(&mut self, attempt: AttemptRecord) {
         let part = match attempt.item {
-            WHOLE => Some(&mut self.part),
-            UNDOING => self.compensation.as_mut(),
-            RECONCILING => self.reconcile.as_mut(),
-            item => {
-                let index = u32::try_from(item - 1).ok();
+            Item::Whole => Some(&mut self.part),
+            Item::Undoing => self.compensation.as_mut(),
+            Item::Reconciling => self.reconcile.as_mut(),
+            Item::Nth(index) => {
+                let index = Some(index);
                 // Items are in the order of their numbers.
                 let place = self.items.binary_search_by_key(&index, |part| part.index);
                 place.ok().and_then(|place| self.items.get_mut(place))
@@ -230,8 +229,8 @@ impl PartObject {
         part
     }
 
-    fn item(mut self, item: i32) -> PartObject {
-        self.index = u32::try_from(item - 1).ok();
+    fn item(mut self, item: Item) -> PartObject {
+        self.index = item.index();
         self
     }
 

@@ -1,6 +1,7 @@
 //! What a run waits for now, when it is to be done, and what its deadlines have brought about, in sentences.
 
-use engine::run::{Active, Doing, RECONCILING, Run, RunStatus, UNDOING, WHOLE, Watch};
+use engine::definition::Action;
+use engine::run::{Active, Doing, Item, Run, RunStatus, Watch, action_of};
 use jiff::Timestamp;
 use store::AlertView;
 
@@ -85,7 +86,11 @@ async fn waits_for(
         Doing::Awaiting { since, until } => {
             let until = until.and_then(|until| Timestamp::from_millisecond(until).ok());
             let until = until.map_or_else(String::new, |until| format!(", until {until}"));
-            format!("{step} waits for an event since {since}{until}.")
+            let topic = match action_of(&whole.definition, active.part()) {
+                Some(Action::WaitFor(wait)) => format!("on topic {}", wait.topic),
+                _ => String::new(),
+            };
+            format!("{step} waits for an event {topic} since {since}{until}.")
         }
         Doing::Items { count, ended, .. } => {
             format!("{step} has worked on {ended} of {count} items.")
@@ -122,10 +127,10 @@ fn step_name(whole: &WholeRun, step: u32) -> String {
 fn part_name(whole: &WholeRun, active: &Active) -> String {
     let step = step_name(whole, active.step);
     match active.item {
-        UNDOING => format!("What undoes {}", step.to_lowercase()),
-        RECONCILING => format!("What finds out about {}", step.to_lowercase()),
-        item if item > WHOLE => format!("{step}, item {item},"),
-        _ => step,
+        Item::Undoing => format!("What undoes {}", step.to_lowercase()),
+        Item::Reconciling => format!("What finds out about {}", step.to_lowercase()),
+        Item::Nth(index) => format!("{step}, item {},", index + 1),
+        Item::Whole => step,
     }
 }
 

@@ -115,7 +115,7 @@ fn dead_schedules(visit: &Visit, dead: &store::Page<ScheduleView>) -> Markup {
                 @for view in &dead.items {
                     li {
                         a.name href={ "/schedules/" (view.schedule.id) } { (view.schedule.declared.name) }
-                        " since " (when::at(visit, view.schedule.updated_at)) ": "
+                        ", last changed " (when::at(visit, view.schedule.updated_at)) ": "
                         (view.schedule.progress.last_error.as_deref().unwrap_or("its retries are exhausted"))
                     }
                 }

@@ -1,6 +1,6 @@
 //! What people can do about a run: end it, try it again, say what became of it, decide what it asks.
 
-use engine::run::{Doing, RunStatus, WHOLE};
+use engine::run::{Doing, Item, RunStatus};
 use maud::{Markup, html};
 use store::ApprovalView;
 
@@ -164,6 +164,6 @@ pub(in crate::pages) fn decision(visit: &Visit, asked: &ApprovalView) -> Markup 
 pub(super) fn asks(whole: &WholeRun) -> usize {
     let active = whole.view.run.position.active.iter();
     active
-        .filter(|active| active.item == WHOLE && matches!(active.doing, Doing::Asked { .. }))
+        .filter(|active| active.item == Item::Whole && matches!(active.doing, Doing::Asked { .. }))
         .count()
 }

@@ -3,7 +3,7 @@
 use drawing::bar::DeadlineBar;
 use drawing::gantt::{Bar, Deadline, Gantt, Row};
 use engine::definition;
-use engine::run::{StepState, WHOLE, Watch};
+use engine::run::{Item, StepState, Watch};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
@@ -45,22 +45,21 @@ pub(super) fn gantt(visit: &Visit, whole: &WholeRun, from: usize) -> Markup {
 }
 
 fn rows_of(visit: &Visit, whole: &WholeRun, step: &StepObject, place: usize) -> Vec<Row> {
-    let bars = bar(visit, whole, &step.part, place, WHOLE);
+    let bars = bar(visit, whole, &step.part, place, Item::Whole);
     let href = Some(format!("#step-{place}"));
     let mut rows = vec![Row { label: called(step).to_owned(), depth: 0, href, bars }];
     for item in notable(step) {
-        let number = i32::try_from(item.index.unwrap_or_default()).unwrap_or(0) + 1;
+        let nth = Item::Nth(item.index.unwrap_or_default());
         rows.push(Row {
             label: format!("item {}", item.index.unwrap_or_default()),
             depth: 1,
             href: Some(address(whole, step)),
-            bars: bar(visit, whole, item, place, number),
+            bars: bar(visit, whole, item, place, nth),
         });
     }
     for (what, part) in [("undone", &step.compensation), ("looked", &step.reconcile)] {
         if let Some(part) = part {
-            let number =
-                if what == "undone" { engine::run::UNDOING } else { engine::run::RECONCILING };
+            let number = if what == "undone" { Item::Undoing } else { Item::Reconciling };
             let bars = bar(visit, whole, part, place, number);
             rows.push(Row { label: what.to_owned(), depth: 1, href: None, bars });
         }
@@ -79,7 +78,7 @@ fn notable(step: &StepObject) -> Vec<&PartObject> {
 }
 
 /// Its attempts, and what is waited for since the last one.
-fn bar(visit: &Visit, whole: &WholeRun, part: &PartObject, place: usize, item: i32) -> Vec<Bar> {
+fn bar(visit: &Visit, whole: &WholeRun, part: &PartObject, place: usize, item: Item) -> Vec<Bar> {
     let position = &whole.view.run.position;
     let active = u32::try_from(place).ok().and_then(|place| position.part(place, item));
     let earlier = &part.earlier[part.earlier.len().saturating_sub(ATTEMPTS)..];

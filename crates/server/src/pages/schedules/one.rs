@@ -192,8 +192,9 @@ fn standing(visit: &Visit, looked: &Looked) -> Markup {
         @match schedule.status {
             Status::Dead => div.said.is-bad #standing {
                 p {
-                    strong { "It is dead" } " since " (when::at(visit, schedule.updated_at)) ": "
-                    (cut(error.unwrap_or("its retries are exhausted"))) ". Revive gives it a new life."
+                    strong { "It is dead" } ": "
+                    (cut(error.unwrap_or("its retries are exhausted"))) ". It was last changed "
+                    (when::at(visit, schedule.updated_at)) ". Revive gives it a new life."
                 }
             },
             Status::Done => div.said #standing {

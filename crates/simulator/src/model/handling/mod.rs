@@ -15,7 +15,7 @@ mod published;
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::handlers::MutationStatus;
-use engine::run::{AttemptEnd, Part, RunStatus, StepState, WHOLE};
+use engine::run::{AttemptEnd, Item, Part, RunStatus, StepState};
 use engine::topics::EventState;
 use engine::turn::Command;
 use serde_json::Value;
@@ -133,7 +133,7 @@ impl RunRow {
     pub(crate) fn phase(&self, part: Part) -> Option<String> {
         let process = self.whole.as_ref()?.handler(self.handler.as_deref()?)?;
         let step = process.steps.get(part.step as usize)?;
-        Some(if part.item == WHOLE { step.id.clone() } else { "reconcile".to_owned() })
+        Some(if part.item == Item::Whole { step.id.clone() } else { "reconcile".to_owned() })
     }
 
     /// The place of a phase.

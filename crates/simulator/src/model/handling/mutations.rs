@@ -1,7 +1,7 @@
 //! Mutations of the outside world: none happens twice, and nothing unknown is guessed.
 
 use engine::handlers::MutationStatus;
-use engine::run::{Active, Doing, Resolution, RunStatus, StepState, WHOLE};
+use engine::run::{Active, Doing, Item, Resolution, RunStatus, StepState};
 use engine::turn::Command;
 
 use super::{Checked, Model, Seen, broken};
@@ -90,7 +90,7 @@ impl Model {
     fn check_noted(&self, row: &RunRow) -> Checked {
         let Some(step) = row.step_of(MUTATION) else { return Ok(()) };
         let noted = self.handling.mutations.get(&row.key).copied();
-        let doing = row.position.part(step, WHOLE).map(|active| &active.doing);
+        let doing = row.position.part(step, Item::Whole).map(|active| &active.doing);
         let expected = match (doing, row.position.states.of(step)) {
             (Some(Doing::Performed { .. } | Doing::Claimed { .. }), _) => MutationStatus::InFlight,
             (Some(Doing::Unknown { .. }), _) => MutationStatus::Unknown,
@@ -111,7 +111,7 @@ impl Model {
     fn check_suspended(&self, row: &RunRow) -> Checked {
         let is_unknown = |active: &Active| matches!(active.doing, Doing::Unknown { .. });
         let is_unknown = row.position.active.iter().any(is_unknown);
-        let looks = row.position.active.iter().any(|active| active.item < WHOLE);
+        let looks = row.position.active.iter().any(|active| active.item < Item::Whole);
         if is_unknown && row.status != RunStatus::Suspended && !looks {
             return broken("guessed", format!("run {} goes on, and nobody knows", row.key));
         }

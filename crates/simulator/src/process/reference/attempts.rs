@@ -1,7 +1,7 @@
 //! Attempts: how often, when again, how many at a time; timers and items.
 
 use engine::definition::{Action, ForEach, StepRetry, Timer};
-use engine::run::{Active, AttemptEnd, Doing, StepState, StepStatus, UNDOING, WHOLE};
+use engine::run::{Active, AttemptEnd, Doing, Item, StepState, StepStatus};
 use engine::turn::Command;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -75,10 +75,10 @@ impl Seen<'_> {
         }
     }
 
-    fn retry(&self, step: u32, item: i32) -> StepRetry {
+    fn retry(&self, step: u32, item: Item) -> StepRetry {
         let step = &self.is.definition.steps[step as usize];
         match (&step.compensation, item) {
-            (Some(undo), UNDOING) => undo.retry.clone(),
+            (Some(undo), Item::Undoing) => undo.retry.clone(),
             _ => step.retry.clone(),
         }
     }
@@ -144,7 +144,7 @@ impl Seen<'_> {
         for row in self.was.map(|was| was.steps.as_slice()).unwrap_or_default() {
             let is_last = self.is.row(row.step, row.item) == Some(row);
             // Items begin anew with their step; that it was undone before is not told.
-            let is_told = row.attempts > 0 && row.item == WHOLE;
+            let is_told = row.attempts > 0 && row.item == Item::Whole;
             let of_it = |old: &AttemptRow| {
                 (old.step, old.item, old.started_at, old.attempt)
                     == (row.step, row.item, row.started_at, row.attempts)
@@ -172,7 +172,7 @@ impl Seen<'_> {
     /// A timer that is done was not done before its time.
     fn check_timer_row(&self, step: u32) -> Checked {
         let is_timer = matches!(self.is.definition.steps[step as usize].action, Action::Timer(_));
-        let Some(row) = self.new_row(step, WHOLE).filter(|_| is_timer) else { return Ok(()) };
+        let Some(row) = self.new_row(step, Item::Whole).filter(|_| is_timer) else { return Ok(()) };
         if row.status != StepStatus::Completed || row.error.is_some() {
             return Ok(());
         }
@@ -185,8 +185,8 @@ impl Seen<'_> {
 
     /// A step is given up when its attempts are used up, not before; and it has no more than that.
     fn check_given_up(&self, step: u32, story: &Story) -> Checked {
-        let Some(row) = self.new_row(step, WHOLE) else { return Ok(()) };
-        let retry = self.retry(step, WHOLE);
+        let Some(row) = self.new_row(step, Item::Whole) else { return Ok(()) };
+        let retry = self.retry(step, Item::Whole);
         if row.attempts > retry.max + story.resolved {
             return self.broken("retry", step, &format!("{} attempts", row.attempts));
         }
@@ -207,8 +207,8 @@ impl Seen<'_> {
             template => self.filled(template).and_then(|list| Some(list.as_array()?.len())),
         };
         let active = self.after.position.active.iter();
-        let going_on = active.filter(|active| active.step == step && active.item > WHOLE).count();
-        if let Some(whole) = self.after.position.part(step, WHOLE)
+        let going_on = active.filter(|active| active.step == step && active.item.is_nth()).count();
+        if let Some(whole) = self.after.position.part(step, Item::Whole)
             && let Doing::Items { count, begun, ended, .. } = whole.doing
         {
             let most = each.max_parallel.unwrap_or(u32::MAX);
@@ -222,13 +222,13 @@ impl Seen<'_> {
                 return self.broken("items", step, &message);
             }
         }
-        let done = self.new_row(step, WHOLE).filter(|row| {
+        let done = self.new_row(step, Item::Whole).filter(|row| {
             row.status == StepStatus::Completed && row.error.is_none() && row.output.is_some()
         });
         let Some(row) = done else { return Ok(()) };
-        let outputs: Option<Vec<Value>> = (1..=expected.unwrap_or(0) as i32)
-            .map(|item| {
-                let item = self.is.row(step, item)?;
+        let outputs: Option<Vec<Value>> = (0..expected.unwrap_or(0) as u32)
+            .map(|index| {
+                let item = self.is.row(step, Item::Nth(index))?;
                 let is_done = item.status == StepStatus::Completed;
                 is_done.then(|| item.output.clone().unwrap_or_default())
             })

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use engine::Rules;
 use engine::definition::{Deadline, Definition, From, Limit, Stretch, When};
-use engine::run::{StepState, WHOLE};
+use engine::run::{Item, StepState};
 use jiff::Timestamp;
 
 use super::{Seen, Story};
@@ -141,7 +141,7 @@ impl Seen<'_> {
             return;
         }
         for step in self.steps() {
-            let active = self.after.position.part(step, WHOLE);
+            let active = self.after.position.part(step, Item::Whole);
             let active = active.filter(|_| self.state(step) == StepState::Active);
             let Some(active) = active else {
                 story.expected.remove(&Some(step));

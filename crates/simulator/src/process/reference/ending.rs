@@ -2,7 +2,7 @@
 
 use engine::definition::OnError;
 use engine::run::RunStatus::{Cancelled, Failed, Succeeded, TimedOut};
-use engine::run::{Ending, RunError, StepState, StepStatus, UNDOING, WHOLE};
+use engine::run::{Ending, Item, RunError, StepState, StepStatus};
 use serde_json::{Map, Value};
 
 use super::{OVERLAP, Seen, Story};
@@ -19,12 +19,14 @@ impl Seen<'_> {
         // What an earlier run has done is not this one's to undo.
         let has_begun = self.after.started_at.is_some();
         for step in self.steps().filter(|step| self.has_undoing(*step)) {
-            let new = self.new_row(step, WHOLE);
+            let new = self.new_row(step, Item::Whole);
             if new.is_some_and(|row| row.status == StepStatus::Completed) && has_begun {
                 story.done.insert(step, self.commit);
             }
         }
-        for active in self.after.position.active.iter().filter(|active| active.item == UNDOING) {
+        for active in
+            self.after.position.active.iter().filter(|active| active.item == Item::Undoing)
+        {
             let step = active.step;
             if self.was_active(active.part()).is_some() {
                 continue;
@@ -121,7 +123,7 @@ impl Seen<'_> {
 
     /// A run that did not succeed leaves nothing done that can be undone; one that did, everything.
     fn check_undone(&self, story: &Story, error: Option<&RunError>) -> Checked {
-        let is_undone = |step: u32| self.is.row(step, UNDOING).is_some();
+        let is_undone = |step: u32| self.is.row(step, Item::Undoing).is_some();
         match self.after.status {
             Succeeded => match self.steps().find(|step| is_undone(*step)) {
                 Some(step) => self.broken("undoing", step, &format!("undone: {error:?}")),

@@ -1,6 +1,6 @@
 //! The few forms of conditions and templates that generated definitions have, evaluated by themselves.
 
-use engine::run::{StepState, WHOLE};
+use engine::run::{Item, StepState};
 use serde_json::Value;
 
 use super::Seen;
@@ -42,7 +42,7 @@ impl Seen<'_> {
         }
         let (id, rest) = path.strip_prefix("steps.")?.split_once('.')?;
         let step = self.steps().find(|at| self.is.definition.steps[*at as usize].id == id)?;
-        let output = || self.is.row(step, WHOLE).and_then(|row| row.output.clone());
+        let output = || self.is.row(step, Item::Whole).and_then(|row| row.output.clone());
         match rest {
             "status" => Some(Value::from(shown(self.state(step)))),
             "output" => Some(output().unwrap_or(Value::Null)),

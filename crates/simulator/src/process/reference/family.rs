@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::run::{Doing, StepState, UNDOING, WHOLE};
+use engine::run::{Doing, Item, StepState};
 
 use crate::model::{Checked, broken};
 use crate::process::Detail;
@@ -52,13 +52,13 @@ pub(crate) fn check_retried(old: &RunRow, new: &RunRow, from_start: bool) -> Che
     for step in 0..is.definition.steps.len() as u32 {
         let state = old.position.states.of(step);
         let stays = match state {
-            StepState::Completed => was.row(step, UNDOING).is_none(),
+            StepState::Completed => was.row(step, Item::Undoing).is_none(),
             StepState::Skipped | StepState::Bypassed => true,
             _ => false,
         };
         let expected = if stays && !from_start { state } else { StepState::Pending };
         let found = new.position.states.of(step);
-        let row = |detail: &Detail| detail.row(step, WHOLE).cloned();
+        let row = |detail: &Detail| detail.row(step, Item::Whole).cloned();
         let has_its_row = expected == StepState::Pending || row(was) == row(is);
         if found != expected || !has_its_row {
             let (key, of) = (new.key, old.key);

@@ -1,7 +1,7 @@
 //! Which steps run, which are passed over, and in which order.
 
 use engine::definition::{Action, Gateway, GatewayKind};
-use engine::run::{RunStatus, StepState, WHOLE};
+use engine::run::{Item, RunStatus, StepState};
 use serde_json::Value;
 
 use super::Seen;
@@ -79,13 +79,13 @@ impl Seen<'_> {
         if !leads.any(|target| target == id) && gateway.default_route.as_ref() != Some(id) {
             return false;
         }
-        let taken = self.is.row(from, WHOLE).and_then(|row| row.output.as_ref());
+        let taken = self.is.row(from, Item::Whole).and_then(|row| row.output.as_ref());
         let taken = taken.and_then(|output| output["routes"].as_array());
         !taken.is_some_and(|taken| taken.iter().any(|target| target.as_str() == Some(id)))
     }
 
     fn check_condition(&self, step: u32) -> Checked {
-        let row = self.is.row(step, WHOLE);
+        let row = self.is.row(step, Item::Whole);
         let is_skipped =
             self.state(step) == StepState::Skipped && row.is_some_and(|row| row.reason.is_some());
         let code = row.and_then(|row| row.error.as_ref()).map(|error| error.code.as_str());
@@ -153,7 +153,7 @@ impl Seen<'_> {
         let mut behind = back.filter(|target| self.plan.waits_for(step, *target));
         let is_behind = behind.any(|target| target != step);
         let is_old =
-            self.state(step) == StepState::Completed && self.new_row(step, WHOLE).is_none();
+            self.state(step) == StepState::Completed && self.new_row(step, Item::Whole).is_none();
         match is_behind && is_old {
             true => self.broken("again", step, "the run went back before it, and it stays done"),
             false => Ok(()),
@@ -161,7 +161,7 @@ impl Seen<'_> {
     }
 
     fn check_routes(&self, step: u32, gateway: &Gateway) -> Checked {
-        let Some(row) = self.new_row(step, WHOLE) else { return Ok(()) };
+        let Some(row) = self.new_row(step, Item::Whole) else { return Ok(()) };
         let mut taken = Vec::new();
         let mut is_known = true;
         for route in &gateway.routes {

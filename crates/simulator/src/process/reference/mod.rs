@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use engine::Rules;
-use engine::run::{Active, Claimant, Doing, Part, StepState, StepStatus, UNDOING, WHOLE};
+use engine::run::{Active, Claimant, Doing, Item, Part, StepState, StepStatus};
 use engine::turn::Command;
 
 use self::deadlines::Expected;
@@ -130,7 +130,7 @@ impl Seen<'_> {
     }
 
     /// A row that this commit has written.
-    fn new_row(&self, step: u32, item: i32) -> Option<&StepRow> {
+    fn new_row(&self, step: u32, item: Item) -> Option<&StepRow> {
         let row = self.is.row(step, item)?;
         (self.was.and_then(|was| was.row(step, item)) != Some(row)).then_some(row)
     }
@@ -201,7 +201,7 @@ impl Seen<'_> {
     fn check_decided(&self, id: &str, by: &str) -> Checked {
         let step = self.steps().find(|step| self.is.definition.steps[*step as usize].id == id);
         let Some(step) = step else { return Ok(()) };
-        let asked = self.was_active(Part { step, item: WHOLE }).map(|active| &active.doing);
+        let asked = self.was_active(Part { step, item: Item::Whole }).map(|active| &active.doing);
         match asked {
             Some(Doing::Asked { assignees, .. })
                 if assignees.is_empty() || assignees.iter().any(|who| who == by) =>
@@ -215,12 +215,12 @@ impl Seen<'_> {
     /// States, rows, queues and approvals say the same.
     fn check_shape(&self) -> Checked {
         for step in self.steps() {
-            let row = self.is.row(step, WHOLE).map(|row| row.status);
+            let row = self.is.row(step, Item::Whole).map(|row| row.status);
             let fits = match self.state(step) {
                 StepState::Completed => row == Some(StepStatus::Completed),
                 StepState::Failed => row == Some(StepStatus::Failed),
                 StepState::Skipped | StepState::Bypassed => row == Some(StepStatus::Skipped),
-                StepState::Active => self.after.position.part(step, WHOLE).is_some(),
+                StepState::Active => self.after.position.part(step, Item::Whole).is_some(),
                 StepState::Pending | StepState::Cancelled => true,
             };
             if !fits {
@@ -231,15 +231,17 @@ impl Seen<'_> {
         let active = &self.after.position.active;
         if let Some(active) = active
             .iter()
-            .filter(|active| active.item == WHOLE || !self.after.is_ending())
-            .find(|active| active.item != UNDOING && self.state(active.step) != StepState::Active)
+            .filter(|active| active.item == Item::Whole || !self.after.is_ending())
+            .find(|active| {
+                active.item != Item::Undoing && self.state(active.step) != StepState::Active
+            })
         {
             return self.broken("shape", active.step, &format!("not active: {active:?}"));
         }
         let mut queued: Vec<(u32, i32)> = active
             .iter()
             .filter(|active| matches!(active.doing, Doing::Queued { .. }))
-            .map(|active| (active.step, active.item))
+            .map(|active| (active.step, active.item.number()))
             .collect();
         queued.sort_unstable();
         let mut asked: Vec<u32> = active

@@ -1,0 +1,88 @@
+//! Which part of a step something is about.
+
+use serde::{Deserialize, Serialize};
+
+/// A step has one or several parts: itself, the items that it goes through, what undoes it, and what finds out whether it
+/// was done.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
+#[serde(from = "i32", into = "i32")]
+pub enum Item {
+    /// What finds out whether the step was done.
+    Reconciling,
+    /// What undoes the step.
+    Undoing,
+    /// The step itself.
+    #[default]
+    Whole,
+    /// One of the items that it goes through, counted from 0.
+    Nth(u32),
+}
+
+impl Item {
+    /// As it is stored: 0 the step itself, 1 and more its items, below 0 the others.
+    pub fn number(self) -> i32 {
+        match self {
+            Item::Reconciling => -2,
+            Item::Undoing => -1,
+            Item::Whole => 0,
+            Item::Nth(index) => i32::try_from(index).unwrap_or(i32::MAX).saturating_add(1),
+        }
+    }
+
+    /// Which of the items it is, counted from 0.
+    pub fn index(self) -> Option<u32> {
+        match self {
+            Item::Nth(index) => Some(index),
+            _ => None,
+        }
+    }
+
+    /// Whether it is the step itself.
+    pub fn is_whole(&self) -> bool {
+        *self == Item::Whole
+    }
+
+    /// Whether it is one of the items.
+    pub fn is_nth(self) -> bool {
+        self.index().is_some()
+    }
+}
+
+impl From<i32> for Item {
+    fn from(number: i32) -> Item {
+        match number {
+            1.. => Item::Nth((number - 1).unsigned_abs()),
+            0 => Item::Whole,
+            -1 => Item::Undoing,
+            _ => Item::Reconciling,
+        }
+    }
+}
+
+impl From<Item> for i32 {
+    fn from(item: Item) -> i32 {
+        item.number()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_as_they_are_stored() {
+        for (item, number) in [
+            (Item::Reconciling, -2),
+            (Item::Undoing, -1),
+            (Item::Whole, 0),
+            (Item::Nth(0), 1),
+            (Item::Nth(41), 42),
+        ] {
+            assert_eq!((item.number(), Item::from(number)), (number, item));
+            assert_eq!(serde_json::to_string(&item).unwrap(), number.to_string());
+        }
+        assert!(Item::Undoing < Item::Whole && Item::Whole < Item::Nth(0));
+    }
+}
