@@ -329,6 +329,9 @@ fn a_draft_is_saved_compared_and_published() {
     -  - { id: wait, type: timer, delay: 5m }
     +  - { id: wait, type: timer, delay: 7m }
     ");
+    let plan = node.shown(&["workflow", "publish", "drafted", "--plan"]);
+    assert!(plan.starts_with("drafted: revision 2 would go live"), "{plan}");
+    assert_eq!(node.json(&["workflow", "show", "drafted"])["live_revision"], 1);
     assert_eq!(node.json(&["workflow", "publish", "drafted"])["live_revision"], 2);
     let diff = node.json(&["workflow", "diff", "drafted", "2", "1"]);
     assert!(diff["diff"].as_str().unwrap().contains("-version: 2\n+version: 1\n"), "{diff}");
@@ -339,6 +342,24 @@ fn a_draft_is_saved_compared_and_published() {
 
 fn shown_items(page: &serde_json::Value) -> impl Iterator<Item = &serde_json::Value> {
     page["items"].as_array().into_iter().flatten()
+}
+
+/// A trigger's schedule has a name with a slash, which may be that of another workflow's schedule too.
+#[test]
+fn schedules_of_one_name_are_told_apart() {
+    let (_home, node) = node();
+    for workflow in ["report", "failing"] {
+        let create = ["schedule", "create", "morning", "--workflow", workflow, "--every", "1h"];
+        node.shown(&create);
+    }
+    let said = node.refused(&["schedule", "pause", "morning"]);
+    assert!(said.contains("several schedules are named morning"), "{said}");
+    assert!(said.contains("or failing/morning"), "{said}");
+    assert!(!said.contains("report/morning"), "that is the trigger's: {said}");
+    let said = node.refused(&["schedule", "pause", "report/morning"]);
+    assert!(said.contains("several schedules are named report/morning"), "{said}");
+    let paused = node.json(&["schedule", "pause", "failing/morning"]);
+    assert_eq!((&paused["workflow"], &paused["status"]), (&json!("failing"), &json!("paused")));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use engine::turn::{Answer, Book as _, Command, Places, Recovered, Turn, Wakeup};
 use engine::{HandlerId, Moment, NodeId, Rules, RunKey, ScheduleId};
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 
 use super::apply::{WAKE_HANDLER, WAKE_NODE, WAKE_RUN, WAKE_SCHEDULE, apply};
 use super::apply_runs::owner;
@@ -153,16 +153,24 @@ impl Core {
         Ok(())
     }
 
-    /// Claims what is due, in order of its time. A wakeup of an unknown kind is for nothing: it is removed, for it
-    /// would be claimed for ever.
+    /// Claims what is due. If that is more than a turn takes, half of the turn is for the oldest and half for the
+    /// latest: a flood is worked off from its beginning, and what falls due meanwhile does not wait for its end. A wakeup
+    /// of an unknown kind is for nothing: it is removed, for it would be claimed for ever.
     pub(super) fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
-        let sql =
+        let oldest =
             "SELECT due, kind, id FROM wakeups WHERE due <= ?1 ORDER BY due, kind, id LIMIT ?2";
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query(params![ms(now), limit])?;
+        let mut claimed = self.wakeups(oldest, params![ms(now), limit])?;
+        if claimed.len() == limit && limit > 1 {
+            claimed.truncate(limit - limit / 2);
+            let latest = "SELECT due, kind, id FROM wakeups
+                          WHERE due <= ?1 AND (due, kind, id) > (?3, ?4, ?5)
+                          ORDER BY due DESC, kind DESC, id DESC LIMIT ?2";
+            let [due, kind, id] = claimed.last().copied().unwrap_or_default();
+            let params = params![ms(now), limit / 2, due, kind, id];
+            claimed.extend(self.wakeups(latest, params)?);
+        }
         let (mut found, mut unknown) = (Vec::new(), Vec::new());
-        while let Some(row) = rows.next()? {
-            let (due, kind, id): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        for [due, kind, id] in claimed {
             match kind {
                 WAKE_RUN => found.push((due, Wakeup::Run(RunKey(id)))),
                 WAKE_SCHEDULE => found.push((due, Wakeup::Schedule(ScheduleId(id)))),
@@ -178,6 +186,12 @@ impl Core {
         // Those of one instant in the engine's order, which is not that of their stored kinds.
         found.sort_unstable();
         Ok(found)
+    }
+
+    fn wakeups(&self, sql: &str, params: &[&dyn ToSql]) -> Result<Vec<[i64; 3]>, Failure> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let read = |row: &Row<'_>| Ok([row.get(0)?, row.get(1)?, row.get(2)?]);
+        Ok(statement.query_map(params, read)?.collect::<Result<_, _>>()?)
     }
 
     fn forget_wakeup(&self, due: i64, kind: i64, id: i64) -> Result<(), Failure> {

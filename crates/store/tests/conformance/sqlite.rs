@@ -340,6 +340,32 @@ async fn a_wakeup_of_nothing_is_removed_by_the_turn_that_meets_it() {
     }
 }
 
+/// What falls due while a flood is worked off does not wait for its end, and the flood is worked off.
+#[tokio::test]
+async fn what_falls_due_during_a_flood_does_not_wait_for_its_end() {
+    let world = World::new(Box::new(Folder::new(true))).await;
+    let workflow = world.workflow("w").await;
+    let once = |minutes: i64| format!(r#"{{"name": "s", "at": "{}"}}"#, minute(minutes));
+    let mut flood = Vec::new();
+    for _ in 0..50 {
+        flood.push(world.schedule(workflow, &once(1)).await);
+    }
+    let fresh = world.schedule(workflow, &once(5)).await;
+    world.try_turn(5, Vec::new(), 10, engine::turn::Places::new(1_000)).await;
+    assert_eq!(world.ledger(fresh).await.len(), 1, "the latest");
+    let mut decided = 0;
+    for id in &flood {
+        decided += world.ledger(*id).await.len();
+    }
+    assert_eq!(decided, 9, "the rest of the turn");
+    for _ in 0..6 {
+        world.try_turn(5, Vec::new(), 10, engine::turn::Places::new(1_000)).await;
+    }
+    for id in flood {
+        assert_eq!(world.ledger(id).await.len(), 1);
+    }
+}
+
 #[tokio::test]
 async fn a_store_without_the_index_behind_exactly_once_is_refused() {
     damage::nobody_joins_without("runs_by_occurrence", folder()).await;
