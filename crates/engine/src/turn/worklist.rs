@@ -17,7 +17,7 @@ use crate::run::{
 use crate::schedule;
 use crate::topics::Event;
 
-/// One consequence of a decision over a run, not yet carried out.
+/// One consequence of a decision, not yet carried out.
 pub(super) enum Work {
     /// A step of this run starts a run of another workflow.
     StartChild(RunKey, NewChild),
@@ -79,8 +79,8 @@ impl Worklist {
     }
 
     fn next(&mut self) -> Option<Work> {
-        for follow_up in self.added.drain(..).rev() {
-            self.waiting.push_front(follow_up);
+        for work in self.added.drain(..).rev() {
+            self.waiting.push_front(work);
         }
         self.waiting.pop_front()
     }
@@ -90,14 +90,14 @@ impl<B: Book> Turn<'_, B> {
     /// Carries out what the decisions so far have brought about, and what follows from that. It ends: every
     /// cycle of consequences begins a run or a step, and a turn begins a limited number of them.
     pub(super) fn work_through(&mut self) -> Result<(), B::Error> {
-        while let Some(follow_up) = self.worklist.next() {
-            self.carry_out_work(follow_up)?;
+        while let Some(work) = self.worklist.next() {
+            self.carry_out_work(work)?;
         }
         Ok(())
     }
 
-    fn carry_out_work(&mut self, follow_up: Work) -> Result<(), B::Error> {
-        match follow_up {
+    fn carry_out_work(&mut self, work: Work) -> Result<(), B::Error> {
+        match work {
             Work::StartChild(of, child) => self.create_child(of, child),
             Work::Tell(run, input) => self.tell_run(run, input),
             Work::Begin(run) => self.begin_or_wait(run),

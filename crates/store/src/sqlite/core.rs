@@ -153,20 +153,21 @@ impl Core {
         Ok(())
     }
 
-    /// Claims what is due. If that is more than a turn takes, half of the turn is for the oldest and half for the
+    /// Claims what is due, in order of its time. If that is more than a turn takes, a quarter of the turn is for the
     /// latest: a flood is worked off from its beginning, and what falls due meanwhile does not wait for its end. A wakeup
     /// of an unknown kind is for nothing: it is removed, for it would be claimed for ever.
     pub(super) fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
         let oldest =
             "SELECT due, kind, id FROM wakeups WHERE due <= ?1 ORDER BY due, kind, id LIMIT ?2";
         let mut claimed = self.wakeups(oldest, params![ms(now), limit])?;
-        if claimed.len() == limit && limit > 1 {
-            claimed.truncate(limit - limit / 2);
+        let for_latest = limit / 4;
+        if claimed.len() == limit && for_latest > 0 {
+            claimed.truncate(limit - for_latest);
             let latest = "SELECT due, kind, id FROM wakeups
                           WHERE due <= ?1 AND (due, kind, id) > (?3, ?4, ?5)
                           ORDER BY due DESC, kind DESC, id DESC LIMIT ?2";
             let [due, kind, id] = claimed.last().copied().unwrap_or_default();
-            let params = params![ms(now), limit / 2, due, kind, id];
+            let params = params![ms(now), for_latest, due, kind, id];
             claimed.extend(self.wakeups(latest, params)?);
         }
         let (mut found, mut unknown) = (Vec::new(), Vec::new());
