@@ -94,8 +94,14 @@ fn command_words(
         (Kind::Text(text), false) => {
             let words: Vec<&str> = text.split_whitespace().collect();
             reading.templates.fill(field.node);
-            let flaw = Flaw::new("command", "a command is a list; a text needs a shell")
-                .suggest(format!("[{}], or shell: true beside it", cut(&words.join(", "))));
+            let flaw = Flaw::new("command", "a command is a list; a text needs a shell");
+            // A shell would read what is filled in as a part of the program.
+            let flaw = match text.contains("{{") {
+                true => flaw.suggest("a list, with each argument on its own: [echo, \"{{ … }}\"]"),
+                false => {
+                    flaw.suggest(format!("[{}], or shell: true beside it", cut(&words.join(", "))))
+                }
+            };
             reading.refuse(field, flaw);
             return None;
         }
