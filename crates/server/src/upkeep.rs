@@ -79,14 +79,11 @@ impl Removed {
     async fn wait(&self, hub: &Hub) {
         let until = self.next.map(|at| at.duration_since(hub.now()).max(self.pause));
         let mut notices = hub.listen();
-        let due = async {
-            tokio::select! {
-                () = sleep(until) => {}
-                // What has happened may be old before what was there.
-                _ = notices.recv() => sleep(Some(until.unwrap_or(self.pause).min(self.pause))).await,
-            }
-        };
-        due.await;
+        tokio::select! {
+            () = sleep(until) => {}
+            // A run that has ended meanwhile may expire before the runs that were known.
+            _ = notices.recv() => sleep(Some(until.unwrap_or(self.pause).min(self.pause))).await,
+        }
     }
 }
 

@@ -1,22 +1,21 @@
-//! Which part of a step something is about.
+//! The parts of a step: the step itself, its items, its compensation and its reconciliation.
 
 use serde::{Deserialize, Serialize};
 
-/// A step has one or several parts: itself, the items that it goes through, what undoes it, and what finds out whether it
-/// was done.
+/// One part of a step. An attempt or a record belongs to exactly one part.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
 #[serde(from = "i32", into = "i32")]
 pub enum Item {
-    /// What finds out whether the step was done.
+    /// The reconciliation: an attempt to find out whether the step was done.
     Reconciling,
-    /// What undoes the step.
+    /// The compensation, which undoes the step.
     Undoing,
     /// The step itself.
     #[default]
     Whole,
-    /// One of the items that it goes through, counted from 0.
+    /// One item of a `for_each` step, counted from 0.
     Nth(u32),
 }
 

@@ -190,7 +190,7 @@ pub struct Active {
     /// The step's place in the definition.
     #[serde(rename = "s")]
     pub step: u32,
-    /// Which part of the step.
+    /// The part of the step that is active.
     #[serde(rename = "i", default, skip_serializing_if = "Item::is_whole")]
     pub item: Item,
     /// Attempts so far, the one that is going on included.

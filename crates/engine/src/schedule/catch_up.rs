@@ -71,8 +71,8 @@ impl Decider<'_, '_> {
         }
     }
 
-    /// Those that were due while no node was running follow the catch-up policy. Those after them are only late: each
-    /// of them runs as if it had come in time, and the latest stands for what was missed before it.
+    /// Decides over several due occurrences. The catch-up policy decides over occurrences that were due while no node was
+    /// running. Later occurrences are only late: each of them runs, and the latest one stands for the missed ones.
     fn listed_due(&mut self, listed: &[Due]) {
         let since = self.driven_since();
         let was_idle = self.is_idle();

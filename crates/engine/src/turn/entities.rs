@@ -18,7 +18,7 @@ pub(super) trait Entity {
     type Id: Copy + Eq + Hash;
     /// What the store is told of how it was.
     type Before;
-    /// What the turn notes beside it.
+    /// Data about the entity that only this turn needs.
     type Notes: Default;
 
     fn id(&self) -> Self::Id;
@@ -147,7 +147,7 @@ impl Entity for Box<Schedule> {
     }
 }
 
-/// What becomes of the steps of a run in this turn.
+/// Step records and attempts of a run that this turn will write.
 #[derive(Default)]
 pub(super) struct StepNotes {
     pub(super) records: Vec<StepRecord>,
@@ -192,7 +192,7 @@ impl Entity for Workflow {
     fn before(&self) {}
 }
 
-/// What happens to the events of a topic in this turn.
+/// Counts of the events of a topic that this turn has changed.
 #[derive(Default)]
 pub(super) struct EventNotes {
     /// How many of them have moved.

@@ -419,8 +419,8 @@ impl<'a, B: Book> Turn<'a, B> {
         })?)
     }
 
-    /// The same; one without steps if it cannot be read. A person can always end a run: what it would undo is lost with
-    /// its definition.
+    /// The definition for cancelling a run: a definition without steps if the stored one cannot be read. A person can
+    /// always cancel a run; compensations of an unreadable definition are lost.
     fn process_to_cancel(
         &mut self,
         id: WorkflowId,

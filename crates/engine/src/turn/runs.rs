@@ -445,11 +445,11 @@ impl<B: Book> Turn<'_, B> {
 /// What a decision over a run has to say to whoever asked for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Decided {
-    /// Whether it has taken the event that it was offered.
+    /// Whether the run has taken the event that was offered to it.
     pub(super) took: bool,
     /// The attempt that a worker has claimed.
     pub(super) claimed: Option<u32>,
-    /// Whether a worker that was heard of is to give up.
+    /// Whether the worker that sent a heartbeat has to stop its attempt, because the run is ending.
     pub(super) is_ending: bool,
 }
 

@@ -378,7 +378,7 @@ impl Kept {
             Queued if !waits_for_place => {
                 let keeps = matches!(overlap, Overlap::Queue | Overlap::QueueAll | Overlap::Cancel);
                 let full = overlap == Overlap::Queue && !self.queued.is_empty() && !makes_up;
-                // Those that come late together run one after the other.
+                // Occurrences that come late together are queued and run one after the other.
                 let late = taken.iter().filter(|row| !self.is_asleep(row, rows)).count() > 1
                     && !self.is_asleep(row, rows);
                 // What is made up for is late, and no error of the schedule.

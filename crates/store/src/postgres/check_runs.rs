@@ -87,7 +87,7 @@ impl Core {
         Ok(findings(found.iter().map(|(key, breach)| (*key, breach)), repair))
     }
 
-    /// Whether runs have the records of the steps that have ended.
+    /// Finds runs whose position says that a step has ended, and which have no record of that step.
     pub(super) fn check_steps(&mut self) -> Result<Vec<Finding>, Failure> {
         let mut found = Vec::new();
         self.lost_steps(STEPS_OF_OPEN, &mut found)?;

@@ -34,7 +34,7 @@ impl Core {
         Ok(findings(found.iter().map(|broken| (broken.key, &broken.breach)), repair))
     }
 
-    /// Whether runs have the records of the steps that have ended.
+    /// Finds runs whose position says that a step has ended, and which have no record of that step.
     pub(super) fn check_steps(&self) -> Result<Vec<Finding>, Failure> {
         let sql = format!("SELECT {} FROM runs r", rows::RUN);
         let mut statement = self.connection.prepare(&sql)?;

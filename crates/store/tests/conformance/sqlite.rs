@@ -340,7 +340,7 @@ async fn a_wakeup_of_nothing_is_removed_by_the_turn_that_meets_it() {
     }
 }
 
-/// What falls due while a flood is worked off does not wait for its end, and the flood is worked off.
+/// With more due wakeups than one turn claims, a turn claims the latest one too, and later turns claim all others.
 #[tokio::test]
 async fn what_falls_due_during_a_flood_does_not_wait_for_its_end() {
     let world = World::new(Box::new(Folder::new(true))).await;

@@ -282,7 +282,7 @@ fn planned(
     }
 }
 
-/// What would change if the newest revision went live. `live` is the workflow as it is now.
+/// The plan of a publish: the changes to triggers if the newest revision went live. `live` is the published revision.
 pub(super) async fn publish_plan(
     app: &App,
     live: &WorkflowView,
