@@ -24,6 +24,7 @@ mod stored;
 mod tally;
 mod topic_view;
 mod view;
+mod wakeups;
 mod words;
 
 use futures_util::future::BoxFuture;

@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::request::{Call, CommandRequest, Commanded, Idempotency, TurnRequest, Turned};
 use crate::set_aside::{counting, guarded, the_only_one};
 use crate::stored::{json, ms};
+use crate::wakeups::fair;
 
 /// What is due and locked by another node is looked at again after this.
 const PAUSE: SignedDuration = SignedDuration::from_millis(5);
@@ -246,8 +247,7 @@ fn prefetch(
     prefetch_around(book, &about)?;
     due.extend(about.still_due(book, ms(now)));
     // At one instant a run before a schedule before a handler: that is the order of their kinds.
-    due.sort_unstable();
-    due.truncate(request.limit);
+    let mut due = fair(due, request.limit);
     for row in &found[first_due + 2] {
         due.push((ms(now), Wakeup::Node(NodeId(get(row, 0)?))));
     }

@@ -23,6 +23,7 @@ pub(super) const WAKE_RUN: i64 = 0;
 pub(super) const WAKE_SCHEDULE: i64 = 1;
 pub(super) const WAKE_NODE: i64 = 2;
 pub(super) const WAKE_HANDLER: i64 = 3;
+pub(super) const WAKEUP_KINDS: [i64; 4] = [WAKE_RUN, WAKE_SCHEDULE, WAKE_NODE, WAKE_HANDLER];
 
 /// Writes everything.
 pub(super) fn apply(

@@ -3,12 +3,11 @@
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use engine::turn::{Answer, Book as _, Command, Places, Recovered, Turn, Wakeup};
-use engine::{HandlerId, Moment, NodeId, Rules, RunKey, ScheduleId};
-use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
+use engine::turn::{Answer, Command, Places, Recovered, Turn, Wakeup};
+use engine::{Moment, NodeId, Rules};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::apply::{WAKE_HANDLER, WAKE_NODE, WAKE_RUN, WAKE_SCHEDULE, apply};
+use super::apply::{WAKE_NODE, apply};
 use super::apply_runs::owner;
 use super::book::{Ids, Memory, SqlBook};
 use super::file::Guard;
@@ -153,103 +152,8 @@ impl Core {
         Ok(())
     }
 
-    /// Claims what is due, in order of its time. If that is more than a turn takes, a quarter of the turn is for the
-    /// latest: a flood is worked off from its beginning, and what falls due meanwhile does not wait for its end. A wakeup
-    /// of an unknown kind is for nothing: it is removed, for it would be claimed for ever.
-    pub(super) fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(i64, Wakeup)>, Failure> {
-        let oldest =
-            "SELECT due, kind, id FROM wakeups WHERE due <= ?1 ORDER BY due, kind, id LIMIT ?2";
-        let mut claimed = self.wakeups(oldest, params![ms(now), limit])?;
-        let for_latest = limit / 4;
-        if claimed.len() == limit && for_latest > 0 {
-            claimed.truncate(limit - for_latest);
-            let latest = "SELECT due, kind, id FROM wakeups
-                          WHERE due <= ?1 AND (due, kind, id) > (?3, ?4, ?5)
-                          ORDER BY due DESC, kind DESC, id DESC LIMIT ?2";
-            let [due, kind, id] = claimed.last().copied().unwrap_or_default();
-            let params = params![ms(now), for_latest, due, kind, id];
-            claimed.extend(self.wakeups(latest, params)?);
-        }
-        let (mut found, mut unknown) = (Vec::new(), Vec::new());
-        for [due, kind, id] in claimed {
-            match kind {
-                WAKE_RUN => found.push((due, Wakeup::Run(RunKey(id)))),
-                WAKE_SCHEDULE => found.push((due, Wakeup::Schedule(ScheduleId(id)))),
-                WAKE_HANDLER => found.push((due, Wakeup::Handler(HandlerId(id)))),
-                WAKE_NODE => found.push((due, Wakeup::Node(NodeId(id)))),
-                _ => unknown.push([due, kind, id]),
-            }
-        }
-        for [due, kind, id] in unknown {
-            tracing::error!(kind, id, "a wakeup of an unknown kind was due: it is removed");
-            self.forget_wakeup(due, kind, id)?;
-        }
-        // Those of one instant in the engine's order, which is not that of their stored kinds.
-        found.sort_unstable();
-        Ok(found)
-    }
-
-    fn wakeups(&self, sql: &str, params: &[&dyn ToSql]) -> Result<Vec<[i64; 3]>, Failure> {
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let read = |row: &Row<'_>| Ok([row.get(0)?, row.get(1)?, row.get(2)?]);
-        Ok(statement.query_map(params, read)?.collect::<Result<_, _>>()?)
-    }
-
-    fn forget_wakeup(&self, due: i64, kind: i64, id: i64) -> Result<(), Failure> {
-        let sql = "DELETE FROM wakeups WHERE due = ?1 AND kind = ?2 AND id = ?3";
-        self.connection.prepare_cached(sql)?.execute([due, kind, id])?;
-        Ok(())
-    }
-
-    /// A wakeup that was claimed and is still there, due as before, would be claimed for ever. If what
-    /// it is for is gone or waits for another time, so goes the wakeup; else it is looked at a little
-    /// later.
-    fn settle_leftovers(
-        &mut self,
-        claimed: &[(i64, Wakeup)],
-        node: NodeId,
-        now: Timestamp,
-    ) -> Result<(), Failure> {
-        if self.next_wakeup()?.is_none_or(|next| next > now) {
-            return Ok(());
-        }
-        let claimed: HashSet<&(i64, Wakeup)> = claimed.iter().collect();
-        for (due, wakeup) in self.due(now, claimed.len())? {
-            // One that is due again, but at another time, has come further.
-            if !claimed.contains(&(due, wakeup)) {
-                continue;
-            }
-            let wants = match wakeup {
-                // The node that takes the turn is not gone.
-                Wakeup::Node(own) if own == node => None,
-                // Its attempts are taken over in parts: it is claimed again at once.
-                Wakeup::Node(_) => continue,
-                Wakeup::Run(key) => self.book().run(key)?.and_then(|run| run.wake_at()),
-                Wakeup::Schedule(id) => self.book().schedule(id)?.and_then(|s| s.wake_at()),
-                Wakeup::Handler(id) => self.book().handler(id)?.and_then(|handler| handler.due()),
-            };
-            let (kind, id) = match wakeup {
-                Wakeup::Run(key) => (WAKE_RUN, key.0),
-                Wakeup::Schedule(id) => (WAKE_SCHEDULE, id.0),
-                Wakeup::Handler(id) => (WAKE_HANDLER, id.0),
-                Wakeup::Node(node) => (WAKE_NODE, node.0),
-            };
-            self.forget_wakeup(due, kind, id)?;
-            if wants.is_some_and(|at| at <= now) {
-                tracing::error!(?wakeup, "what was due is still due: looked at again in a second");
-                let sql = "INSERT OR IGNORE INTO wakeups (due, kind, id) VALUES (?1, ?2, ?3)";
-                self.connection.prepare_cached(sql)?.execute([ms(now) + 1_000, kind, id])?;
-            }
-        }
-        Ok(())
-    }
-
-    fn book(&mut self) -> SqlBook<'_> {
+    pub(super) fn book(&mut self) -> SqlBook<'_> {
         SqlBook::new(&self.connection, &mut self.ids, &mut self.memory)
-    }
-
-    fn next_wakeup(&self) -> Result<Option<Timestamp>, Failure> {
-        next_wakeup(&self.connection)
     }
 
     pub(super) fn command(&mut self, request: CommandRequest) -> Result<Commanded, Failure> {
@@ -376,12 +280,6 @@ impl Core {
         }
         Ok(())
     }
-}
-
-pub(super) fn next_wakeup(connection: &Connection) -> Result<Option<Timestamp>, Failure> {
-    let sql = "SELECT due FROM wakeups ORDER BY due, kind, id LIMIT 1";
-    let mut statement = connection.prepare_cached(sql)?;
-    Ok(statement.query_row([], |row| rows::instant(row, 0)).optional()?)
 }
 
 fn ids(connection: &Connection) -> Result<Ids, Failure> {

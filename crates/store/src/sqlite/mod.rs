@@ -38,6 +38,7 @@ mod topic_views;
 mod unusual;
 mod upkeep;
 mod waiting_views;
+mod wakeups;
 mod workflow_views;
 mod writer;
 

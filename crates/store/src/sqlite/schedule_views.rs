@@ -62,7 +62,7 @@ pub(super) fn coming(connection: &Connection, limit: usize) -> Result<Vec<Schedu
     // In the order of time: `CROSS JOIN` keeps the planner from beginning with the workflows.
     let sql = "SELECT u.id FROM wakeups u CROSS JOIN schedules s ON s.id = u.id
                CROSS JOIN workflows w ON w.id = s.workflow
-               WHERE u.kind = 1 AND NOT w.paused ORDER BY u.due, u.kind, u.id LIMIT ?1";
+               WHERE u.kind = 1 AND NOT w.paused ORDER BY u.due, u.id LIMIT ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let ids = statement.query_map([limit], |row| row.get(0).map(ScheduleId))?;
     by_id(connection, &ids.collect::<Result<Vec<_>, _>>()?)

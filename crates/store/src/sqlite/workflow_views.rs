@@ -10,9 +10,9 @@ use engine::{NodeId, WorkflowId};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::core::next_wakeup;
 use super::rows::{self, code, ms};
 use super::schedule_views::count_of;
+use super::wakeups::next_wakeup;
 use crate::failure::Failure;
 use crate::set_aside::if_readable;
 use crate::view::{
@@ -120,8 +120,10 @@ pub(super) fn stats(connection: &Connection, now: Timestamp) -> Result<Stats, Fa
     for status in RunStatus::ALL.into_iter().filter(|status| !status.has_ended()) {
         runs.push((status, count(open, code(&RunStatus::ALL, status))?));
     }
-    let due =
-        format!("SELECT count(*) FROM (SELECT 1 FROM wakeups WHERE due <= ?1 LIMIT {DUE_COUNTED})");
+    let due = format!(
+        "SELECT count(*) FROM (SELECT 1 FROM wakeups
+                               WHERE kind IN (0, 1, 2, 3) AND due <= ?1 LIMIT {DUE_COUNTED})"
+    );
     let incidents =
         "SELECT count(*) FROM incidents INDEXED BY incidents_open WHERE ended_at IS NULL";
     let paused = "SELECT count(*) FROM workflows INDEXED BY workflows_paused_for

@@ -62,6 +62,25 @@ pub(crate) async fn is_claimed_in_order_of_time_up_to_the_limit(world: World) {
     assert_eq!(world.runs().await, started);
 }
 
+pub(crate) async fn schedules_are_not_hidden_by_a_flood_of_runs(mut world: World) {
+    let timers = "name: w\nsteps: [{id: t, type: timer, delay: 1m}]\n";
+    let flood = world.publish(0, timers).await;
+    for _ in 0..40 {
+        world.start(0, flood).await.unwrap();
+    }
+    world.turn(0).await;
+    let other = world.workflow("other").await;
+    let fields = format!(r#"{{"name": "s", "at": "{}"}}"#, minute(5));
+    let id = world.schedule(other, &fields).await;
+    let turned = world.try_turn(10, Vec::new(), 8, Places::new(1_000)).await;
+    assert!(turned.next_wakeup.is_some_and(|at| at <= minute(10)), "the flood is not worked off");
+    assert_eq!(world.ledger(id).await, ["0 started 5"]);
+    // The flood is worked off as well: nothing is left behind.
+    world.settle(10).await;
+    let open = world.runs().await.iter().filter(|run| !run.contains("succeeded")).count();
+    assert_eq!(open, 1, "only the scheduled run, which nobody performs, is open");
+}
+
 pub(crate) async fn next_wakeup_is_the_earliest_left(world: World) {
     assert_eq!(world.turn(0).await.next_wakeup, None);
     let workflow = world.workflow("w").await;

@@ -50,6 +50,7 @@ macro_rules! suite {
             due: becomes_one_run_and_one_row,
             due: is_decided_once_however_often_it_is_claimed,
             due: is_claimed_in_order_of_time_up_to_the_limit,
+            due: schedules_are_not_hidden_by_a_flood_of_runs,
             due: next_wakeup_is_the_earliest_left,
             due: a_run_that_ends_at_an_instant_is_settled_before_what_is_due_at_it,
             due: missed_ones_are_caught_up_once,

@@ -1,12 +1,13 @@
 -- Instants are milliseconds since 1970. Statuses and outcomes are numbers: the order of `ALL` in the engine.
 
--- Everything that waits for a time. Clustered by time, so that claiming what is due reads one end of it,
--- however much is pending. kind: 0 run, 1 schedule, 2 node, 3 handler.
+-- Everything that waits for a time. Clustered by kind and time, so that claiming what is due reads one end of
+-- each kind, however much is pending, and a flood of one kind does not hide the others.
+-- kind: 0 run, 1 schedule, 2 node, 3 handler.
 CREATE TABLE wakeups (
   due INTEGER NOT NULL,
   kind INTEGER NOT NULL,
   id INTEGER NOT NULL,
-  PRIMARY KEY (due, kind, id)
+  PRIMARY KEY (kind, due, id)
 ) WITHOUT ROWID;
 
 -- What was declared: read at a fire, not written.
