@@ -88,12 +88,17 @@ impl Facts<'_> {
                 )
             })),
             Status::Paused if schedule.trigger.is_some() => {
-                told.push(format!("It is paused since {since}: enable or resume lets it go on."));
+                told.push(format!(
+                    "It is paused: enable or resume lets it go on. It was last changed at {since}."
+                ));
             }
             Status::Paused => {
-                told.push(format!("It is paused since {since}: resume lets it go on."));
+                told.push(format!(
+                    "It is paused: resume lets it go on. It was last changed at {since}."
+                ));
             }
-            Status::Done => told.push(format!("It is done since {since}: {}.", self.why_done())),
+            Status::Done => told
+                .push(format!("It is done: {}. It was last changed at {since}.", self.why_done())),
             Status::Dead => told.push(format!(
                 "It is dead: {}. It was last changed at {since}. Revive gives it a new life.",
                 error.unwrap_or("its retries are exhausted")
@@ -407,7 +412,7 @@ mod tests {
             (
                 DAILY,
                 Box::new(|s| s.status = Status::Paused),
-                "It is paused since 2026-03-02T12:00:00Z: resume lets it go on.",
+                "It is paused: resume lets it go on. It was last changed at 2026-03-02T12:00:00Z.",
             ),
             (
                 DAILY,
@@ -423,13 +428,13 @@ mod tests {
                     s.status = Status::Done;
                     s.progress.current_repeat = 2;
                 }),
-                "It is done since 2026-03-02T12:00:00Z: 2 occurrences have succeeded, as many as \
-                 total_repeats allows.",
+                "It is done: 2 occurrences have succeeded, as many as total_repeats allows. It was last \
+                 changed at 2026-03-02T12:00:00Z.",
             ),
             (
                 r#""at": "2026-03-03T00:00:00Z""#,
                 Box::new(|s| s.status = Status::Done),
-                "It is done since 2026-03-02T12:00:00Z: its rule has no later time.",
+                "It is done: its rule has no later time. It was last changed at 2026-03-02T12:00:00Z.",
             ),
             (
                 DAILY,

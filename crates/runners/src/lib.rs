@@ -91,12 +91,13 @@ pub enum SetupError {
 impl Runners {
     /// Prepares everything that attempts share.
     pub fn new(policy: Policy) -> Result<Runners, SetupError> {
-        let http = http::Sender::new(policy.egress, policy.mask)?;
+        let http = http::Sender::new(policy.egress, policy.mask.clone())?;
         let exec = exec::Launcher {
             allowed: policy.allow_exec,
             grace: policy.cancel_grace,
             notes: policy.groups_dir.map(exec::Notes::in_dir).transpose()?,
             supervisor: policy.supervisor,
+            mask: policy.mask,
         };
         Ok(Runners { shared: Arc::new(Shared { http, exec }), notifier: None })
     }
@@ -110,6 +111,11 @@ impl Runners {
     /// Reads from outside on behalf of a script, to where the egress policy admits it.
     pub async fn fetch(&self, request: FetchRequest) -> Result<FetchAnswer, WorldFailure> {
         self.shared.http.fetch(request).await
+    }
+
+    /// A text without secrets.
+    pub fn masked(&self, text: &str) -> String {
+        self.shared.exec.mask.apply(text)
     }
 
     /// Performs one attempt, until it ends, its time is over or `cancel` is cancelled.

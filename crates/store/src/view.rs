@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::definition::{DeadlineEnd, Definition};
 use engine::incidents::Incident;
 use engine::ledger::{Entry, Outcome};
-use engine::run::{AttemptRecord, Position, Run, RunStatus, StepRecord, TriggeredBy};
+use engine::run::{AttemptRecord, Position, Run, RunStatus, StepRecord, TriggeredBy, Watch};
 use engine::schedule::{Due, Schedule, Status};
 use engine::turn::{Recovered, Workflow};
 use engine::{IncidentKey, NodeId, RunId, RunKey, ScheduleId, WorkflowId};
@@ -251,7 +251,7 @@ pub struct ApprovalView {
     pub assignees: Vec<String>,
     /// Since when.
     pub asked_at: Timestamp,
-    /// When it is to be decided, if the step has a deadline.
+    /// When it is to be decided, if the step or its run has a deadline: the earlier one.
     pub deadline: Option<Timestamp>,
     /// Whether that is over.
     pub overdue: bool,
@@ -550,10 +550,12 @@ pub(crate) fn process(whole: Option<Definition>, run: &Run) -> Arc<Definition> {
     process.unwrap_or_else(|| Arc::new(Definition::of_steps("", Vec::new())))
 }
 
-/// When a step is to be done and whether that is over, if it is being watched.
+/// When a step is to be done, by its own deadline or that of its run, whichever is first; and whether one of them is
+/// over.
 pub(crate) fn deadline(position: &Position, step: u32) -> (Option<Timestamp>, bool) {
-    let watch = position.watches.iter().find(|watch| watch.step == Some(step));
-    (watch.map(|watch| watch.due), watch.is_some_and(|watch| watch.overdue))
+    let concerns = |watch: &&Watch| watch.step.is_none_or(|watched| watched == step);
+    let watches = || position.watches.iter().filter(concerns);
+    (watches().map(|watch| watch.due).min(), watches().any(|watch| watch.overdue))
 }
 
 impl From<IncidentKey> for Cursor {

@@ -17,7 +17,7 @@ use super::tree::{Kind, cut};
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
 /// Headers that belong to the connection: whoever sends the request sets them. No step, script or mutation does.
-pub const CONNECTION_HEADERS: [&str; 11] = [
+pub const CONNECTION_HEADERS: [&str; 12] = [
     "host",
     "content-length",
     "transfer-encoding",
@@ -28,6 +28,7 @@ pub const CONNECTION_HEADERS: [&str; 11] = [
     "te",
     "trailer",
     "upgrade",
+    "http2-settings",
     "expect",
 ];
 

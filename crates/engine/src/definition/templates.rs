@@ -96,7 +96,7 @@ impl Reading<'_> {
         let text = self.text_such_as(field, "a text such as input.total > 100")?;
         self.templates.fill(field.node);
         let checked = expression::check_condition(text);
-        self.references(field, checked, place)?;
+        self.references(field, checked.map_err(|fault| vec![fault]), place)?;
         Some(text.to_owned())
     }
 
@@ -149,7 +149,7 @@ impl Reading<'_> {
     fn references(
         &mut self,
         field: &Field<'_>,
-        checked: Result<References, Fault>,
+        checked: Result<References, Vec<Fault>>,
         place: Place,
     ) -> Option<()> {
         let mut known: Vec<Root> = place.roots().to_vec();
@@ -158,12 +158,14 @@ impl Reading<'_> {
         }
         let found = match checked {
             Ok(found) => found,
-            Err(fault) => {
-                let allowed = match fault.code {
-                    "name" => Some(names(&known)),
-                    _ => fault.allowed.clone(),
-                };
-                self.fault(field, Fault { allowed, ..fault });
+            Err(faults) => {
+                for fault in faults {
+                    let allowed = match fault.code {
+                        "name" => Some(names(&known)),
+                        _ => fault.allowed.clone(),
+                    };
+                    self.fault(field, Fault { allowed, ..fault });
+                }
                 return None;
             }
         };

@@ -18,7 +18,7 @@
 //!
 //! let named = check_template("{{ steps.check-rows.output.good }}").unwrap();
 //! assert_eq!(named.steps[0].id, "check-rows");
-//! assert_eq!(check_template("{{ inptu.day }}").unwrap_err().remedy.as_deref(), Some("input"));
+//! assert_eq!(check_template("{{ inptu.day }}").unwrap_err()[0].remedy.as_deref(), Some("input"));
 //! ```
 
 mod evaluate;
@@ -52,15 +52,15 @@ pub fn check_condition(text: &str) -> Result<References, Fault> {
     Ok(references)
 }
 
-/// What a text names in its templates, or what is wrong with one of them.
-pub fn check_template(text: &str) -> Result<References, Fault> {
-    let mut references = References::default();
-    for piece in pieces(text)? {
+/// What a text names in its templates, or the first fault of each template that has one.
+pub fn check_template(text: &str) -> Result<References, Vec<Fault>> {
+    let (mut references, mut faults) = (References::default(), Vec::new());
+    for piece in pieces(text).map_err(|fault| vec![fault])? {
         if let Piece::Expression { text, at } = piece {
-            references.add(text, at)?;
+            faults.extend(references.add(text, at).err());
         }
     }
-    Ok(references)
+    if faults.is_empty() { Ok(references) } else { Err(faults) }
 }
 
 /// Whether a condition holds. What is not `true` or `false` holds if it is neither `null`, zero nor

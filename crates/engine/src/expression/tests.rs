@@ -210,8 +210,10 @@ fn what_is_refused_before_it_is_used() {
     refused("input.a b", "expression", "b");
     refused("'a", "expression", "'a");
     refused("99999999999999999999 > 1", "number", "99999999999999999999");
-    let fault = check_template("x {{ input.a }} {{ imput.b }}").unwrap_err();
-    assert_eq!((fault.span, fault.remedy.as_deref()), (19..24, Some("input")));
+    let fault = check_template("x {{ input.a }} {{ imput.b }} {{ nope.c }}").unwrap_err();
+    assert_eq!(fault.len(), 2, "each template is told");
+    let fault = &fault[0];
+    assert_eq!((fault.span.clone(), fault.remedy.as_deref()), (19..24, Some("input")));
 }
 
 #[test]
@@ -245,7 +247,7 @@ fn bounded() {
         assert_eq!(check_condition(&deep).unwrap_err().code, "limit", "{deep}");
         assert_eq!(holds(&deep, &scope).unwrap_err().code, "limit", "{deep}");
     }
-    assert_eq!(check_template(&"{{ 1 }}".repeat(1_001)).unwrap_err().code, "limit");
+    assert_eq!(check_template(&"{{ 1 }}".repeat(1_001)).unwrap_err()[0].code, "limit");
 }
 
 /// As deep and as long as they may be, they do not overflow the stack of a small thread.

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::declared::{Declared, LARGEST_QUEUE};
 use super::refusal::Refusal;
 use super::upcoming::{Due, just_before, overdue_once};
-use super::{Active, Decider, Numbered, Start, Status};
+use super::{Active, Decider, Numbered, Schedule, Start, Status};
 use crate::policy::overlap::{IfBusy, Overlap};
 
 /// Runs by hand of one schedule that have not ended: each is noted in the row of the schedule, which is written as a
@@ -83,10 +83,10 @@ impl Decider<'_, '_> {
         let moved = declared.timing != self.schedule.declared.timing;
         let limit_changed = declared.total_repeats != self.schedule.declared.total_repeats;
         let was_over = matches!(self.schedule.status, Status::Done | Status::Dead);
+        self.schedule.progress.anchor = self.schedule.anchor_after_edit(&declared, now);
         let before = std::mem::replace(&mut self.schedule.declared, declared);
         self.schedule.updated_at = now;
         if moved {
-            self.schedule.progress.anchor = now;
             self.schedule.progress.mark = self.schedule.progress.mark.max(now);
         }
         if (moved || limit_changed) && self.schedule.status == Status::Active {
@@ -201,6 +201,16 @@ impl Decider<'_, '_> {
         // While the workflow is paused, what waited was given up: it may have been the last.
         self.finish_if_exhausted();
         Ok(())
+    }
+}
+
+impl Schedule {
+    /// Where intervals begin once this is declared: another rule begins now, other bounds do not move its times.
+    pub fn anchor_after_edit(&self, declared: &Declared, now: Timestamp) -> Timestamp {
+        match same_rule(&declared.timing, &self.declared.timing) {
+            true => self.progress.anchor,
+            false => now,
+        }
     }
 }
 

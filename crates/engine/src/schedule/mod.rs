@@ -30,7 +30,7 @@ use crate::ids::{IncidentKey, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::{Entry, Outcome};
 use crate::moment::Moment;
 use crate::policy::overlap::IfBusy;
-use crate::run::Ending;
+use crate::run::{EXEC_NOT_ALLOWED, Ending, RunError};
 
 /// Where a schedule stands. Only [`decide`] changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -203,6 +203,28 @@ pub struct Queued {
     pub not_before: Option<Timestamp>,
 }
 
+/// Whether trying a failed run again can help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hope {
+    /// It can: the next attempt may end differently.
+    Again,
+    /// Not as the run's workflow is: every attempt ends the same.
+    None,
+    /// It can, once the node is set up otherwise: the work itself was not tried.
+    OtherSetup,
+}
+
+impl Hope {
+    /// What to hope for after a run has failed with this error.
+    pub(crate) fn after(error: Option<&RunError>, retryable: bool) -> Hope {
+        match error {
+            Some(error) if error.code == EXEC_NOT_ALLOWED => Hope::OtherSetup,
+            _ if retryable => Hope::Again,
+            _ => Hope::None,
+        }
+    }
+}
+
 /// What can happen to a schedule.
 #[derive(Clone, Debug)]
 pub enum Input<'a> {
@@ -216,8 +238,8 @@ pub enum Input<'a> {
         ending: Ending,
         /// What went wrong, if something did.
         error: Option<&'a str>,
-        /// Whether trying again can help.
-        retryable: bool,
+        /// Whether trying again can help, if it failed.
+        hope: Hope,
     },
     /// Someone pauses it.
     Pause,
@@ -324,8 +346,8 @@ pub fn decide(
     let mut decider = Decider { schedule, situation, decision: Decision::default() };
     match input {
         Input::Due => decider.due(),
-        Input::RunEnded { run, ending, error, retryable } => {
-            decider.run_ended(run, ending, error, retryable);
+        Input::RunEnded { run, ending, error, hope } => {
+            decider.run_ended(run, ending, error, hope);
         }
         Input::Pause => decider.pause()?,
         Input::Resume { catch_up } => decider.resume(catch_up)?,

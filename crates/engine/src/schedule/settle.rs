@@ -3,7 +3,7 @@
 use calendar::Rule;
 
 use super::upcoming::Due;
-use super::{Active, Decider, Numbered, Queued, Status, Turning};
+use super::{Active, Decider, Hope, Numbered, Queued, Status, Turning};
 use crate::ids::RunKey;
 use crate::ledger::Outcome;
 use crate::policy::retry::{OnExhausted, is_exhausted};
@@ -29,7 +29,7 @@ impl Decider<'_, '_> {
         run: RunKey,
         ending: Ending,
         error: Option<&str>,
-        retryable: bool,
+        hope: Hope,
     ) {
         // Also one by hand, or a manual retry of one that failed: its work can be done again.
         if ending == Ending::Succeeded {
@@ -48,7 +48,7 @@ impl Decider<'_, '_> {
                 Ending::Succeeded => self.succeeded(occurrence),
                 Ending::Cancelled => self.schedule.progress.current_retry = 0,
                 Ending::Failed | Ending::TimedOut => {
-                    self.failed(occurrence, retry, error.unwrap_or("failed"), retryable);
+                    self.failed(occurrence, retry, error.unwrap_or("failed"), hope);
                 }
             }
         }
@@ -88,7 +88,7 @@ impl Decider<'_, '_> {
         }
     }
 
-    fn failed(&mut self, occurrence: Numbered, retry: u32, error: &str, retryable: bool) {
+    fn failed(&mut self, occurrence: Numbered, retry: u32, error: &str, hope: Hope) {
         let now = self.now();
         let progress = &mut self.schedule.progress;
         progress.error_count += 1;
@@ -100,12 +100,15 @@ impl Decider<'_, '_> {
             let reason = format!("failed while the schedule is {status}: {error}");
             self.record(&occurrence, Outcome::Failed, reason, None);
             self.finally_failed(occurrence, error);
-        } else if exhausted || !retryable {
-            let why = if retryable { "no retries left" } else { "trying again cannot help" };
+        } else if exhausted || hope == Hope::None {
+            let why = match hope {
+                Hope::None => "trying again cannot help",
+                Hope::Again | Hope::OtherSetup => "no retries left",
+            };
             let reason = format!("failed at attempt {attempts}, {why}: {error}");
             self.record(&occurrence, Outcome::Failed, reason, None);
             self.finally_failed(occurrence, error);
-            self.exhausted(occurrence.n, error);
+            self.exhausted(occurrence.n, error, hope);
         } else {
             let retry = retry + 1;
             let salt = (self.schedule.id.0 as u64).rotate_left(32) ^ occurrence.n;
@@ -124,9 +127,14 @@ impl Decider<'_, '_> {
     }
 
     /// An occurrence has failed for the last time: what the schedule says about that happens.
-    fn exhausted(&mut self, n: u64, error: &str) {
+    fn exhausted(&mut self, n: u64, error: &str, hope: Hope) {
         let declared = &self.schedule.declared;
-        let (status, reason) = match (declared.pause_on_failure, declared.on_exhausted()) {
+        let on_exhausted = match hope {
+            // The node that may not perform the work is no reason for the schedule to die.
+            Hope::OtherSetup => OnExhausted::Continue,
+            Hope::Again | Hope::None => declared.on_exhausted(),
+        };
+        let (status, reason) = match (declared.pause_on_failure, on_exhausted) {
             (true, _) => (Status::Paused, "the schedule was paused by its failure"),
             (false, OnExhausted::Die) => (Status::Dead, "the schedule died"),
             (false, OnExhausted::Continue) => {

@@ -44,9 +44,7 @@ impl<B: Book> Turn<'_, B> {
             _ => &slot.now.declared,
         };
         let anchor = match &input {
-            Input::Edit(declared) if declared.timing != slot.now.declared.timing => {
-                self.context.moment.now
-            }
+            Input::Edit(declared) => slot.now.anchor_after_edit(declared, self.context.moment.now),
             // From now on: an interval counts from here.
             Input::Resume { catch_up: false } | Input::Revive => self.context.moment.now,
             _ => slot.now.progress.anchor,

@@ -55,7 +55,7 @@ pub(super) enum Work {
         /// What went wrong, in words.
         error: Option<String>,
         /// Whether trying it again can help.
-        retryable: bool,
+        hope: schedule::Hope,
     },
 }
 
@@ -108,9 +108,9 @@ impl<B: Book> Turn<'_, B> {
             Work::OfferPending(run, part, topic) => self.offer_pending(run, part, topic),
             Work::HandlerRunEnded { run, retryable } => self.handler_run_ended(run, retryable),
             Work::Judge(run) => self.judge_run(run),
-            Work::Settle { schedule, run, ending, error, retryable } => {
+            Work::Settle { schedule, run, ending, error, hope } => {
                 let error = error.as_deref();
-                let input = schedule::Input::RunEnded { run, ending, error, retryable };
+                let input = schedule::Input::RunEnded { run, ending, error, hope };
                 // A schedule that was deleted meanwhile does not need to know.
                 let _: Result<(), super::Refused> = self.decide_schedule(schedule, input, None)?;
                 Ok(())
@@ -215,6 +215,7 @@ impl<B: Book> Turn<'_, B> {
         let run = self.run(key)?;
         let (workflow, schedule, begun) = (run.workflow, run.schedule, run.started_at.is_some());
         let Some(ending) = run.ending() else { return Ok(()) };
+        let hope = schedule::Hope::after(run.error.as_ref(), retryable);
         let error = run.error.as_ref().map(RunError::said);
         let handles = run.handler.is_some();
         let is_waited_for = run.parent.is_some_and(|parent| parent.token.is_some());
@@ -238,7 +239,7 @@ impl<B: Book> Turn<'_, B> {
         }
         if let Some(schedule) = schedule {
             let run = key;
-            self.worklist.add(Work::Settle { schedule, run, ending, error, retryable });
+            self.worklist.add(Work::Settle { schedule, run, ending, error, hope });
         }
         Ok(())
     }

@@ -163,6 +163,10 @@ fn an_edit_computes_the_next_time_again_and_keeps_the_numbers() {
     world.command(Command::EditSchedule { id, patch }).unwrap();
     world.advance_to("2026-03-02T10:30:00Z");
     assert_eq!(world.runs(id).last().unwrap(), "n2-rc0 10:25 succeeded");
+    // Other bounds of the same rule do not move its times.
+    let patch = r#"{"end": "2026-03-02T23:00:00Z", "calendar": "DE"}"#.to_owned();
+    world.command(Command::EditSchedule { id, patch }).unwrap();
+    assert_eq!(world.get(id).progress.next.unwrap().effective, at("2026-03-02T11:25:00Z"));
     let patch = r#"{"cron": "0 99 * * *"}"#.to_owned();
     assert!(matches!(world.command(Command::EditSchedule { id, patch }), Err(Refused::Invalid(_))));
 }

@@ -74,6 +74,22 @@ fn paused_instead_of_dead_if_asked() {
 }
 
 #[test]
+fn a_node_that_may_not_run_the_command_kills_no_schedule() {
+    let mut world = World::new("2026-03-02T09:00:00Z").working(|_| {
+        let (code, message) = (engine::run::EXEC_NOT_ALLOWED.to_owned(), "not here".to_owned());
+        let end = engine::run::AttemptEnd::Failed { code, message, retryable: false, output: None };
+        (SignedDuration::ZERO, end)
+    });
+    let workflow = world.workflow("w", None);
+    let fields = r#"{"name": "s", "interval": "1m", "max_retries": 0, "on_exhausted": "die"}"#;
+    let id = world.schedule(workflow, fields);
+    world.advance_to("2026-03-02T09:03:00Z");
+    assert_eq!(world.runs(id).len(), 3, "each occurrence is tried");
+    assert_eq!(world.get(id).status, Status::Active);
+    assert_eq!(world.ledger(id), ["09:01 failed", "09:02 failed", "09:03 failed"]);
+}
+
+#[test]
 fn what_cannot_heal_is_not_tried_again() {
     let mut world = World::new("2026-03-02T09:00:00Z").working(|_| {
         let (code, message) = ("http_status".to_owned(), "401".to_owned());

@@ -18,7 +18,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Ear, Ended, Stream, Work, code};
+use crate::{Ear, Ended, Mask, Stream, Work, code};
 use outcome::{Outcome, Why};
 use output::Captured;
 use running::Running;
@@ -38,6 +38,8 @@ pub(crate) struct Launcher {
     pub(crate) grace: Duration,
     pub(crate) notes: Option<Notes>,
     pub(crate) supervisor: Option<Supervisor>,
+    /// Hides secrets in what is cut.
+    pub(crate) mask: Mask,
 }
 
 impl Launcher {
@@ -110,7 +112,9 @@ impl Launcher {
         };
         let ((why, status), ()) = tokio::join!(watching, piping);
         match status {
-            Ok(status) => Outcome { why, status, stdout, stderr }.told(action, work.timeout),
+            Ok(status) => {
+                Outcome { why, status, stdout, stderr }.told(action, work.timeout, &self.mask)
+            }
             Err(error) => Ended::failed(code::EXEC_WAIT, format!("the command was lost: {error}")),
         }
     }

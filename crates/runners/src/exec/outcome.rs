@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::output::Captured;
 use crate::fitting::{TEXT_BYTES, cut_encoded, encoded_len};
-use crate::{Ended, code};
+use crate::{Ended, Mask, code};
 
 /// Why a command ended.
 pub(super) enum Why {
@@ -34,23 +34,25 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn told(self, action: &ExecAction, timeout: Duration) -> Ended {
+    pub(super) fn told(self, action: &ExecAction, timeout: Duration, mask: &Mask) -> Ended {
         let program = action.command.first().map(String::as_str).unwrap_or_default();
         match self.why {
             Why::TimedOut { in_grace } => {
                 let what = format!("`{program}` did not end within {timeout:?}");
-                Ended::TimedOut { message: self.message(&format!("{what}{}", how(in_grace))) }
+                Ended::TimedOut { message: self.message(&format!("{what}{}", how(in_grace)), mask) }
             }
             Why::Cancelled { in_grace } => {
                 let what = format!("`{program}` was cancelled{}", how(in_grace));
-                Ended::Cancelled { message: self.message(&what) }
+                Ended::Cancelled { message: self.message(&what, mask) }
             }
-            Why::OfItself if self.status.success() => Ended::Succeeded { output: self.output() },
-            Why::OfItself => self.failed(program),
+            Why::OfItself if self.status.success() => {
+                Ended::Succeeded { output: self.output(mask) }
+            }
+            Why::OfItself => self.failed(program, mask),
         }
     }
 
-    fn failed(self, program: &str) -> Ended {
+    fn failed(self, program: &str, mask: &Mask) -> Ended {
         let (code, what) = match (self.status.code(), self.status.signal()) {
             (Some(exit_code), _) => {
                 (code::EXIT_CODE, format!("`{program}` ended with code {exit_code}"))
@@ -60,12 +62,12 @@ impl Outcome {
                 (code::SIGNAL, format!("`{program}` was ended by {signal}"))
             }
         };
-        let message = self.message(&what);
-        Ended::Failed { code, message, retryable: true, output: Some(self.output()) }
+        let message = self.message(&what, mask);
+        Ended::Failed { code, message, retryable: true, output: Some(self.output(mask)) }
     }
 
-    fn message(&self, what: &str) -> String {
-        match self.stderr.last_lines() {
+    fn message(&self, what: &str, mask: &Mask) -> String {
+        match self.stderr.last_lines(mask) {
             lines if lines.is_empty() => what.to_owned(),
             lines => format!("{what}: {lines}"),
         }
@@ -73,8 +75,8 @@ impl Outcome {
 
     /// What is kept of a command. If it wrote more than that, what it wrote is cut: JSON is kept whole before the text
     /// that it was read from, and of two long texts stderr has a quarter.
-    fn output(&self) -> Value {
-        let (mut stdout, mut stderr) = (self.stdout.text(), self.stderr.text());
+    fn output(&self, mask: &Mask) -> Value {
+        let (mut stdout, mut stderr) = (self.stdout.text(mask), self.stderr.text(mask));
         let json = match self.stdout.is_truncated() {
             true => None,
             false => serde_json::from_str::<Value>(&stdout).ok(),
@@ -82,6 +84,10 @@ impl Outcome {
         let json = json.map(|json| (json.to_string().len(), json));
         let json = json.filter(|(bytes, _)| *bytes <= TEXT_BYTES);
         let room = TEXT_BYTES - json.as_ref().map_or(0, |(bytes, _)| *bytes);
+        // Masked before they are cut: half of a secret would not be found any more.
+        if encoded_len(&stdout) + encoded_len(&stderr) > room {
+            (stdout, stderr) = (mask.apply(&stdout), mask.apply(&stderr));
+        }
         let unused = room.saturating_sub(encoded_len(&stdout));
         let is_stderr_cut = cut_encoded(&mut stderr, unused.max(room / 4));
         let is_stdout_cut = cut_encoded(&mut stdout, room - encoded_len(&stderr));

@@ -1,5 +1,6 @@
 //! What a command writes: its beginning up to a limit, its last lines, and how much it was.
 
+use crate::mask::{self, BEYOND, Mask};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Enough for the last lines of an error.
@@ -10,7 +11,9 @@ const TAIL_LINES: usize = 5;
 #[derive(Debug)]
 pub(super) struct Captured {
     limit: usize,
+    /// The beginning, with a little of what is beyond the limit.
     head: Vec<u8>,
+    /// The end, with a little of what was before it.
     tail: Vec<u8>,
     total: u64,
 }
@@ -38,10 +41,11 @@ impl Captured {
 
     fn take(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
-        let room = self.limit - self.head.len();
+        let room = self.limit.saturating_add(BEYOND) - self.head.len();
         self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]);
-        let surplus = self.tail.len().saturating_sub(TAIL_BYTES);
+        let most = TAIL_BYTES + BEYOND;
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(most)..]);
+        let surplus = self.tail.len().saturating_sub(most);
         self.tail.drain(..surplus);
     }
 
@@ -51,23 +55,29 @@ impl Captured {
     }
 
     pub(super) fn is_truncated(&self) -> bool {
-        self.total > self.head.len() as u64
+        self.total > self.limit as u64
     }
 
-    /// What was kept; a character that the limit cut in two is left out.
-    pub(super) fn text(&self) -> String {
-        let whole = match std::str::from_utf8(&self.head) {
-            Err(error) if error.error_len().is_none() && self.is_truncated() => {
-                &self.head[..error.valid_up_to()]
-            }
-            _ => &self.head,
+    /// What was kept; a character or a secret that the limit cut in two is left out. What is whole is not masked: it may
+    /// be JSON, whose values are masked one by one.
+    pub(super) fn text(&self, mask: &Mask) -> String {
+        let read = String::from_utf8_lossy(&self.head);
+        if !self.is_truncated() {
+            return read.into_owned();
+        }
+        let kept = &self.head[..self.limit];
+        let whole = match std::str::from_utf8(kept) {
+            Err(error) if error.error_len().is_none() => &kept[..error.valid_up_to()],
+            _ => kept,
         };
-        String::from_utf8_lossy(whole).into_owned()
+        mask::head(|text| mask.apply(text), &read, &String::from_utf8_lossy(whole))
     }
 
     /// The last lines that were written, kept or not.
-    pub(super) fn last_lines(&self) -> String {
-        let text = String::from_utf8_lossy(&self.tail);
+    pub(super) fn last_lines(&self, mask: &Mask) -> String {
+        let kept = &self.tail[self.tail.len().saturating_sub(TAIL_BYTES)..];
+        let (read, kept) = (String::from_utf8_lossy(&self.tail), String::from_utf8_lossy(kept));
+        let text = mask::tail(|text| mask.apply(text), &read, &kept);
         let lines: Vec<_> = text.trim_end().lines().collect();
         lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
     }
@@ -94,7 +104,10 @@ mod tests {
             (5, &["aéé"], "aéé", false),
         ] {
             let captured = captured(limit, pieces);
-            assert_eq!((captured.text().as_str(), captured.is_truncated()), (text, truncated));
+            assert_eq!(
+                (captured.text(&Mask::default()).as_str(), captured.is_truncated()),
+                (text, truncated)
+            );
         }
     }
 
@@ -102,7 +115,7 @@ mod tests {
     fn the_last_lines_are_known_however_much_was_written() {
         let long = "x".repeat(10_000);
         let captured = captured(1, &[&long, "\n1\n2\n3\n4\n5\n6\n", "\n"]);
-        assert_eq!(captured.last_lines(), "2\n3\n4\n5\n6");
+        assert_eq!(captured.last_lines(&Mask::default()), "2\n3\n4\n5\n6");
         assert_eq!(captured.total(), 10_014);
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::outgoing::Outgoing;
 use crate::fitting::{TEXT_BYTES, cut_encoded};
-use crate::mask::Mask;
+use crate::mask::{self, BEYOND, Mask};
 use crate::script::FetchAnswer;
 use crate::{Ended, code};
 
@@ -28,9 +28,6 @@ const USEFUL_HEADERS: &[&str] = &[
 
 /// What a peer gives to whom it trusts; a script has no use for it.
 const SECRET_HEADERS: &[&str] = &["set-cookie", "set-cookie2"];
-
-/// Read beyond the limit, so that a secret on the border is seen whole and can be masked.
-const BEYOND: usize = 16 << 10;
 
 /// Enough of an answer to recognise what went wrong.
 const QUOTED_CHARS: usize = 300;
@@ -138,10 +135,10 @@ impl Answer {
             return (json, false);
         }
         // Masked before it is cut: half of a secret would not be found any more.
-        let mut text = mask.apply(&String::from_utf8_lossy(whole(&self.bytes, is_cut)));
-        if is_cut {
-            text.truncate(text.floor_char_boundary(self.limit));
-        }
+        let kept = &self.bytes[..self.bytes.len().min(self.limit)];
+        let kept = String::from_utf8_lossy(whole(kept, is_cut));
+        let read = String::from_utf8_lossy(&self.bytes);
+        let mut text = mask::head(|text| mask.apply(text), &read, &kept);
         let is_longer = cut_encoded(&mut text, TEXT_BYTES);
         (text.into(), is_cut || is_longer)
     }

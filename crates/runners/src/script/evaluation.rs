@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::limits::Limit;
+use super::limits::{Limit, MESSAGE_CHARS};
+use crate::mask;
 
 /// One phase of a script to evaluate.
 #[derive(Clone)]
@@ -254,6 +255,20 @@ impl ScriptFailure {
 
     pub(super) fn limit(what: Limit, message: impl Into<String>) -> ScriptFailure {
         ScriptFailure::Limit { what, message: message.into() }
+    }
+}
+
+impl ScriptFailure {
+    /// With a message of a length that a person reads, without secrets where it is cut.
+    pub(super) fn shortened(mut self, mask: impl Fn(&str) -> String) -> ScriptFailure {
+        if let ScriptFailure::Logic { message, .. }
+        | ScriptFailure::Limit { message, .. }
+        | ScriptFailure::Transient { message } = &mut self
+            && let Some((end, _)) = message.char_indices().nth(MESSAGE_CHARS)
+        {
+            *message = format!("{}…", mask::head(mask, message, &message[..end]));
+        }
+        self
     }
 }
 

@@ -7,12 +7,13 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{Mutex, Semaphore};
 
 use super::evaluation::{Evaluated, Evaluation, Log, Mutation, Permits, Published, ScriptFailure};
-use super::limits::ScriptLimits;
+use super::limits::{LINE_BYTES, ScriptLimits};
 use super::process::{Lost, Outbox, Process};
 use super::wire::{
     Answered, Done, FromChild, HostCall, Outcome, PublishedText, Request, SourceText, ToChild,
 };
 use super::world::{ScriptWorld, WorldFailure};
+use crate::mask;
 
 /// Questions of one phase that are answered at the same time.
 const AT_ONCE: usize = 8;
@@ -52,11 +53,12 @@ pub(super) async fn exchange(
             Some(()) = answers.next() => continue,
         };
         match message {
-            FromChild::Log(line) => {
-                logged += line.len();
+            FromChild::Log { line, bytes } => {
+                logged += line.len().min(LINE_BYTES);
                 if logged > limits.log_bytes {
                     return Err(Lost::Nonsense("a longer log than it may have".to_owned()));
                 }
+                let line = kept(line, bytes, world);
                 world.says(&line);
                 log.lines.push(line);
             }
@@ -81,6 +83,16 @@ pub(super) async fn exchange(
             }
         }
     }
+}
+
+/// What is kept of a line of the log.
+fn kept(line: String, bytes: usize, world: &dyn ScriptWorld) -> String {
+    if bytes <= LINE_BYTES {
+        return line;
+    }
+    let kept = &line[..line.floor_char_boundary(LINE_BYTES)];
+    let head = mask::head(|text| world.masked(text), &line, kept);
+    format!("{head}… ({} bytes more)", bytes.saturating_sub(kept.len()))
 }
 
 /// The child has asked the same; it is not to be trusted.
@@ -119,6 +131,7 @@ pub(super) fn read(
     outcome: Outcome,
     permits: Permits,
     limits: &ScriptLimits,
+    world: &dyn ScriptWorld,
 ) -> Result<Result<Evaluated, ScriptFailure>, Lost> {
     let mut evaluated = Evaluated {
         value: Value::Null,
@@ -128,7 +141,7 @@ pub(super) fn read(
         log: Log::default(),
     };
     match outcome {
-        Outcome::Failed(failure) => return Ok(Err(failure)),
+        Outcome::Failed(failure) => return Ok(Err(failure.shortened(|text| world.masked(text)))),
         Outcome::Value { value, published, inputs } => {
             let too_many = published.len().max(inputs.len()) > limits.events as usize;
             let unasked = !permits.publish && !published.is_empty()

@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// The longest line of a log that is kept whole.
+pub(super) const LINE_BYTES: usize = 8 << 10;
+/// The longest message of a failure that is kept whole: enough for a person.
+pub(super) const MESSAGE_CHARS: usize = 2_000;
+
 /// The host's limits for one phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptLimits {

@@ -209,7 +209,7 @@ impl Shared {
             });
         };
         let ended = done.and_then(|(done, is_reusable)| {
-            Ok((read(done.outcome, evaluation.permits, limits)?, is_reusable))
+            Ok((read(done.outcome, evaluation.permits, limits, world)?, is_reusable))
         });
         match ended {
             Ok((ended, is_reusable)) => {

@@ -36,8 +36,8 @@ pub(super) enum FromChild {
     Ready,
     /// The phase has come, and begins: from now on the script answers for what happens.
     Taken,
-    /// A line of the log.
-    Log(String),
+    /// A line of the log, or a little more than what is kept of it; and how many bytes all of it has.
+    Log { line: String, bytes: usize },
     /// The script asks something.
     Call { id: u32, call: HostCall },
     /// The phase has ended.

@@ -11,6 +11,11 @@ pub trait ScriptWorld: Send + Sync {
     /// The script logs a line. All of them are given again at its end.
     fn says(&self, _line: &str) {}
 
+    /// A text of the script without secrets: masked before it is cut.
+    fn masked(&self, text: &str) -> String {
+        text.to_owned()
+    }
+
     /// Reads from outside. [`Runners::fetch`](crate::Runners::fetch) is the real one.
     fn fetch(&self, request: FetchRequest) -> BoxFuture<'_, Result<FetchAnswer, WorldFailure>>;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::definition::limits::OUTPUT_BYTES;
 use engine::definition::{Action, ExecAction};
-use runners::{Ended, Policy, Runners, Supervisor, code};
+use runners::{Ended, Mask, Policy, Runners, Supervisor, code};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -183,6 +183,35 @@ async fn output_beyond_the_limit_is_counted_and_let_go() {
         (&output["stdout_truncated"], &output["stderr_truncated"]),
         (&json!(true), &json!(true))
     );
+}
+
+#[tokio::test]
+async fn no_part_of_a_secret_is_left_where_output_is_cut() {
+    let policy = || {
+        let mask = Mask::new(|text| text.replace("tops3cret", "***"));
+        Policy { mask, ..allowed() }
+    };
+    for limit in 1..12 {
+        let script = "printf xtops3cretx; printf xtops3cretx >&2";
+        let action = ExecAction { max_output: limit, ..shell(script) };
+        let output = succeeded(perform(policy(), Action::Exec(action)).await);
+        let shown = if limit < 10 { "x" } else { &"x***x"[..usize::try_from(limit - 6).unwrap()] };
+        // What is whole is masked by whoever knows the secrets.
+        let shown = if limit == 11 { "xtops3cretx" } else { shown };
+        assert_eq!(
+            (&output["stdout"], &output["stderr"]),
+            (&json!(shown), &json!(shown)),
+            "{limit}"
+        );
+    }
+    // The message has the last 2,048 bytes.
+    for after in 2_036..2_050 {
+        let script =
+            format!("printf '%3000s' >&2; printf tops3cret >&2; printf '%{after}s' >&2; exit 3");
+        let (_, message, _) = failed(perform(policy(), Action::Exec(shell(&script))).await);
+        let is_masked = message.contains("***") || !message.contains("ret");
+        assert!(is_masked && !message.contains("s3"), "{after}: {message}");
+    }
 }
 
 #[tokio::test]

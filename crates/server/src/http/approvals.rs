@@ -55,7 +55,7 @@ struct ApprovalObject {
     assignees: Vec<String>,
     #[schema(value_type = String, format = DateTime)]
     asked_at: Timestamp,
-    /// When it is to be decided, if the step has a deadline.
+    /// When it is to be decided, if the step or its run has a deadline: the earlier one.
     #[schema(value_type = Option<String>, format = DateTime)]
     deadline: Option<Timestamp>,
     /// Whether that is over.

@@ -65,6 +65,10 @@ impl ScriptWorld for World<'_> {
         }
     }
 
+    fn masked(&self, text: &str) -> String {
+        self.runners.masked(text)
+    }
+
     fn fetch(&self, request: FetchRequest) -> BoxFuture<'_, Result<FetchAnswer, WorldFailure>> {
         self.runners.fetch(request).boxed()
     }

@@ -8,7 +8,7 @@ mod tests;
 
 /// Shorter ones are found in any text: masking them would tell more than it hides.
 const SHORTEST: usize = 4;
-/// A line or another part of a secret is masked by itself from this length on, and a secret in capitals or backwards:
+/// A line or another part of a secret is masked by itself from this length on, and a secret in capitals:
 /// shorter ones are words like `end`.
 pub(super) const SHORTEST_PART: usize = 8;
 /// Longer ones are looked for in fewer forms: keys are shorter, and what is looked for is kept in memory.

@@ -62,7 +62,7 @@ const KINDS: [Kind; 10] = [
         ),
         read: |row| rows::run(row).map(drop),
         what: "run",
-        remedy: "restore a copy that has it, or cancel it if it is set aside (`punctual run cancel`)",
+        remedy: "restore a copy that has it, or cancel it if it has not ended (`punctual run cancel`)",
     },
     Kind {
         code: "run-unreadable",
@@ -75,7 +75,7 @@ const KINDS: [Kind; 10] = [
         ),
         read: |row| rows::run(row).map(drop),
         what: "run",
-        remedy: "restore a copy that has it, or cancel it if it is set aside (`punctual run cancel`)",
+        remedy: "restore a copy that has it, or cancel it if it has not ended (`punctual run cancel`)",
     },
     Kind {
         code: "workflow-unreadable",

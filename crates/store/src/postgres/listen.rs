@@ -7,6 +7,7 @@ use std::time::Duration;
 use engine::NodeId;
 use futures_util::stream::{StreamExt as _, poll_fn};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_postgres::{AsyncMessage, Client};
 
 use super::connect::{Target, silent, unavailable};
@@ -34,8 +35,14 @@ impl Listener {
         let (target, shared, node) = (self.target.clone(), self.shared.clone(), self.node.clone());
         let task = tokio::spawn(async move {
             loop {
-                if let Err(failure) = listen(&target, &shared, &node, &*call).await {
-                    tracing::debug!(%failure, "other nodes are not heard for now");
+                let began = Instant::now();
+                match listen(&target, &shared, &node, &*call).await {
+                    Err(failure) if began.elapsed() > AGAIN => tracing::info!(
+                        %failure,
+                        "the connection that hears other nodes is lost: this node looks for what they say until it is back"
+                    ),
+                    Err(failure) => tracing::debug!(%failure, "other nodes are not heard for now"),
+                    Ok(()) => {}
                 }
                 tokio::time::sleep(AGAIN).await;
             }

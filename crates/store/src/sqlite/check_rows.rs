@@ -48,7 +48,7 @@ fn kinds() -> [Kind; 9] {
             sql: format!("SELECT {}, {RUN_ID} FROM runs r", rows::RUN),
             read: |row| rows::run(row).map(drop),
             what: "run",
-            remedy: "restore a copy that has it, or cancel it if it is set aside (`punctual run cancel`)",
+            remedy: "restore a copy that has it, or cancel it if it has not ended (`punctual run cancel`)",
         },
         Kind {
             code: "workflow-unreadable",

@@ -4,7 +4,7 @@ use engine::definition::DeadlineEnd;
 use engine::run::RunStatus;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use store::{AlertView, RunQuery};
+use store::{AlertView, ApprovalQuery, RunQuery};
 
 use crate::process::{noop, step, timer, with};
 use crate::world::{World, minute, minutes};
@@ -159,6 +159,19 @@ pub(crate) async fn what_is_late_is_found_among_runs(mut world: World) {
             }
             assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{status:?} by {limit}");
         }
+    }
+}
+
+pub(crate) async fn an_approval_is_overdue_with_its_run(mut world: World) {
+    let asks = "name: asks\ndeadline: {within: 10m}\nsteps:\n  \
+                - {id: a, type: human_approval, title: May I, deadline: {within: 1h}}\n";
+    let workflow = world.publish(0, asks).await;
+    world.start(0, workflow).await.unwrap();
+    for (at, is_overdue) in [(0, false), (10, true)] {
+        world.settle(at).await;
+        let query = ApprovalQuery { limit: 10, ..ApprovalQuery::default() };
+        let asked = world.store().approvals(query).await.unwrap().items.remove(0);
+        assert_eq!((asked.deadline, asked.overdue), (Some(minute(10)), is_overdue));
     }
 }
 

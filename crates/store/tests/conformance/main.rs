@@ -133,6 +133,7 @@ macro_rules! suite {
             deadlines: those_of_one_instant_are_told_by_one_workflow,
             deadlines: a_step_that_is_late_is_flagged,
             deadlines: what_is_late_is_found_among_runs,
+            deadlines: an_approval_is_overdue_with_its_run,
             deadlines: alerts_go_with_their_runs,
             incidents: begin_and_end_with_runs_and_tell_once,
             incidents: of_runs_without_a_schedule_are_the_workflows,

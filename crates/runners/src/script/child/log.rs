@@ -2,12 +2,11 @@
 
 use rquickjs::{Ctx, Result, Value};
 
+use super::super::limits::LINE_BYTES;
 use super::super::wire::FromChild;
 use super::json;
 use super::state::State;
-
-/// The longest line that is kept whole.
-const LINE_BYTES: usize = 8 << 10;
+use crate::mask::BEYOND;
 
 /// `ctx.log` and `console.log`: a line with everything that was given.
 pub(super) fn log<'js>(
@@ -31,18 +30,15 @@ pub(super) fn log<'js>(
             break;
         }
     }
-    if line.len() > LINE_BYTES {
-        let end = line.floor_char_boundary(LINE_BYTES);
-        let left_out = line.len() - end;
-        line.truncate(end);
-        line.push_str(&format!("… ({left_out} bytes more)"));
-    }
-    let total = state.log_bytes.get() + line.len() + 1;
+    let bytes = line.len();
+    // Cut for good by whoever knows the secrets in it.
+    line.truncate(line.floor_char_boundary(LINE_BYTES + BEYOND));
+    let total = state.log_bytes.get() + bytes.min(LINE_BYTES) + 1;
     state.log_bytes.set(total);
     if total > limit {
         state.log_dropped.set(state.log_dropped.get() + 1);
     } else {
-        state.channel.borrow_mut().send(&FromChild::Log(line));
+        state.channel.borrow_mut().send(&FromChild::Log { line, bytes });
     }
     Ok(nothing)
 }
@@ -62,7 +58,7 @@ fn shown<'js>(ctx: &Ctx<'js>, state: &State<'js>, value: &Value<'js>) -> String 
         ctx.catch();
         return message.unwrap_or_else(|| "an Error".to_owned());
     }
-    match json::text(ctx, state, value, LINE_BYTES * 2) {
+    match json::text(ctx, state, value, LINE_BYTES + BEYOND) {
         Ok(text) => text,
         Err(_) => {
             ctx.catch();

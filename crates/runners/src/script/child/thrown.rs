@@ -3,12 +3,13 @@
 use rquickjs::{Ctx, Object, Value};
 
 use super::super::evaluation::ScriptFailure;
-use super::super::limits::{Limit, bytes};
+use super::super::limits::{Limit, MESSAGE_CHARS, bytes};
 use super::json;
 use super::state::State;
+use crate::mask::BEYOND;
 
-/// Enough for a person; the whole may be megabytes.
-const MESSAGE_CHARS: usize = 2_000;
+/// What is sent of a message: little more than what is kept of it. The whole may be megabytes.
+const SENT_CHARS: usize = MESSAGE_CHARS + BEYOND;
 const STACK_LINES: usize = 20;
 /// How far causes of errors are looked at.
 const CAUSES: usize = 8;
@@ -138,16 +139,16 @@ fn message_of<'js>(ctx: &Ctx<'js>, state: &State<'js>, thrown: &Value<'js>) -> S
         };
         let name = part("name").unwrap_or_else(|| "Error".to_owned());
         return match part("message") {
-            Some(message) if name == "Error" => shortened(&message, MESSAGE_CHARS),
-            Some(message) => shortened(&format!("{name}: {message}"), MESSAGE_CHARS),
-            None => shortened(&name, MESSAGE_CHARS),
+            Some(message) if name == "Error" => shortened(&message, SENT_CHARS),
+            Some(message) => shortened(&format!("{name}: {message}"), SENT_CHARS),
+            None => shortened(&name, SENT_CHARS),
         };
     }
     if thrown.is_undefined() {
         return "the script threw undefined".to_owned();
     }
     if let Ok(text) = builtins.text(thrown) {
-        return shortened(&text, MESSAGE_CHARS);
+        return shortened(&text, SENT_CHARS);
     }
     match json::text(ctx, state, thrown, MESSAGE_CHARS) {
         Ok(text) => format!("{GENERIC}: {text}"),

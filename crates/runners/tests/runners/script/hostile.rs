@@ -218,6 +218,22 @@ async fn what_waits_for_the_world_ends_at_the_wall_time() {
 }
 
 #[tokio::test]
+async fn no_part_of_a_secret_is_left_where_text_is_cut() {
+    let scripts = scripts();
+    for before in (8 << 10) - 10..8 << 10 {
+        let source = format!("console.log('x'.repeat({before}) + 'tops3cret'.padEnd(99))");
+        let evaluated = evaluate(&scripts, step(&source)).await.unwrap();
+        let line = &evaluated.log.lines[0];
+        assert!(!line.contains("to"), "{before}: {}", &line[before - 5..]);
+    }
+    for before in 1_990..2_001 {
+        let source = format!("throw new Error('x'.repeat({before}) + 'tops3cret'.padEnd(99))");
+        let (message, ..) = mistake(evaluate(&scripts, step(&source)).await);
+        assert!(!message.contains('t'), "{before}: {}", &message[before - 5..]);
+    }
+}
+
+#[tokio::test]
 async fn logs_are_cut_and_counted() {
     let scripts = limited(strict());
     let evaluated =

@@ -177,8 +177,7 @@ pub(crate) fn edited(
     now: Timestamp,
 ) -> Result<(Schedule, Plan), Problem> {
     declared.check(rules, now)?;
-    let moved = declared.timing != before.declared.timing;
-    let anchor = if moved { now } else { before.progress.anchor };
+    let anchor = before.anchor_after_edit(&declared, now);
     let plan = declared.plan(rules, anchor, &before.id.to_string())?;
     let after = decided(before, Input::Edit(declared), &plan, overrides, now)?;
     Ok((after, plan))

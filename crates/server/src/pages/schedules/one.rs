@@ -3,6 +3,7 @@
 use axum::response::Response;
 use calendar::Zone;
 use engine::schedule::{Override, Plan, Schedule, Status};
+use jiff::Timestamp;
 use maud::{Markup, html};
 use store::{IncidentQuery, ScheduleView};
 
@@ -199,16 +200,23 @@ fn standing(visit: &Visit, looked: &Looked) -> Markup {
             },
             Status::Done => div.said #standing {
                 p {
-                    "It is done since " (when::at(visit, schedule.updated_at))
-                    ": all its occurrences are over, or its rule has no later time. Revive begins again."
+                    "It is done: all its occurrences are over, or its rule has no later time. It was last changed "
+                    (when::at(visit, schedule.updated_at)) ". Revive begins again."
                 }
             },
             Status::Paused => div.said.is-warn #standing {
-                p { "It is paused since " (when::at(visit, schedule.updated_at)) ": nothing starts but by hand." }
+                p {
+                    "It is paused: nothing starts but by hand. It was last changed "
+                    (when::at(visit, schedule.updated_at)) "."
+                }
                 @if let Some(error) = error { p { "Its last run did not end well: " (cut(error)) } }
             },
             Status::Active => @if let (Some(error), Some(_)) = (error, &looked.plan) {
                 div.said.is-warn #standing { p { "Its last run did not end well: " (cut(error)) } }
+            } @else if let Some(at) = renewed(schedule) {
+                div.said #standing {
+                    p { "It lives again since " (when::at(visit, at)) ": a change of its declaration gave it a next time." }
+                }
             },
         }
     }
@@ -221,4 +229,10 @@ pub(super) fn cut(text: &str) -> String {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }
+}
+
+/// When a change brought the schedule back to life, if it has not run since.
+fn renewed(schedule: &Schedule) -> Option<Timestamp> {
+    let progress = &schedule.progress;
+    progress.renewed_at.filter(|at| progress.last_run_at.is_none_or(|run| run < *at))
 }

@@ -32,6 +32,6 @@ async fn a_schedule_tells_why() {
     assert!(told[1].contains("which succeeded"), "{told:?}");
     node.post(&format!("{path}/pause"), Value::Null).await.expect(200);
     let told = sentences("").await;
-    assert!(told[1].starts_with("It is paused since "), "{told:?}");
+    assert!(told[1].starts_with("It is paused: "), "{told:?}");
     assert!(!told.iter().any(|sentence| sentence.starts_with("Next is")), "{told:?}");
 }

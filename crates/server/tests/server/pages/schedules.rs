@@ -351,7 +351,7 @@ async fn done_and_dead_ones_say_so() {
     let done = node.schedule(once).await;
     node.until(&done, |object| object["status"] == "done").await;
     let text = shown(page(&node, "/schedules/1").await);
-    assert!(text.contains("It is done since") && text.contains(">Revive<"));
+    assert!(text.contains("It is done: ") && text.contains(">Revive<"));
     let bad = json!({"name": "bad", "workflow_id": "bad", "interval": "100ms", "max_retries": 0});
     let dead = node.schedule(bad).await;
     node.until(&dead, |object| object["status"] == "dead").await;

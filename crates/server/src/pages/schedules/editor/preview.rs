@@ -54,9 +54,7 @@ pub(super) fn of_change(visit: &Visit, looked: &Looked, text: &str) -> Told {
             Ok(changed) => changed,
             Err(problem) => return Told::Wrong(wrongs(&problem)),
         };
-    let schedule = looked.schedule();
-    let is_moved = declared.timing != schedule.declared.timing;
-    let anchor = if is_moved { visit.now } else { schedule.progress.anchor };
+    let anchor = looked.schedule().anchor_after_edit(&declared, visit.now);
     match meant(visit, &declared, anchor) {
         Told::Meant { plan, .. } => Told::Meant { plan, change: Some(change) },
         told => told,
