@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::definition::Flaw;
+use language::definition::Flaw;
 use runners::script::{ScriptHost, Scripts};
 use server::{Form, Source, SourceError};
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use calendar::{Calendar, Zones};
-use engine::definition::{Definition, Flaw, ReadContext};
+use language::definition::{Definition, Flaw, ReadContext};
 use serde_json::{Value, json};
 
 use crate::args::remote::ValidateArgs;

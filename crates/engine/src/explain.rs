@@ -2,11 +2,12 @@
 
 use calendar::{Fate, Zone};
 use jiff::{SignedDuration, Timestamp};
+use language::schedule::Plan;
 
 use crate::ids::RunId;
 use crate::ledger::{Entry, Outcome};
 use crate::run::RunStatus;
-use crate::schedule::{Active, Override, OverrideAction, Plan, Schedule, Status, Upcoming};
+use crate::schedule::{Active, Override, OverrideAction, Schedule, Status, Upcoming};
 
 /// All that is known.
 pub struct Facts<'a> {
@@ -294,9 +295,10 @@ mod tests {
     use std::borrow::Cow;
 
     use super::*;
-    use crate::Rules;
     use crate::ids::{RunKey, ScheduleId, WorkflowId};
-    use crate::schedule::{Due, Numbered, Queued, read_written};
+    use crate::schedule::{Due, Numbered, Queued};
+    use language::Rules;
+    use language::schedule::read_written;
 
     fn instant(text: &str) -> Timestamp {
         text.parse().unwrap()

@@ -1,6 +1,8 @@
 //! Producers and consumers: what is known of each, and when it runs next.
 
 use jiff::{SignedDuration, Timestamp};
+use language::definition::HandlerKind;
+use language::definition::limits::HANDLER_RETRIES;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -13,35 +15,10 @@ pub const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(5);
 pub const SHORTEST_SLEEP: SignedDuration = SignedDuration::from_secs(30);
 /// A consumer does not sleep for longer.
 pub const LONGEST_SLEEP: SignedDuration = SignedDuration::from_hours(24);
-/// Runs that failed in passing are tried again so often.
-pub const RETRIES: u32 = 5;
-/// The wait before the first of them; each further one is twice as long.
+/// The wait before the first retry of a run that failed in passing; each further one is twice as long.
 pub const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(10);
 /// No wait is longer.
 pub const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(10);
-
-/// What a handler is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HandlerKind {
-    /// It asks the world, and publishes.
-    Producer,
-    /// It works on events.
-    Consumer,
-}
-
-impl HandlerKind {
-    /// Every kind, in the order of their stored numbers.
-    pub const ALL: [HandlerKind; 2] = [HandlerKind::Producer, HandlerKind::Consumer];
-
-    /// As it is shown.
-    pub fn name(self) -> &'static str {
-        match self {
-            HandlerKind::Producer => "producer",
-            HandlerKind::Consumer => "consumer",
-        }
-    }
-}
 
 /// Why a consumer is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -176,7 +153,7 @@ impl Handler {
     /// A run of it has failed in passing: when it is tried again, if it is.
     pub(crate) fn backoff(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.failures = self.failures.saturating_add(1);
-        if self.failures > RETRIES {
+        if self.failures > HANDLER_RETRIES {
             return None;
         }
         let doubled = FIRST_RETRY.saturating_mul(1 << (self.failures - 1));

@@ -6,9 +6,6 @@
 //! | runs: steps, attempts, cancel, timeout | [`run`] |
 //! | topics and events; producers and consumers | [`topics`], [`handlers`] |
 //! | one transaction: from inputs to everything that is written | [`turn`] |
-//! | what a workflow is | [`definition`] |
-//! | conditions and templates | [`expression`] |
-//! | what a workflow expects as its payload | [`input_schema`] |
 //! | which trace a run is in, and its spans | [`trace`] |
 //! | what fails and is told, until it succeeds again | [`incidents`], [`notices`] |
 //! | why something ran or did not | [`ledger`], [`explain`] |
@@ -17,18 +14,13 @@
 //! store, what has to be done outside is returned as [`turn::Effect`]s.
 #![forbid(unsafe_code)]
 
-pub mod definition;
 pub mod explain;
-pub mod expression;
 pub mod handlers;
 mod ids;
 pub mod incidents;
-pub mod input_schema;
 pub mod ledger;
 mod moment;
 pub mod notices;
-pub mod policy;
-mod rules;
 pub mod run;
 pub mod schedule;
 pub mod topics;
@@ -39,4 +31,3 @@ pub use ids::{
     EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
 };
 pub use moment::Moment;
-pub use rules::Rules;

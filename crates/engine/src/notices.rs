@@ -1,9 +1,8 @@
 //! The workflow that tells people of deadlines and incidents: one like any other, so that what it does is tried again, kept and
 //! explained like everything else.
 
+use language::definition::{Action, Channel, Definition, Notification, OnError, Step, StepRetry};
 use serde_json::{Value, json};
-
-use crate::definition::{Action, Channel, Definition, Notification, OnError, Step, StepRetry};
 
 /// Its name.
 pub const NAME: &str = "punctual-notice";
@@ -158,7 +157,7 @@ fn message_to(channel: &Channel, subject: &str, message: &str, about: &Value) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::{ReadContext, read};
+    use language::definition::{ReadContext, read};
 
     #[test]
     fn its_text_says_what_it_does() {

@@ -6,9 +6,6 @@ use serde_json::value::RawValue;
 
 use crate::ids::{EventKey, RunKey, TopicId, WorkflowId};
 
-/// An event is given back so often before it is taken for one that nobody can work on.
-pub const DEFAULT_MAX_ATTEMPTS: u32 = 10;
-
 /// A topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {

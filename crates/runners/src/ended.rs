@@ -70,7 +70,7 @@ pub mod code {
     pub const REDIRECT_REFUSED: &str = "redirect_refused";
     /// More redirects than allowed.
     pub const TOO_MANY_REDIRECTS: &str = "too_many_redirects";
-    pub use engine::run::EXEC_NOT_ALLOWED;
+    pub use language::definition::EXEC_NOT_ALLOWED;
 
     /// The command cannot be what was meant: it is empty, or a variable has no proper name.
     pub const INVALID_COMMAND: &str = "invalid_command";

@@ -1,6 +1,6 @@
 //! Texts of an output, cut so that the output can be kept: what counts is their size as JSON.
 
-use engine::definition::limits::OUTPUT_BYTES;
+use language::definition::limits::OUTPUT_BYTES;
 
 /// For names, numbers and small texts beside the large ones, and for secrets that are shorter than what is shown in
 /// their place.

@@ -25,7 +25,7 @@ mod signature;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::definition::Action;
+use language::definition::Action;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

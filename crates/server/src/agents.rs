@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::RunId;
-use engine::definition::limits::{OUTPUT_BYTES, QUEUE_LENGTH};
-use engine::definition::{Action, HttpAction};
 use engine::run::{AttemptEnd, Claimant};
 use engine::turn::{Answer, Command, Effect, Perform};
 use jiff::SignedDuration;
+use language::definition::limits::{OUTPUT_BYTES, QUEUE_LENGTH};
+use language::definition::{Action, HttpAction};
 use runners::{Ended, Policy, Runners, SetupError};
 use serde_json::json;
 use store::Failure;

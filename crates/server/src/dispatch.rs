@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use engine::RunKey;
-use engine::definition::handlers::MUTATION;
-use engine::definition::{Action, Definition};
-use engine::expression::ExpressionError;
 use engine::run::{AttemptEnd, Item};
 use engine::turn::Perform;
+use language::definition::handlers::MUTATION;
+use language::definition::{Action, Definition};
+use language::expression::ExpressionError;
 use runners::{Ended, Runners, Work, code};
 use serde_json::value::RawValue;
 use store::Report;

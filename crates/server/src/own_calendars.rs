@@ -2,7 +2,7 @@
 
 use calendar::CalendarSpec;
 use engine::WorkflowId;
-use engine::definition::Definition;
+use language::definition::Definition;
 use store::{AuditEntry, Failure, Store};
 
 use crate::hub::Hub;

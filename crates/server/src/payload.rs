@@ -1,8 +1,8 @@
 //! What a worker is given to work on.
 
-use engine::definition::Action;
-use engine::expression::ExpressionError;
 use engine::turn::Perform;
+use language::definition::Action;
+use language::expression::ExpressionError;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 

@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::definition::IncidentAction;
-use engine::incidents::{Channels, Setup};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+use language::definition::IncidentAction;
+use language::notification_setup::{Channels, Setup};
 use runners::script::Scripts;
 use runners::{MailServer, Notifier, Policy, Runners, SetupError, WebhookKeys};
 use store::{Failure, Store};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use engine::definition::{self, Definition, Flaw, ReadContext};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use jiff::Timestamp;
+use language::definition::{self, Definition, Flaw, ReadContext};
 use runners::script::{
     Entry, Evaluation, FetchAnswer, FetchRequest, Permits, ScriptFailure, ScriptWorld, Scripts,
     WorldFailure,

@@ -1,9 +1,9 @@
 //! Channels that definitions name and this node cannot reach: said in the log when it starts, so that nobody learns of it
 //! by not being told.
 
-use engine::definition::IncidentAction;
-use engine::incidents::Setup;
 use engine::turn::WorkflowStatus;
+use language::definition::IncidentAction;
+use language::notification_setup::Setup;
 use store::{Failure, Store, WorkflowQuery};
 
 /// Workflows that are looked at in one go.

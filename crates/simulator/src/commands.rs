@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use engine::definition::{Flaw, ReadContext, read};
 use engine::run::{Active, Doing, Resolution};
 use engine::schedule::{OverrideAction, Status};
 use engine::turn::{Command, NewRun, NewSchedule, Verb};
 use engine::{ScheduleId, WorkflowId};
 use jiff::SignedDuration;
+use language::definition::{Flaw, ReadContext, read};
 use serde_json::value::RawValue;
 
 use crate::clock::instant;

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::schedule::Override;
 use engine::turn::{Command, Wakeup};
-use engine::{Moment, NodeId, Rules, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
+use language::Rules;
 use store::{
     AlertView, Answered, ApprovalQuery, ApprovalView, AuditEntry, AuditQuery, AuditView,
     CalendarView, CommandRequest, Commanded, EventQuery, EventView, Failure, Finding, HandlerView,
@@ -399,7 +400,7 @@ impl Store for FaultyStore {
         self.real.incidents(query)
     }
 
-    fn set_notify_setup(&self, setup: Arc<engine::incidents::Setup>) {
+    fn set_notify_setup(&self, setup: Arc<language::notification_setup::Setup>) {
         self.real.set_notify_setup(setup);
     }
 

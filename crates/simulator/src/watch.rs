@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::definition::Definition;
 use engine::incidents::{How, Told, ToldOutcome};
 use engine::ledger::Outcome;
 use engine::run::{Position, RunStatus, TriggeredBy};
 use engine::schedule::{OverrideAction, Status};
+use language::definition::Definition;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::handlers::rows::{self, Handled};

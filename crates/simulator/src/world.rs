@@ -1,6 +1,6 @@
 //! What a world is made of: workflows and schedules of every kind, by chance.
 
-use engine::schedule::{Declared, read_written};
+use language::schedule::{Declared, read_written};
 
 use crate::calendars;
 use crate::clock::instant;

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use calendar::Zones;
-use engine::definition::{self, ReadContext};
 use engine::ledger::Outcome;
 use engine::run::RunStatus;
-use engine::schedule::{Status, read_written};
+use engine::schedule::Status;
 use engine::turn::Command;
 use engine::{Moment, NodeId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
+use language::definition::{self, ReadContext};
+use language::schedule::read_written;
 use rusqlite::Connection;
 use store::{
     CommandRequest, Postgres, PostgresOptions, RunQuery, ScheduleQuery, Sqlite, SqliteOptions,

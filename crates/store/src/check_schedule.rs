@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::schedule::{Active, Override, Plan, Schedule, Status};
-use engine::{Rules, RunKey};
+use engine::RunKey;
+use engine::schedule::{Active, Override, Schedule, Status};
 use jiff::{SignedDuration, Timestamp};
+use language::Rules;
+use language::schedule::Plan;
 
 use crate::check_run::{TOLD, more};
 use crate::stored::ms;

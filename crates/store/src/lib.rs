@@ -205,7 +205,7 @@ pub trait Store: Send + Sync + 'static {
     /// A page of incidents, latest first.
     fn incidents(&self, query: IncidentQuery) -> Answered<'_, Page<IncidentView>>;
     /// Every turn and command from now on tells people by this, unless a definition says otherwise.
-    fn set_notify_setup(&self, setup: std::sync::Arc<engine::incidents::Setup>);
+    fn set_notify_setup(&self, setup: std::sync::Arc<language::notification_setup::Setup>);
     /// A page of what people are asked, that of the oldest run first.
     fn approvals(&self, query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>>;
     /// The queues in which something waits for a worker, by name.
@@ -272,7 +272,7 @@ pub trait Store: Send + Sync + 'static {
     /// A page of the audit log, latest first.
     fn audit(&self, query: AuditQuery) -> Answered<'_, Page<AuditView>>;
     /// What declarations are read with: the zone database, and the calendars as of now.
-    fn rules(&self) -> std::sync::Arc<engine::Rules>;
+    fn rules(&self) -> std::sync::Arc<language::Rules>;
     /// Figures for people and metrics. `now` tells what is late.
     fn stats(&self, now: Timestamp) -> Answered<'_, Stats>;
     /// What is wrong with what is stored; repaired if asked.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use engine::incidents::Setup;
+use language::notification_setup::Setup;
 
 /// The setup, shared between those who set it and those who decide by it.
 #[derive(Clone, Default)]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use calendar::{CalendarSpec, Zones};
-use engine::Rules;
 use engine::turn::Refused;
+use language::Rules;
 
 use crate::failure::Failure;
 use crate::view::CalendarView;

@@ -1,8 +1,8 @@
 //! How values are stored, in every store alike.
 
-use engine::definition::DeadlineEnd;
 use engine::schedule::{Active, Queued};
 use jiff::{SignedDuration, Timestamp};
+use language::definition::DeadlineEnd;
 use serde::Serialize;
 
 use crate::failure::Failure;

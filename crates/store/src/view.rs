@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use engine::definition::{DeadlineEnd, Definition};
 use engine::incidents::Incident;
 use engine::ledger::{Entry, Outcome};
 use engine::run::{AttemptRecord, Position, Run, RunStatus, StepRecord, TriggeredBy, Watch};
@@ -10,6 +9,7 @@ use engine::schedule::{Due, Schedule, Status};
 use engine::turn::{Recovered, Workflow};
 use engine::{IncidentKey, NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::Timestamp;
+use language::definition::{DeadlineEnd, Definition};
 
 use crate::failure::Failure;
 use crate::set_aside::if_readable;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::TopicId;
-use engine::definition::{self, ReadContext};
 use engine::topics::Message;
 use engine::turn::Command;
 use futures_util::future::BoxFuture;
+use language::definition::{self, ReadContext};
 use runners::script::{
     Entry, Evaluation, FetchAnswer, FetchRequest, Permits, ScriptWorld, Scripts, WorldFailure,
 };

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::RunKey;
 use engine::WorkflowId;
-use engine::definition::{ReadContext, read};
 use engine::turn::{Answer, Command, Perform};
 use hdrhistogram::Histogram;
+use language::definition::{ReadContext, read};
 use runners::{Policy, Runners};
 use server::{Clock, Dispatch, Driver, Hub, RunnerDispatch, SharedDispatch, SystemClock};
 use store::{Report, Store};

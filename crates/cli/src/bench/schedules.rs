@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use engine::WorkflowId;
-use engine::schedule::read_written;
 use engine::turn::{Answer, Command, NewSchedule};
 use jiff::Timestamp;
+use language::schedule::read_written;
 use serde_json::value::RawValue;
 use server::Stopwatch;
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::Rules;
-use engine::definition::{ReadContext, read};
+use language::Rules;
+use language::definition::{ReadContext, read};
 
 use super::Checked;
 use crate::clock;

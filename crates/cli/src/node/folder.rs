@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::Rules;
-use engine::definition::{Definition, Flaw, ReadContext};
 use engine::turn::{Command, WorkflowStatus};
+use language::Rules;
+use language::definition::{Definition, Flaw, ReadContext};
 use runners::script::Scripts;
 use server::{Hub, Source};
 use store::{Store, WorkflowQuery, WorkflowView};

@@ -14,8 +14,8 @@ pub(crate) use serve::{own_name, run as serve};
 
 use std::sync::Arc;
 
-use engine::definition::Definition;
 use engine::turn::{Answer, Command};
+use language::definition::Definition;
 use server::{Hub, Trusted, declare_calendars};
 use tokio::runtime::Runtime;
 

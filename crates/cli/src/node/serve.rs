@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use calendar::Zones;
-use engine::definition::IncidentAction;
 use jiff::SignedDuration;
+use language::definition::IncidentAction;
 use runners::script::Scripts;
 use runners::{Egress, Policy};
 use server::serve::{BeforeDriving, Server, ServerOptions, StartError, Telling};
@@ -235,7 +235,7 @@ pub(crate) fn telling(args: &ServeArgs) -> Result<Telling, Failure> {
         text.parse().map_err(|error| Failure::Mistake(format!("PUNCTUAL_SMTP: {error}")))
     });
     if let Some(url) =
-        args.public_url.as_deref().filter(|url| engine::definition::host_of(url).is_none())
+        args.public_url.as_deref().filter(|url| language::definition::host_of(url).is_none())
     {
         let message = format!("--public-url: {url} is no URL\n  try: https://punctual.example.org");
         return Err(Failure::Mistake(message));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::definition::Definition;
+use language::definition::Definition;
 use runners::script::Scripts;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use server::{Hub, Trusted};

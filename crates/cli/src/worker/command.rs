@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::time::Duration;
 
-use engine::definition::{Action, ExecAction};
+use language::definition::{Action, ExecAction};
 use runners::{Ended, Policy, Runners, Work};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};

@@ -1,12 +1,13 @@
 //! What follows from a change, until nothing more can begin.
 
+use language::definition::Action;
+
 use super::decide::Decider;
 use super::input::Facts;
 use super::item::Item;
 use super::position::{Active, Doing, StepState};
 use super::start::action_of;
 use super::{Ending, RunStatus};
-use crate::definition::Action;
 
 impl<F: Facts> Decider<'_, F> {
     /// Begins what can begin, ends the run if nothing can, and says where it stands.

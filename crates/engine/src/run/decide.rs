@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
+use language::Rules;
+use language::definition::{Definition, Graph, Step};
 
 use super::input::{AttemptEnd, Decision, Facts, Input, Resolution};
 use super::item::Item;
 use super::position::{Active, Doing, States};
 use super::stored_input::StoredInput;
 use super::{Ending, Refusal, Run, RunError, RunStatus, StepStatus};
-use crate::definition::{Definition, Graph, Step};
 use crate::ids::NodeId;
-use crate::rules::Rules;
 
 /// Who performs attempts, and how many more it can.
 pub struct Performer<'a> {

@@ -1,5 +1,7 @@
 //! Steps that publish, and steps that wait for what is published.
 
+use language::definition::{Action, Publish, WaitFor, limits};
+use language::expression;
 use serde_json::value::RawValue;
 
 use super::decide::{Decider, Taken};
@@ -9,8 +11,6 @@ use super::item::Item;
 use super::moments::Moments;
 use super::position::Doing;
 use super::start::raw;
-use crate::definition::{Action, Publish, WaitFor, limits};
-use crate::expression;
 use crate::topics::Message;
 
 impl<F: Facts> Decider<'_, F> {

@@ -1,11 +1,11 @@
 //! Outputs that are larger than is kept. What was done is done: it does not fail for the size of what it says. The
 //! output is cut, and says so.
 
+use language::definition::limits::OUTPUT_BYTES;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::start::raw;
-use crate::definition::limits::OUTPUT_BYTES;
 
 /// Beside what is kept of an object that was cut.
 const MARK: &str = "truncated";

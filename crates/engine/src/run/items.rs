@@ -1,5 +1,6 @@
 //! The same over a list: items begin as far as they may, and the step ends with the last of them.
 
+use language::definition::{Action, ForEach, limits};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -9,7 +10,6 @@ use super::input::{Facts, Part};
 use super::item::Item;
 use super::position::{Active, Doing};
 use super::{RunError, StepStatus};
-use crate::definition::{Action, ForEach, limits};
 
 /// Items at a time if the definition does not say: what goes on is written with each decision.
 const SIDE_BY_SIDE: u32 = 100;
@@ -36,7 +36,7 @@ impl<F: Facts> Decider<'_, F> {
         each: &ForEach,
     ) -> Result<Result<Vec<Value>, RunError>, F::Error> {
         let found =
-            self.with_scope(step, None, |scope| crate::expression::value(&each.items, scope))?;
+            self.with_scope(step, None, |scope| language::expression::value(&each.items, scope))?;
         let error = |message: String| self.error(step, "items", message);
         Ok(match found {
             Err(error) => Err(error),

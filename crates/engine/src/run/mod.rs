@@ -258,9 +258,6 @@ pub struct Parent {
     pub hops: u8,
 }
 
-/// The code of an error: the node may not run the command of the step.
-pub const EXEC_NOT_ALLOWED: &str = "exec_not_allowed";
-
 /// What went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunError {

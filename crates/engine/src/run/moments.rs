@@ -3,9 +3,8 @@
 use calendar::{Calendar, Meaning, Zone};
 use jiff::civil::{DateTime, Time};
 use jiff::{SignedDuration, Timestamp};
-
-use crate::definition::{Definition, Stretch};
-use crate::rules::Rules;
+use language::Rules;
+use language::definition::{Definition, Stretch};
 
 /// What times are read with. Every failure says what is wrong, in words.
 #[derive(Clone, Copy)]
@@ -130,7 +129,7 @@ impl Moments<'_> {
             Ok(time) => self.next_at(now, time),
             Err(_) => Err(format!(
                 "{} is no time; write 2026-03-01T09:00:00+01:00, 2026-03-01T09:00 or 17:00",
-                crate::definition::cut(text)
+                language::definition::cut(text)
             )),
         }
     }
@@ -138,7 +137,7 @@ impl Moments<'_> {
     /// `now` and as long as the text says.
     pub(super) fn written_delay(&self, text: &str, now: Timestamp) -> Result<Timestamp, String> {
         let stretch = Stretch::parse(text).map_err(|problem| {
-            format!("{} is no duration: {problem}", crate::definition::cut(text))
+            format!("{} is no duration: {problem}", language::definition::cut(text))
         })?;
         self.after(now, stretch, 1)
     }

@@ -1,9 +1,10 @@
 //! Gateways: which of the steps behind them run.
 
+use language::definition::{Action, Gateway, GatewayKind};
+
 use super::decide::Decider;
 use super::input::Facts;
 use super::start::raw;
-use crate::definition::{Action, Gateway, GatewayKind};
 
 impl<F: Facts> Decider<'_, F> {
     /// Takes the routes whose conditions hold.
@@ -15,7 +16,7 @@ impl<F: Facts> Decider<'_, F> {
             for route in &gateway.routes {
                 let holds = match &route.condition {
                     Some(condition) if gateway.kind != GatewayKind::Parallel => {
-                        crate::expression::holds(condition, scope)?
+                        language::expression::holds(condition, scope)?
                     }
                     _ => true,
                 };

@@ -1,5 +1,7 @@
 //! What expressions see of a run.
 
+use language::definition::{Action, Definition};
+use language::expression::{self, ExpressionError, Scope};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -10,8 +12,6 @@ use super::position::StepState;
 use super::start::raw;
 use super::stored_input::StoredInput;
 use super::{Run, RunError, StepRecord};
-use crate::definition::{Action, Definition};
-use crate::expression::{self, ExpressionError, Scope};
 use crate::ids::RunId;
 
 impl<F: Facts> Decider<'_, F> {

@@ -1,6 +1,7 @@
 //! How parts end: well, not well, or passed over.
 
 use jiff::SignedDuration;
+use language::definition::{Action, OnError, StepRetry};
 use serde_json::value::RawValue;
 
 use super::decide::{Decider, Taken};
@@ -9,7 +10,6 @@ use super::input::{Awaiting, Facts, Part, Queueing};
 use super::item::Item;
 use super::position::{Active, Doing, StepState};
 use super::{AttemptRecord, Ending, Refusal, RunError, StepRecord, StepStatus};
-use crate::definition::{Action, OnError, StepRetry};
 
 impl<F: Facts> Decider<'_, F> {
     /// A part is done. What it says is cut if it is too much to keep.
@@ -359,15 +359,4 @@ fn under(key: &str, output: &RawValue) -> Box<RawValue> {
     let key = serde_json::Value::from(key);
     let text = format!("{{{key}:{output}}}");
     RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
-}
-
-impl StepRetry {
-    /// How long attempt number `attempt` (2 is the first retry) waits.
-    pub fn delay_before(&self, attempt: u32) -> SignedDuration {
-        let exponent = i32::try_from(attempt.saturating_sub(2)).unwrap_or(i32::MAX).min(64);
-        let factor = self.factor.max(1.0).powi(exponent);
-        let seconds = self.delay.as_secs_f64() * factor;
-        let seconds = seconds.min(self.max_delay.as_secs_f64());
-        SignedDuration::try_from_secs_f64(seconds).unwrap_or(self.max_delay)
-    }
 }

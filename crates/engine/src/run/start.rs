@@ -1,5 +1,7 @@
 //! What a part does when it begins, by its type.
 
+use language::definition::handlers::MUTATE;
+use language::definition::{Action, Definition, HumanApproval, SubProcess};
 use serde_json::value::RawValue;
 
 use super::decide::Decider;
@@ -7,8 +9,6 @@ use super::input::{Approval, Facts, NewChild, Part, Queueing};
 use super::item::Item;
 use super::position::Doing;
 use super::stored_input::StoredInput;
-use crate::definition::handlers::MUTATE;
-use crate::definition::{Action, Definition, HumanApproval, SubProcess};
 
 impl<F: Facts> Decider<'_, F> {
     pub(super) fn part(&self, at: usize) -> Part {
@@ -95,7 +95,7 @@ impl<F: Facts> Decider<'_, F> {
     fn ask(&mut self, at: usize, asked: &HumanApproval) -> Result<(), F::Error> {
         let step = self.run.position.active[at].step;
         let rendered = self.with_scope(step, None, |scope| {
-            let text = |template: &str| crate::expression::text(template, scope);
+            let text = |template: &str| language::expression::text(template, scope);
             let description = asked.description.as_deref().map(text).transpose()?;
             let assignees = asked.assignees.iter().map(|who| text(who));
             Ok((text(&asked.title)?, description, assignees.collect::<Result<Vec<_>, _>>()?))
@@ -119,8 +119,10 @@ impl<F: Facts> Decider<'_, F> {
             Some(mapping) => {
                 let value = serde_json::to_value(mapping).unwrap_or_default();
                 let item = self.item_of(part)?;
-                self.with_scope(part.step, item, |scope| crate::expression::value(&value, scope))?
-                    .map(|value| raw(&value))
+                self.with_scope(part.step, item, |scope| {
+                    language::expression::value(&value, scope)
+                })?
+                .map(|value| raw(&value))
             }
         };
         let payload = match payload {

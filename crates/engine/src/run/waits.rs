@@ -1,6 +1,7 @@
 //! What waits: timers, attempts to come, and workers that may have gone.
 
 use jiff::{SignedDuration, Timestamp};
+use language::definition::Timer;
 
 use super::decide::Decider;
 use super::input::{Facts, Part};
@@ -9,7 +10,6 @@ use super::moments::Moments;
 use super::position::{Claimant, Doing};
 use super::start::raw;
 use super::{Refusal, RunError};
-use crate::definition::Timer;
 
 impl<F: Facts> Decider<'_, F> {
     pub(super) fn start_timer(&mut self, at: usize, timer: &Timer) -> Result<(), F::Error> {
@@ -36,11 +36,11 @@ impl<F: Facts> Decider<'_, F> {
             Ok(match timer {
                 Timer::Delay(stretch) => moments.after(now, *stretch, 1),
                 Timer::DelayBy(template) => {
-                    let text = crate::expression::text(template, scope)?;
+                    let text = language::expression::text(template, scope)?;
                     moments.written_delay(&text, now)
                 }
                 Timer::Until(template) => {
-                    let text = crate::expression::text(template, scope)?;
+                    let text = language::expression::text(template, scope)?;
                     moments.written(&text, now)
                 }
             })

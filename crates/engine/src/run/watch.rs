@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 use jiff::civil::Time;
+use language::Rules;
+use language::definition::{Deadline, DeadlineEnd, Definition, From, Limit, Stretch, When};
 
 use super::decide::Decider;
 use super::input::{Alert, Facts};
@@ -9,8 +11,6 @@ use super::item::Item;
 use super::moments::Moments;
 use super::position::{StepState, Watch};
 use super::{Ending, Run, StepStatus};
-use crate::definition::{Deadline, DeadlineEnd, Definition, From, Limit, Stretch, When};
-use crate::rules::Rules;
 
 /// A run's own deadline begins to count when it could begin: with its creation.
 pub fn watch_new_run(run: &mut Run, definition: &Definition, rules: &Rules) {

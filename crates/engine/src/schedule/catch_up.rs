@@ -2,12 +2,12 @@
 
 use calendar::{CatchUp, CaughtUp, Count, MOST_CAUGHT_UP, Policy};
 use jiff::{SignedDuration, Timestamp};
+use language::policy::overlap::Overlap;
+use language::schedule::LARGEST_QUEUE;
 
-use super::declared::LARGEST_QUEUE;
 use super::upcoming::{Due, just_before};
 use super::{Decider, Numbered, Queued};
 use crate::ledger::{Entry, Outcome};
-use crate::policy::overlap::Overlap;
 
 /// Up to so many missed occurrences get a ledger row each; more share one.
 const ROWS: usize = 100;

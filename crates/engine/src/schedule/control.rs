@@ -2,12 +2,12 @@
 
 use calendar::{Rule, TimingSpec};
 use jiff::{SignedDuration, Timestamp};
+use language::policy::overlap::{IfBusy, Overlap};
+use language::schedule::{Declared, LARGEST_QUEUE, Plan};
 
-use super::declared::{Declared, LARGEST_QUEUE};
 use super::refusal::Refusal;
 use super::upcoming::{Due, just_before, overdue_once};
 use super::{Active, Decider, Numbered, Schedule, Start, Status};
-use crate::policy::overlap::{IfBusy, Overlap};
 
 /// Runs by hand of one schedule that have not ended: each is noted in the row of the schedule, which is written as a
 /// whole whenever something of it begins or ends.
@@ -231,7 +231,7 @@ fn same_rule(one: &TimingSpec, other: &TimingSpec) -> bool {
 
 /// The occurrences in the range, both ends included.
 pub fn backfilled(
-    plan: &super::Plan,
+    plan: &Plan,
     from: Timestamp,
     to: Timestamp,
     limit: u32,

@@ -2,13 +2,13 @@
 
 use calendar::{CatchUp, Fate, Policy, Roll, Rule};
 use jiff::SignedDuration;
+use language::policy::overlap::{self, MadeUp, Overlap, Verdict};
 
 use super::upcoming::{Due, OverrideAction, Upcoming};
 use super::{Active, Decider, Numbered, Queued, Status, Turning};
 use crate::ids::RunKey;
 use crate::ledger::{Entry, Outcome};
 use crate::moment::whole_millisecond;
-use crate::policy::overlap::{self, MadeUp, Overlap, Verdict};
 
 /// Days off in a row that are recorded one by one.
 const DAYS_OFF: usize = 32;

@@ -2,35 +2,28 @@
 
 mod catch_up;
 mod control;
-mod declared;
 mod due;
-pub(crate) mod keys;
 mod numbered;
 mod refusal;
 mod settle;
 mod upcoming;
-mod written;
 
 use jiff::Timestamp;
+use language::definition::EXEC_NOT_ALLOWED;
+use language::schedule::{Declared, Plan};
 use serde::{Deserialize, Serialize};
 
 pub use control::backfilled;
-pub(crate) use declared::interval;
-pub use declared::{
-    DEFAULT_MAX_RETRIES, DEFAULT_QUEUE_LIMIT, DEFAULT_TIMEOUT_SECONDS, Declared, LARGEST_PAYLOAD,
-    LARGEST_QUEUE, Plan,
-};
 pub use numbered::Numbered;
 pub use refusal::Refusal;
 pub use settle::Verdict;
 pub use upcoming::{Due, Override, OverrideAction, Upcoming};
-pub use written::{Written, is_read_only, patch, read_written};
 
 use crate::ids::{IncidentKey, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::{Entry, Outcome};
 use crate::moment::Moment;
-use crate::policy::overlap::IfBusy;
-use crate::run::{EXEC_NOT_ALLOWED, Ending, RunError};
+use crate::run::{Ending, RunError};
+use language::policy::overlap::IfBusy;
 
 /// Where a schedule stands. Only [`decide`] changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -1,12 +1,12 @@
 //! A run of a schedule has ended: success, failure, retry, and who is next.
 
 use calendar::Rule;
+use language::policy::retry::{OnExhausted, is_exhausted};
 
 use super::upcoming::Due;
 use super::{Active, Decider, Hope, Numbered, Queued, Status, Turning};
 use crate::ids::RunKey;
 use crate::ledger::Outcome;
-use crate::policy::retry::{OnExhausted, is_exhausted};
 use crate::run::Ending;
 
 /// What an input says of whether the work of a schedule is done as it should be: what incidents begin and end with.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use language::definition::Definition;
 use serde::{Deserialize, Serialize};
 
-use crate::definition::Definition;
 use crate::handlers::Handler;
 use crate::ids::{
     EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,

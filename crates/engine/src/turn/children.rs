@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
 
+use language::definition::{Deadline, DeadlineAction, Definition};
+use language::policy::overlap::IfBusy;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -11,10 +13,8 @@ use super::families::Link;
 use super::runs::Origin;
 use super::writes::{AlertWrite, Notice};
 use super::{Book, Turn, WorkflowStatus};
-use crate::definition::{Deadline, DeadlineAction, Definition};
 use crate::ids::{RunKey, WorkflowId};
 use crate::notices;
-use crate::policy::overlap::IfBusy;
 use crate::run::{Alert, Input, NewChild, Run, TriggeredBy};
 
 impl<B: Book> Turn<'_, B> {

@@ -1,11 +1,11 @@
 //! Attempts: handed out to this node or taken by workers, and what is heard of them.
 
 use jiff::Timestamp;
+use language::definition::{Action, WorkerAction};
 
 use super::command::{Answer, Asked, Refused};
 use super::runs::Decided;
 use super::{Book, Effect, Perform, Turn};
-use crate::definition::{Action, WorkerAction};
 use crate::ids::{RunId, RunKey};
 use crate::run::{self, AttemptEnd, Claimant, Doing, Facts as _, Input, Part};
 

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use calendar::Mistake;
 use jiff::{SignedDuration, Timestamp};
+use language::definition::Definition;
+use language::policy::overlap::IfBusy;
+use language::schedule::Declared;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Book, Turn};
-use crate::definition::Definition;
 use crate::ids::{RunId, ScheduleId, TopicId, WorkflowId};
 use crate::notices;
-use crate::policy::overlap::IfBusy;
 use crate::run::{self, AttemptEnd, Claimant, Resolution};
-use crate::schedule::{self, Declared, Input, OverrideAction};
+use crate::schedule::{self, Input, OverrideAction};
 use crate::topics::Message;
 use crate::trace::TraceContext;
 

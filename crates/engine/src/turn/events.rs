@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use language::definition::{Definition, TriggerKind, limits};
+use language::expression::{self, Scope};
+use language::policy::overlap::IfBusy;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -10,11 +13,8 @@ use super::families::Link;
 use super::runs::Origin;
 use super::worklist::Work;
 use super::{Book, Turn, WaitWrite};
-use crate::definition::{Definition, TriggerKind, limits};
-use crate::expression::{self, Scope};
 use crate::handlers::Cause;
 use crate::ids::{RunKey, TopicId, WorkflowId};
-use crate::policy::overlap::IfBusy;
 use crate::run::family::hops_of;
 use crate::run::{Input, Parent, Part, Published, TriggeredBy};
 use crate::topics::{Event, EventState, Message, Subscriber};

@@ -1,12 +1,14 @@
 //! Producers and consumers that somebody starts, or that are tried again.
 
+use language::definition::Definition;
+use language::definition::HandlerKind;
+use language::policy::overlap::IfBusy;
+
 use super::command::{Answer, Asked, NewRun, Refused, unknown_workflow};
 use super::worklist::Work;
 use super::{Book, Turn};
-use crate::definition::Definition;
-use crate::handlers::{Cause, HandlerKind};
+use crate::handlers::Cause;
 use crate::ids::{HandlerId, RunKey, WorkflowId};
-use crate::policy::overlap::IfBusy;
 use crate::schedule;
 
 impl<B: Book> Turn<'_, B> {

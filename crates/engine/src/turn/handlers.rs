@@ -1,16 +1,17 @@
 //! Producers and consumers within a turn: who is next when their workflow is free.
 
 use jiff::Timestamp;
+use language::definition::Definition;
+use language::definition::HandlerKind;
+use language::policy::overlap::IfBusy;
 use serde_json::value::RawValue;
 
 use super::command::NewRun;
 use super::runs::Origin;
 use super::worklist::Work;
 use super::{Book, Change, HandlerWrite, Turn, Wakeup, WorkflowStatus};
-use crate::definition::Definition;
-use crate::handlers::{Cause, Handler, HandlerKind};
+use crate::handlers::{Cause, Handler};
 use crate::ids::{HandlerId, RunKey, TopicId, WorkflowId};
-use crate::policy::overlap::IfBusy;
 use crate::run::TriggeredBy;
 use crate::schedule;
 use crate::topics::{EventState, Subscriber};
@@ -301,7 +302,7 @@ impl<B: Book> Turn<'_, B> {
             self.remove_handler(gone)?;
         }
         for trigger in &definition.triggers {
-            let crate::definition::TriggerKind::Event { topic, .. } = &trigger.kind else {
+            let language::definition::TriggerKind::Event { topic, .. } = &trigger.kind else {
                 continue;
             };
             let topic = self.topic_meant(id, definition, topic)?;

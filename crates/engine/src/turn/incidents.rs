@@ -1,17 +1,18 @@
 //! Incidents within a turn: they begin and end with the run that is their cause.
 
 use jiff::Timestamp;
+use language::definition::{Channel, IncidentAction};
+use language::notification_setup::Setup;
+use language::policy::overlap::IfBusy;
 use serde_json::{Value, json};
 
 use super::command::NewRun;
 use super::runs::Origin;
 use super::writes::{IncidentWrite, Notice};
 use super::{Book, Change, Turn};
-use crate::definition::{Channel, IncidentAction};
 use crate::ids::{IncidentKey, RunKey, ScheduleId, WorkflowId};
-use crate::incidents::{How, Incident, IncidentEnd, Setup, Told, ToldOutcome};
+use crate::incidents::{How, Incident, IncidentEnd, Told, ToldOutcome};
 use crate::notices;
-use crate::policy::overlap::IfBusy;
 use crate::run::{Ending, Run, RunError, TriggeredBy};
 use crate::schedule::{Due, Status};
 

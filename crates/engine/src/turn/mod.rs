@@ -32,9 +32,9 @@ mod writes;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-pub use crate::policy::overlap::IfBusy;
 pub use book::{Book, Damaged, Workflow, WorkflowStatus};
 pub use command::{Answer, Command, NewRun, NewSchedule, Refused, Verb};
+pub use language::policy::overlap::IfBusy;
 pub use places::Places;
 pub use publish::{DeclaredSchedule, declared_schedules};
 pub use writes::{
@@ -45,17 +45,18 @@ pub use writes::{
 
 use self::entities::{Loaded, Table};
 use self::worklist::Worklist;
-use crate::definition::Definition;
 use crate::handlers::Handler;
 use crate::ids::{HandlerId, NodeId, RunKey, ScheduleId, WorkflowId};
-use crate::incidents::{How, IncidentEnd, Setup};
+use crate::incidents::{How, IncidentEnd};
 use crate::ledger::Entry;
 use crate::moment::Moment;
-use crate::rules::Rules;
 use crate::run::{Item, Queueing, Run, StepRecord};
 use crate::schedule::Schedule;
 use crate::topics::Topic;
 use crate::trace::Span;
+use language::Rules;
+use language::definition::Definition;
+use language::notification_setup::Setup;
 
 /// Found by an id that was given here: nobody outside chooses them to collide.
 pub type ById<K, V> = HashMap<K, V, foldhash::fast::FixedState>;

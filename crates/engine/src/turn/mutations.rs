@@ -1,8 +1,9 @@
 //! Mutations of the outside world: what is noted of them, and what waits while nobody knows.
 
+use language::definition::handlers::MUTATION;
+
 use super::command::{Asked, Refused};
 use super::{Book, Turn};
-use crate::definition::handlers::MUTATION;
 use crate::handlers::{Mutation, MutationStatus};
 use crate::ids::{RunId, RunKey};
 use crate::run::{Doing, Input, Item, Resolution, RunStatus, StepState};

@@ -1,11 +1,11 @@
 //! Payloads that do not fit what their workflow expects are refused where somebody gives them.
 
 use calendar::Mistake;
+use language::definition::handlers::producer_of_trigger;
 use serde_json::value::RawValue;
 
 use super::command::Refused;
 use super::{Book, Turn};
-use crate::definition::handlers::producer_of_trigger;
 use crate::ids::{ScheduleId, WorkflowId};
 
 impl<B: Book> Turn<'_, B> {

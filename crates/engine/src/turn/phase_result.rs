@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 use jiff::civil;
+use language::definition::limits;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::definition::limits;
 use crate::run::family::too_many_hops;
 use crate::topics::Message;
 

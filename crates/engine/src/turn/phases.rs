@@ -4,6 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use language::definition::HandlerKind;
+use language::definition::handlers::{MUTATE, MUTATION, NEXT, PREPARE, PRODUCE};
+use language::definition::{Action, Definition, limits};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -11,9 +14,7 @@ use super::events::Publisher;
 use super::phase_result::{Produced, Reserved, Wrong, wake_at};
 use super::worklist::Work;
 use super::{Book, Turn};
-use crate::definition::handlers::{MUTATE, MUTATION, NEXT, PREPARE, PRODUCE};
-use crate::definition::{Action, Definition, limits};
-use crate::handlers::{Cause, HandlerKind, MutationStatus};
+use crate::handlers::{Cause, MutationStatus};
 use crate::ids::{RunKey, TopicId, WorkflowId};
 use crate::run::family::HOPS;
 use crate::run::{AttemptEnd, Ending, Item, Part, Run, RunStatus, StepStatus};
@@ -212,7 +213,7 @@ impl<B: Book> Turn<'_, B> {
             input.insert("state".to_owned(), json!(state));
         }
         if phase == PREPARE {
-            let asks = |consumer: &crate::definition::Consumer| {
+            let asks = |consumer: &language::definition::Consumer| {
                 !matches!(consumer.prepare, Action::Script(_))
             };
             if definition.consumer(&handler).is_some_and(asks) {

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use calendar::Mistake;
 use jiff::Timestamp;
+use language::Rules;
+use language::definition::handlers::producer_of_trigger;
+use language::definition::{Definition, Trigger, TriggerKind};
+use language::policy::overlap::IfBusy;
+use language::schedule::{Declared, read_written};
 
 use super::command::{Answer, NewRun, NewSchedule, Refused, unknown_workflow};
 use super::{Book, Change, IncidentWrite, Notice, Revision, Turn, Workflow, WorkflowStatus};
-use crate::definition::handlers::producer_of_trigger;
-use crate::definition::{Definition, Trigger, TriggerKind};
 use crate::ids::WorkflowId;
 use crate::incidents::{How, IncidentEnd};
-use crate::policy::overlap::IfBusy;
-use crate::rules::Rules;
-use crate::schedule::{Declared, Input, Schedule, Status, read_written};
+use crate::schedule::{Input, Schedule, Status};
 
 /// Who starts a producer when it is first published.
 pub(super) const PUBLISHED: &str = "publish";

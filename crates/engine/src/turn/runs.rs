@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use jiff::SignedDuration;
+use language::definition::handlers::producer_of_trigger;
 use serde_json::value::RawValue;
 
 use super::command::NewRun;
@@ -12,7 +13,6 @@ use super::publish::PUBLISHED;
 use super::traces::trace_attempts;
 use super::worklist::Work;
 use super::{Book, Change, Effect, Turn, Wakeup};
-use crate::definition::handlers::producer_of_trigger;
 use crate::ids::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use crate::ledger::{Entry, Outcome};
 use crate::run::{

@@ -1,11 +1,12 @@
 //! Schedules that people and programs create, change, delete and control.
 
 use jiff::SignedDuration;
+use language::schedule::{self as written, Plan, Written};
 
 use super::command::{Answer, Asked, NewSchedule, Refused, Verb};
 use super::{Book, Change, Turn};
 use crate::ids::{ScheduleId, WorkflowId};
-use crate::schedule::{self, Input, Schedule, Written};
+use crate::schedule::{self, Input, Schedule};
 
 impl<B: Book> Turn<'_, B> {
     pub(super) fn create_schedules(&mut self, new: Vec<NewSchedule>) -> Asked<B::Error> {
@@ -43,11 +44,7 @@ impl<B: Book> Turn<'_, B> {
         Ok(Ok(Answer::Created(ids)))
     }
 
-    pub(super) fn create_schedule(
-        &mut self,
-        new: NewSchedule,
-        mut plan: schedule::Plan,
-    ) -> ScheduleId {
+    pub(super) fn create_schedule(&mut self, new: NewSchedule, mut plan: Plan) -> ScheduleId {
         let id = self.book.new_schedule_id();
         if new.declared.timing.spread.is_some() {
             plan.timing = plan.timing.for_schedule(&id.to_string());
@@ -76,7 +73,7 @@ impl<B: Book> Turn<'_, B> {
         let trigger = declared.trigger_node_id.clone();
         let before = Written { declared, trigger, workflow: None };
         let invalid = |mistakes| Ok(Err(Refused::Invalid(vec![(0, mistakes)])));
-        let after = match schedule::patch(&before, patch) {
+        let after = match written::patch(&before, patch) {
             Ok(after) => after,
             Err(mistakes) => return invalid(mistakes),
         };

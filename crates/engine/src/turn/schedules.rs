@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use language::schedule::LARGEST_QUEUE;
 
 use super::command::{NewRun, Refused};
 use super::incidents::Failed;
@@ -121,7 +122,7 @@ impl<B: Book> Turn<'_, B> {
         let Ok(plan) = schedule.declared.plan(self.context.rules, anchor, &key) else {
             return Ok(Vec::new());
         };
-        let limit = limit.min(schedule::LARGEST_QUEUE);
+        let limit = limit.min(LARGEST_QUEUE);
         let Ok(due) = schedule::backfilled(&plan, from, to.min(self.context.moment.now), limit)
         else {
             return Ok(Vec::new());
@@ -170,7 +171,7 @@ impl<B: Book> Turn<'_, B> {
     fn waits_for_its_turn(&mut self, id: ScheduleId) -> Result<bool, B::Error> {
         let schedule = self.schedule(id)?;
         let trigger = schedule.trigger.as_deref();
-        if trigger.and_then(crate::definition::handlers::producer_of_trigger).is_none() {
+        if trigger.and_then(language::definition::handlers::producer_of_trigger).is_none() {
             return Ok(false);
         }
         let runs: Vec<RunKey> = schedule.progress.active.iter().filter_map(|a| a.run()).collect();

@@ -1,11 +1,12 @@
 //! Runs that somebody asks for: by hand, again, or by the address of a trigger.
 
+use language::definition::handlers::producer_of_trigger;
+use language::policy::overlap::IfBusy;
+
 use super::command::{Answer, Asked, NewRun, Refused, unknown_run, unknown_workflow};
 use super::runs::Origin;
 use super::{Book, Turn, WorkflowStatus};
-use crate::definition::handlers::producer_of_trigger;
 use crate::ids::{RunId, RunKey, ScheduleId, WorkflowId};
-use crate::policy::overlap::IfBusy;
 use crate::run::{self, Item, Position, StepRecord, TriggeredBy};
 use crate::schedule::Input;
 

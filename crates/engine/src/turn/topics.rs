@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
+use language::definition::{Definition, TopicDeclaration};
 
 use super::events::Publisher;
 use super::worklist::Work;
 use super::{Book, ById, Change, EventWrite, Notice, TopicWrite, Turn};
-use crate::definition::{Definition, TopicDeclaration};
 use crate::ids::{EventKey, RunKey, TopicId, WorkflowId};
 use crate::topics::{Event, EventState, Fate, Message, Topic};
 

@@ -1,10 +1,10 @@
 //! What ends in a turn, as spans.
 
 use jiff::Timestamp;
+use language::definition::Definition;
 
 use super::entities::Loaded;
 use super::{Book, Turn};
-use crate::definition::Definition;
 use crate::ids::RunKey;
 use crate::run::{Decision, Part, Run, StepRecord};
 use crate::trace::{AttemptOf, Span, TraceContext};

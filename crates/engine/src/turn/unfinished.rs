@@ -1,11 +1,12 @@
 //! Consumers whose mutation is done and whose last phase has failed: they go on with the version that is live, or a
 //! person ends them.
 
+use language::definition::Definition;
+use language::definition::handlers::{MUTATION, NEXT};
+
 use super::command::{Answer, Asked, NewRun, Refused};
 use super::worklist::Work;
 use super::{Book, Turn};
-use crate::definition::Definition;
-use crate::definition::handlers::{MUTATION, NEXT};
 use crate::handlers::{Cause, Handler};
 use crate::ids::{HandlerId, RunId, RunKey, WorkflowId};
 use crate::run::{Position, Resolution, Run, StepRecord, StepState};

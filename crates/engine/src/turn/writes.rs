@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use language::definition::{Action, DeadlineEnd, Definition, Step};
+use language::expression::{ExpressionError, Scope};
 use serde_json::value::RawValue;
 
 use super::book::Workflow;
-use crate::definition::{Action, DeadlineEnd, Definition, Step};
-use crate::expression::{ExpressionError, Scope};
 use crate::handlers::{Handler, Mutation};
 use crate::ids::{EventKey, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use crate::incidents::{Incident, IncidentEnd};

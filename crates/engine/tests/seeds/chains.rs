@@ -1,11 +1,11 @@
 //! Chains of consequences: however long they are, they need no more of the stack, and a turn ends.
 
-use engine::definition::{
-    Action, ForEach, OnError, Publish, SubProcess, Trigger, TriggerKind, WaitFor,
-};
 use engine::run::{RunStatus, TriggeredBy};
 use engine::topics::EventState;
 use engine::turn::Command;
+use language::definition::{
+    Action, ForEach, OnError, Publish, SubProcess, Trigger, TriggerKind, WaitFor,
+};
 use serde_json::{Value, json};
 
 use super::handlers::{events, gives, publish as publish_events, publish_version, workflow, world};
@@ -20,7 +20,7 @@ fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
     thread.join().unwrap();
 }
 
-fn only_if_false() -> engine::definition::Step {
+fn only_if_false() -> language::definition::Step {
     noop("only").when("false")
 }
 
@@ -80,7 +80,7 @@ fn children_that_cannot_be_started_end_their_step_without_depth() {
     });
 }
 
-fn wait(id: &str) -> engine::definition::Step {
+fn wait(id: &str) -> language::definition::Step {
     step(id, Action::WaitFor(waits_for_t()))
 }
 
@@ -88,8 +88,11 @@ fn waits_for_t() -> WaitFor {
     WaitFor { topic: "t".to_owned(), condition: None, within: None }
 }
 
-fn with_topic(name: &str, steps: Vec<engine::definition::Step>) -> engine::definition::Definition {
-    workflow(&["t", "u"], engine::definition::Definition { steps, ..empty(name) })
+fn with_topic(
+    name: &str,
+    steps: Vec<language::definition::Step>,
+) -> language::definition::Definition {
+    workflow(&["t", "u"], language::definition::Definition { steps, ..empty(name) })
 }
 
 fn ids(count: usize) -> Vec<String> {
@@ -145,7 +148,7 @@ fn runs_that_pass_an_event_on_are_as_many_as_they_are() {
         let (mut world, _) = world(|_, _| gives(Value::Null));
         let pass = Publish { topic: "t".to_owned(), message_id: None, title: None, payload: None };
         let steps = vec![wait("wait"), step("pass", Action::Publish(pass)).after(&["wait"])];
-        let of_many = engine::definition::Definition {
+        let of_many = language::definition::Definition {
             concurrency: Some(500),
             ..with_topic("passing", steps)
         };
@@ -170,7 +173,7 @@ fn a_backlog_of_one_workflow_is_worked_off_in_turns_of_limited_size() {
             enabled: true,
             description: None,
         };
-        let of_one = engine::definition::Definition {
+        let of_one = language::definition::Definition {
             concurrency: Some(1),
             triggers: vec![trigger],
             ..with_topic("backlog", vec![only_if_false()])
@@ -187,8 +190,8 @@ fn a_backlog_of_one_workflow_is_worked_off_in_turns_of_limited_size() {
     });
 }
 
-fn circle(name: &str, hears: &str, tells: &str) -> engine::definition::Definition {
-    let topics = [hears, tells].map(|name| engine::definition::TopicDeclaration {
+fn circle(name: &str, hears: &str, tells: &str) -> language::definition::Definition {
+    let topics = [hears, tells].map(|name| language::definition::TopicDeclaration {
         shared: true,
         ..super::handlers::topic(name)
     });
@@ -199,7 +202,7 @@ fn circle(name: &str, hears: &str, tells: &str) -> engine::definition::Definitio
         description: None,
     };
     let tell = Publish { topic: tells.to_owned(), message_id: None, title: None, payload: None };
-    engine::definition::Definition {
+    language::definition::Definition {
         topics: topics.into(),
         triggers: vec![trigger],
         steps: vec![step("tell", Action::Publish(tell))],
@@ -231,7 +234,8 @@ fn workflows_that_publish_to_each_other_end_with_a_reason() {
 fn a_circle_that_takes_its_time_goes_on() {
     let (mut world, _) = world(|_, _| gives(Value::Null));
     let mut slow = circle("slow", "again", "again");
-    let delay = engine::definition::Timer::Delay(engine::definition::Stretch::parse("2m").unwrap());
+    let delay =
+        language::definition::Timer::Delay(language::definition::Stretch::parse("2m").unwrap());
     slow.topics.truncate(1);
     slow.steps.insert(0, step("wait", Action::Timer(delay)));
     slow.steps[1] = slow.steps[1].clone().after(&["wait"]);

@@ -6,12 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use engine::WorkflowId;
-use engine::definition::{Action, Definition, IncidentAction, SubProcess};
-use engine::incidents::{Channels, How, Setup, ToldOutcome};
+use engine::incidents::{How, ToldOutcome};
 use engine::run::TriggeredBy;
 use engine::schedule::Status;
 use engine::turn::{Answer, Command, Verb};
 use jiff::SignedDuration;
+use language::definition::{Action, Definition, IncidentAction, SubProcess};
+use language::notification_setup::{Channels, Setup};
 use serde_json::{Value, json};
 
 use crate::world::{World, failure, success};

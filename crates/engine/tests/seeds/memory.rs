@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use engine::definition::Definition;
 use engine::handlers::Handler;
 use engine::incidents::Incident;
 use engine::ledger::{Entry, Outcome};
@@ -15,6 +14,7 @@ use engine::{
     EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
 };
 use jiff::Timestamp;
+use language::definition::Definition;
 
 use super::topics::Topics;
 

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use calendar::Zones;
-use engine::definition::{Action, Definition, OnError, Step, StepRetry};
-use engine::incidents::Setup;
 use engine::run::{AttemptEnd, Queueing};
-use engine::schedule::{Schedule, read_written};
+use engine::schedule::Schedule;
 use engine::turn::{
     Answer, ApprovalWrite, Command, Effect, IncidentWrite, NewRun, NewSchedule, OverrideWrite,
     Perform, Places, Refused, RunWrite, ScheduleWrite, Turn, Turned, Verb, Wakeup,
 };
-use engine::{Moment, NodeId, Rules, RunKey, ScheduleId, WorkflowId};
+use engine::{Moment, NodeId, RunKey, ScheduleId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
+use language::Rules;
+use language::definition::{Action, Definition, OnError, Step, StepRetry};
+use language::notification_setup::Setup;
+use language::schedule::read_written;
 use serde_json::value::RawValue;
 
 use super::memory::Memory;

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use calendar::Zones;
-use engine::definition::{ReadContext, read};
 use engine::run::{AttemptEnd, Claimant, RunStatus};
 use engine::schedule::{Schedule, Status};
 use engine::turn::{Answer, Command};
 use engine::{RunId, WorkflowId};
+use language::definition::{ReadContext, read};
 use serde_json::value::RawValue;
 
 use super::world::{World, at, failure, seconds, success};

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::Stdio;
 
-use engine::definition::ExecAction;
+use language::definition::ExecAction;
 use tokio::process::Command;
 
 use crate::{Ended, Work, code};

@@ -13,7 +13,7 @@ mod supervisor;
 use std::sync::Once;
 use std::time::Duration;
 
-use engine::definition::ExecAction;
+use language::definition::ExecAction;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio_util::sync::CancellationToken;

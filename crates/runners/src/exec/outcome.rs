@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use engine::definition::ExecAction;
+use language::definition::ExecAction;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

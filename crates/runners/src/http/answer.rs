@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::definition::HttpAction;
+use language::definition::HttpAction;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Response, StatusCode};
 use serde_json::{Map, Value, json};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::definition::HttpAction;
+use language::definition::HttpAction;
 use reqwest::Method;
 
 use super::Sender;

@@ -10,18 +10,18 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::definition::HttpAction;
+use answer::Answer;
+use language::definition::HttpAction;
+use outgoing::Outgoing;
+use redirect::follow;
 use reqwest::header::LOCATION;
 use reqwest::{Client, Response};
+use resolve::{Filtering, Unresolved};
 use tokio_util::sync::CancellationToken;
 
 use crate::egress::{Admission, Egress, Refused};
 use crate::mask::Mask;
 use crate::{Ended, Work, code};
-use answer::Answer;
-use outgoing::Outgoing;
-use redirect::follow;
-use resolve::{Filtering, Unresolved};
 
 /// Sends requests to where the egress policy admits them.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use engine::definition::{CONNECTION_HEADERS, HttpAction};
+use language::definition::{CONNECTION_HEADERS, HttpAction};
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use serde_json::Value;

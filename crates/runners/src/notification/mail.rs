@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
-use engine::definition::Notification;
 use jiff::Timestamp;
+use language::definition::Notification;
 use lettre::message::header::ContentType;
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::authentication::Credentials;

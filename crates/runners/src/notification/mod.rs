@@ -7,10 +7,10 @@ mod webhook;
 use std::fmt;
 use std::sync::Arc;
 
-use engine::definition::{Channel, Notification};
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use jiff::Timestamp;
+use language::definition::{Channel, Notification};
 use tokio_util::sync::CancellationToken;
 
 use crate::http::Sender;

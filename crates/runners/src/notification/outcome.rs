@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::definition::Channel;
+use language::definition::Channel;
 use serde_json::{Value, json};
 
 use crate::{Ended, code};

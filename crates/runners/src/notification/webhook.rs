@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use engine::definition::{HttpAction, Notification};
 use jiff::Timestamp;
+use language::definition::{HttpAction, Notification};
 use serde_json::{Value, json};
 use url::Url;
 

@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::response::Redirect;
 use axum::routing::get as on_get;
-use engine::definition::{Action, CONNECTION_HEADERS};
+use language::definition::{Action, CONNECTION_HEADERS};
 use runners::script::{FetchRequest, WorldFailure};
 use runners::{Runners, code};
 

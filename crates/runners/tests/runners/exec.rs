@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::definition::limits::OUTPUT_BYTES;
-use engine::definition::{Action, ExecAction};
+use language::definition::limits::OUTPUT_BYTES;
+use language::definition::{Action, ExecAction};
 use runners::{Ended, Mask, Policy, Runners, Supervisor, code};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

@@ -14,7 +14,7 @@ mod supervisor;
 
 use std::time::Duration;
 
-use engine::definition::Action;
+use language::definition::Action;
 use runners::{Ended, Policy, Runners, Work};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;

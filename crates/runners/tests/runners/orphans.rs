@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use engine::definition::Action;
+use language::definition::Action;
 use runners::{Policy, Runners, end_orphans};
 use tokio_util::sync::CancellationToken;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use engine::definition::{Action, HttpAction};
+use language::definition::{Action, HttpAction};
 use runners::{Egress, Policy};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;

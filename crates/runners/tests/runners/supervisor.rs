@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use engine::definition::{Action, ExecAction};
+use language::definition::{Action, ExecAction};
 use runners::{Ended, Policy, Runners, Supervisor, code, end_orphans};
 use tokio_util::sync::CancellationToken;
 

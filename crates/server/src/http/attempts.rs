@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use axum::extract::State;
 use engine::RunId;
-use engine::definition::limits::{OUTPUT_BYTES, QUEUE_LENGTH};
 use engine::run::{AttemptEnd, Claimant};
 use engine::turn::{Answer, Command, Effect};
 use jiff::{SignedDuration, Timestamp};
+use language::definition::limits::{OUTPUT_BYTES, QUEUE_LENGTH};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use store::Commanded;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use engine::definition::{Action, Channel, IncidentAction, Notification};
-use engine::incidents::Setup;
+use language::definition::{Action, Channel, IncidentAction, Notification};
+use language::notification_setup::Setup;
 use runners::{Ended, Runners, Work};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;

@@ -7,9 +7,9 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use calendar::Mistake;
-use engine::definition::Flaw;
 use engine::turn::Refused;
 use engine::{run, schedule};
+use language::definition::Flaw;
 use serde::{Deserialize, Serialize};
 use store::Failure;
 

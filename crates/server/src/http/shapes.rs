@@ -2,13 +2,13 @@
 //!
 //! The lists are the engine's own, so that a word that it learns is in the document.
 
-use engine::definition::DeadlineEnd;
 use engine::handlers::MutationStatus as Mutations;
 use engine::ledger::Outcome;
 use engine::run::{Ending, Resolution, RunStatus as Runs, StepStatus as Steps, TriggeredBy as By};
 use engine::schedule::Status;
 use engine::topics::EventState as Events;
 use engine::turn::WorkflowStatus as Workflows;
+use language::definition::DeadlineEnd;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};

@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use calendar::parse_duration;
-use engine::definition::limits::QUEUE_LENGTH;
 use jiff::Timestamp;
+use language::definition::limits::QUEUE_LENGTH;
 use serde::{Deserialize, Serialize};
 use store::{NewToken, TokenView, Total};
 use utoipa::ToSchema;

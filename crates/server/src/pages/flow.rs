@@ -1,8 +1,8 @@
 //! The steps of a definition as a graph: what follows what, and why.
 
 use drawing::graph::{Edge, Graph, Node};
-use engine::definition::{Action, Definition, OnError, Step};
 use engine::run::StepState;
+use language::definition::{Action, Definition, OnError, Step};
 
 /// More steps are not drawn: nobody finds their way in such a picture.
 pub(super) const MOST: usize = 300;

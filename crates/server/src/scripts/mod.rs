@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::definition::handlers::{MUTATE, NEXT, PREPARE, PRODUCE};
-use engine::definition::{Definition, ScriptAction};
 use engine::run::{AttemptEnd, Item};
 use engine::turn::Perform;
+use language::definition::handlers::{MUTATE, NEXT, PREPARE, PRODUCE};
+use language::definition::{Definition, ScriptAction};
 use runners::Runners;
 use runners::script::{
     Entry, Evaluated, Evaluation, Failed, Log, MutationKind, Permits, STEP_ARGUMENTS,

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::definition::{Action, HttpAction, limits};
 use engine::run::AttemptEnd;
+use language::definition::{Action, HttpAction, limits};
 use runners::{Ended, code};
 use serde::Deserialize;
 use serde_json::value::RawValue;

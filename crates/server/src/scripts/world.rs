@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use engine::TopicId;
-use engine::definition::Definition;
 use engine::topics::EventState;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use language::definition::Definition;
 use runners::Runners;
 use runners::script::{FetchAnswer, FetchRequest, ScriptWorld, WorldFailure};
 use serde_json::{Value, json};

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use engine::schedule::Override;
 use engine::turn::Wakeup;
-use engine::{Moment, NodeId, Rules, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
+use language::Rules;
 use store::*;
 use tokio::sync::{Notify, watch};
 
@@ -170,7 +171,7 @@ impl Store for GatedStore {
         fn run(id: RunId) -> Answered<'_, Option<RunDetail>>;
         fn alerts(run: RunId) -> Answered<'_, Vec<AlertView>>;
         fn incidents(query: IncidentQuery) -> Answered<'_, Page<IncidentView>>;
-        fn set_notify_setup(setup: Arc<engine::incidents::Setup>) -> ();
+        fn set_notify_setup(setup: Arc<language::notification_setup::Setup>) -> ();
         fn approvals(query: ApprovalQuery) -> Answered<'_, Page<ApprovalView>>;
         fn queues() -> Answered<'_, Vec<QueueView>>;
         fn topics(query: TopicQuery) -> Answered<'_, Page<TopicView>>;

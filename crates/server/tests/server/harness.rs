@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use calendar::Zones;
 use engine::RunId;
-use engine::definition::ReadContext;
 use engine::run::RunStatus;
 use engine::turn::{Answer, Command, Notice};
+use language::definition::ReadContext;
 use reqwest::{Method, Response};
 use runners::script::{ScriptHost, Scripts};
 use serde_json::Value;
@@ -231,7 +231,7 @@ impl Node {
     pub(crate) async fn workflow(&self, source: &str) -> String {
         let (hub, zones) = (self.server.hub(), Zones::bundled());
         let context = ReadContext { zones: &zones, now: hub.now(), known_calendar: &|_| None };
-        let definition = engine::definition::read(source, &context).unwrap();
+        let definition = language::definition::read(source, &context).unwrap();
         let command = Command::SaveWorkflow {
             source: source.to_owned(),
             definition: Arc::new(definition),

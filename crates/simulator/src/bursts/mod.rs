@@ -9,10 +9,10 @@ mod world;
 
 use std::sync::Arc;
 
-use engine::definition::{ReadContext, read};
 use engine::topics::Message;
 use engine::turn::{Command, IfBusy, NewRun};
 use engine::{TopicId, WorkflowId};
+use language::definition::{ReadContext, read};
 use serde_json::value::RawValue;
 use store::Failure;
 use tempfile::TempDir;

@@ -1,8 +1,8 @@
 //! What bursts are made of.
 
 use engine::WorkflowId;
-use engine::schedule::{Declared, read_written};
 use engine::turn::NewSchedule;
+use language::schedule::{Declared, read_written};
 use serde_json::{Value, json};
 
 use super::BURST;

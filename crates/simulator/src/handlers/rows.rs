@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine::definition::Definition;
-use engine::handlers::{Cause, HandlerKind, MutationStatus};
+use engine::handlers::{Cause, MutationStatus};
 use engine::topics::EventState;
+use language::definition::Definition;
+use language::definition::HandlerKind;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::generate::PREFIX;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use engine::Rules;
 use engine::schedule::OverrideAction;
+use language::Rules;
 
 use super::{Checked, Kept, Model, broken};
 

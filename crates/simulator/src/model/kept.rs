@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use calendar::{CatchUpSpec, Policy, Rule, Timing, parse_duration};
-use engine::Rules;
-use engine::schedule::{Declared, OverrideAction, Status};
+use engine::schedule::{OverrideAction, Status};
+use language::Rules;
+use language::schedule::Declared;
 
 use super::{Violation, broken};
 use crate::clock::instant;

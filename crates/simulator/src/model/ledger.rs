@@ -4,9 +4,9 @@ use calendar::{Fate, Policy};
 use engine::ledger::Outcome::{
     Coalesced, Dropped, Failed, Missed, Moved, Queued, Skipped, Started,
 };
-use engine::policy::overlap::Overlap;
 use engine::schedule::{OverrideAction, Status};
 use engine::turn::Command;
+use language::policy::overlap::Overlap;
 
 use super::commit::Touched;
 use super::{Cause, Checked, Kept, Violation, broken};

@@ -17,9 +17,9 @@ mod schedules;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use engine::Rules;
 use engine::run::{AttemptEnd, Part};
 use engine::turn::Command;
+use language::Rules;
 
 pub(crate) use kept::Kept;
 pub(crate) use quiet::Awake;

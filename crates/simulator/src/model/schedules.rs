@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use engine::ledger::Outcome;
-use engine::policy::overlap::Overlap;
-use engine::policy::retry::OnExhausted;
 use engine::run::{RunStatus, TriggeredBy};
-use engine::schedule::Declared;
 use engine::schedule::Status::{self, Active, Dead, Done, Paused};
 use engine::turn::{Command, Verb};
+use language::policy::overlap::Overlap;
+use language::policy::retry::OnExhausted;
+use language::schedule::Declared;
 
 use super::commit::Touched;
 use super::kept::{Going, kept_for, read};

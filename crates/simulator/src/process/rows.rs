@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine::definition::Definition;
 use engine::run::Item;
 use engine::run::{RunError, StepStatus};
+use language::definition::Definition;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde_json::Value;
 

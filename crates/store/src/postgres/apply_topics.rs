@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use engine::handlers::{Cause, Handler, HandlerKind, Mutation, MutationStatus};
+use engine::handlers::{Cause, Handler, Mutation, MutationStatus};
 use engine::run::Ending;
 use engine::topics::{Event, EventState, Fate, Message, Topic};
 use engine::turn::{EventWrite, HandlerWrite, TopicWrite, WaitWrite, Writes};
+use language::definition::HandlerKind;
 
 use super::apply::{column, owned, try_column};
 use super::link::{Asked, param};

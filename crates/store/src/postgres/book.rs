@@ -10,7 +10,6 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::definition::Definition;
 use engine::handlers::Handler;
 use engine::incidents::Incident;
 use engine::run::{Item, Part, Run, StepRecord};
@@ -21,6 +20,7 @@ use engine::{
     EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
 };
 use jiff::Timestamp;
+use language::definition::Definition;
 use tokio_postgres::Row;
 
 use super::Shared;

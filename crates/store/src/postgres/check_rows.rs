@@ -1,9 +1,9 @@
 //! Whether every row that is read whole can be read, and whether ids are given that nobody has yet.
 
 use calendar::CalendarSpec;
-use engine::definition::Definition;
 use engine::schedule::OverrideAction;
 use engine::turn::Answer;
+use language::definition::Definition;
 use tokio_postgres::Row;
 
 use super::check::{look, unchecked};

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use engine::RunKey;
 use engine::schedule::{Override, Schedule, Status};
-use engine::{Rules, RunKey};
 use jiff::Timestamp;
+use language::Rules;
 use tokio_postgres::Row;
 
 use super::check::look;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use engine::turn::{Answer, Command, Places, Turn, Wakeup, Writes};
-use engine::{Moment, NodeId, Rules, ScheduleId};
+use engine::{Moment, NodeId, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
+use language::Rules;
 
 use super::access::ask_audit;
 use super::around::{About, hear, prefetch_around};

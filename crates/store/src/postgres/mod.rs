@@ -69,9 +69,10 @@ use calendar::Zones;
 use deadpool_postgres::{Client, Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod};
 use engine::schedule::Override;
 use engine::turn::Wakeup;
-use engine::{Moment, NodeId, Rules, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
+use language::Rules;
 
 pub use self::moving::{Moved, MovedTable, copy_to_postgres};
 
@@ -455,7 +456,7 @@ impl Store for Postgres {
         self.read(move |client| Box::pin(incidents::list(client, query)))
     }
 
-    fn set_notify_setup(&self, setup: Arc<engine::incidents::Setup>) {
+    fn set_notify_setup(&self, setup: Arc<language::notification_setup::Setup>) {
         self.shared.setup.set(setup);
     }
 

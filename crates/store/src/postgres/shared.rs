@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use calendar::Zones;
-use engine::definition::Definition;
 use engine::turn::{Effect, Wakeup};
-use engine::{NodeId, Rules, RunId, RunKey, ScheduleId, WorkflowId};
+use engine::{NodeId, RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
+use language::Rules;
+use language::definition::Definition;
 use tokio_postgres::Row;
 
 use super::PostgresClock;

@@ -1,9 +1,10 @@
 //! Between rows and what the engine knows of topics, their events, and who works on them.
 
-use engine::handlers::{Cause, Handler, HandlerKind, Mutation, MutationStatus};
+use engine::handlers::{Cause, Handler, Mutation, MutationStatus};
 use engine::run::Ending;
 use engine::topics::{Counts, Event, EventState, Fate, Message, Subscriber, Topic};
 use engine::{EventKey, HandlerId, RunKey, TopicId, WorkflowId};
+use language::definition::HandlerKind;
 use serde_json::value::RawValue;
 use tokio_postgres::Row;
 

@@ -53,7 +53,7 @@ fn read(row: &Row) -> Result<UnusualRow, Failure> {
     let names = match workflow {
         None => None,
         Some(workflow) => {
-            let declared: engine::schedule::Declared = rows::json(row, LEDGER_COLUMNS)?;
+            let declared: language::schedule::Declared = rows::json(row, LEDGER_COLUMNS)?;
             Some((declared.name, workflow))
         }
     };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use deadpool_postgres::Client;
 use engine::turn::Refused;
-use engine::{Moment, Rules, ScheduleId, WorkflowId};
+use engine::{Moment, ScheduleId, WorkflowId};
+use language::Rules;
 
 use super::access::ask_audit;
 use super::core::Core;

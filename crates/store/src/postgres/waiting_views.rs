@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use deadpool_postgres::Client;
-use engine::definition::Definition;
 use engine::run::Position;
 use engine::{RunId, RunKey, ScheduleId};
+use language::definition::Definition;
 use tokio_postgres::Row;
 
 use super::reader::{ask, is_storable, many};

@@ -1,11 +1,12 @@
 //! The topics, events and handlers of what a turn decided.
 
 use engine::WorkflowId;
-use engine::handlers::{Cause, Handler, HandlerKind, Mutation, MutationStatus};
+use engine::handlers::{Cause, Handler, Mutation, MutationStatus};
 use engine::run::Ending;
 use engine::topics::{Event, EventState, Fate, Message, Subscriber, Topic};
 use engine::turn::{EventWrite, HandlerWrite, TopicWrite, WaitWrite, Writes};
 use engine::{EventKey, TopicId};
+use language::definition::HandlerKind;
 use rusqlite::{CachedStatement, Connection, Statement, params};
 
 use super::apply::{Pen, WAKE_HANDLER, remember_greatest};

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use engine::definition::Definition;
 use engine::handlers::Handler;
 use engine::incidents::Incident;
 use engine::run::{Item, Part, Run, StepRecord};
@@ -14,6 +13,7 @@ use engine::{
     EventKey, HandlerId, IncidentKey, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId,
 };
 use jiff::Timestamp;
+use language::definition::Definition;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row, params};
 
 use super::apply_runs::owner;

@@ -1,9 +1,9 @@
 //! Whether every row that is read whole can be read: a turn that meets one that cannot goes no further.
 
 use calendar::CalendarSpec;
-use engine::definition::Definition;
 use engine::schedule::OverrideAction;
 use engine::turn::Answer;
+use language::definition::Definition;
 use rusqlite::{Connection, Row};
 
 use super::check::unchecked;

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use engine::RunKey;
 use engine::schedule::{Active, Schedule};
-use engine::{Rules, RunKey};
 use jiff::Timestamp;
+use language::Rules;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::apply::{WAKE_SCHEDULE, put_words, rewrite_schedule};

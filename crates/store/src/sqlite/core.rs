@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use engine::turn::{Answer, Command, Places, Recovered, Turn, Wakeup};
-use engine::{Moment, NodeId, Rules};
+use engine::{Moment, NodeId};
+use language::Rules;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::apply::{WAKE_NODE, apply};

@@ -435,7 +435,7 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(include_str!("schema/0001.sql")).unwrap();
         connection.execute_batch(KEPT).unwrap();
-        let rules = engine::Rules::new(Zones::bundled());
+        let rules = language::Rules::new(Zones::bundled());
         {
             let rules = Arc::new(RwLock::new(Arc::new(rules)));
             Core::new(connection, rules, Default::default()).unwrap()

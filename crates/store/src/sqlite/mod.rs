@@ -49,9 +49,10 @@ use std::time::Duration;
 use calendar::Zones;
 use engine::schedule::Override;
 use engine::turn::Wakeup;
-use engine::{Moment, NodeId, Rules, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
+use engine::{Moment, NodeId, RunId, RunKey, ScheduleId, TopicId, WorkflowId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
+use language::Rules;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -383,7 +384,7 @@ impl Store for Sqlite {
         self.read(move |connection| incidents::list(connection, &query))
     }
 
-    fn set_notify_setup(&self, setup: Arc<engine::incidents::Setup>) {
+    fn set_notify_setup(&self, setup: Arc<language::notification_setup::Setup>) {
         self.setup.set(setup);
     }
 

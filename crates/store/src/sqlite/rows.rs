@@ -1,6 +1,5 @@
 //! Between rows and what the engine knows.
 
-use engine::definition::DeadlineEnd;
 use engine::incidents::{How, Incident, IncidentEnd};
 use engine::ledger::{Entry, Outcome};
 use engine::run::{
@@ -10,6 +9,7 @@ use engine::schedule::{Due, Progress, Schedule, Status};
 use engine::turn::{Workflow, WorkflowStatus};
 use engine::{IncidentKey, RunId, RunKey, ScheduleId, WorkflowId};
 use jiff::{SignedDuration, Timestamp};
+use language::definition::DeadlineEnd;
 use rusqlite::Row;
 use rusqlite::types::Type;
 use serde::de::DeserializeOwned;

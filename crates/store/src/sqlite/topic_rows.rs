@@ -1,9 +1,10 @@
 //! Between rows and what the engine knows of topics, events and handlers.
 
-use engine::handlers::{Cause, Handler, HandlerKind, Mutation, MutationStatus};
+use engine::handlers::{Cause, Handler, Mutation, MutationStatus};
 use engine::run::Ending;
 use engine::topics::{Counts, Event, EventState, Fate, Message, Topic};
 use engine::{EventKey, HandlerId, RunKey, TopicId, WorkflowId};
+use language::definition::HandlerKind;
 use rusqlite::Row;
 use serde_json::value::RawValue;
 

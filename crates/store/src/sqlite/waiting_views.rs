@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use engine::definition::Definition;
 use engine::run::Position;
 use engine::{RunId, RunKey, ScheduleId, WorkflowId};
+use language::definition::Definition;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::book;

@@ -1,8 +1,8 @@
 //! What deadlines bring about, each once, and what is kept of it.
 
-use engine::definition::DeadlineEnd;
 use engine::run::RunStatus;
 use jiff::SignedDuration;
+use language::definition::DeadlineEnd;
 use serde_json::{Value, json};
 use store::{AlertView, ApprovalQuery, RunQuery};
 

@@ -1,11 +1,12 @@
 //! Incidents are stored with the run that is their cause, and found again.
 
-use engine::definition::IncidentAction;
-use engine::incidents::{Channels, How, Setup, ToldOutcome};
+use engine::incidents::{How, ToldOutcome};
 use engine::run::TriggeredBy;
 use engine::turn::{Command, Verb};
 use engine::{RunId, ScheduleId};
 use jiff::SignedDuration;
+use language::definition::IncidentAction;
+use language::notification_setup::{Channels, Setup};
 use store::{IncidentQuery, IncidentView, RunQuery, WorkflowQuery};
 
 use crate::world::{World, failed, minute, minutes, performs, succeeded};

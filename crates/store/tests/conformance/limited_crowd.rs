@@ -5,10 +5,10 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::schedule::read_written;
 use engine::turn::{Command, Effect, NewRun, NewSchedule, Perform, Places, Refused};
 use engine::{Moment, NodeId, WorkflowId};
 use futures_util::future::{join, join_all};
+use language::schedule::read_written;
 use serde_json::json;
 use store::{CommandRequest, Failure, Report, Store, TurnRequest};
 use testbed::Cluster;

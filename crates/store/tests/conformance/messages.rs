@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use engine::definition::Definition;
 use engine::handlers::Handler;
 use engine::run::AttemptEnd;
 use engine::topics::{EventState, Message};
 use engine::turn::{Answer, Command, Perform};
 use engine::{RunId, TopicId, WorkflowId};
+use language::definition::Definition;
 use serde_json::{Value, json};
 use store::{EventQuery, EventView, Failure, MutationQuery, Report, TopicQuery, TopicView, Turned};
 

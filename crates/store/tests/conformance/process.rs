@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use engine::definition::{Definition, StepRetry};
 use engine::run::{AttemptEnd, Claimant};
 use engine::turn::{Answer, Command, Effect, Perform};
 use engine::{RunId, WorkflowId};
 use jiff::SignedDuration;
+use language::definition::{Definition, StepRetry};
 use serde_json::{Value, json};
 use store::{Commanded, Failure};
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use engine::definition::{self, Definition, ReadContext};
 use engine::run::{AttemptEnd, RunStatus};
-use engine::schedule::{Schedule, read_written};
+use engine::schedule::Schedule;
 use engine::turn::{Answer, Command, Effect, NewRun, NewSchedule, Perform, Places, Verb};
 use engine::{Moment, NodeId, RunId, ScheduleId, WorkflowId};
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
+use language::definition::{self, Definition, ReadContext};
+use language::schedule::read_written;
 use serde_json::json;
 use serde_json::value::RawValue;
 use store::{

@@ -16,9 +16,9 @@ fn given(perform: &engine::turn::Perform, topic: &str) -> Vec<String> {
     of.map(|event| event["message_id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn told(name: &str, subscribe: &[&str]) -> engine::definition::Consumer {
-    engine::definition::Consumer {
-        prepare: engine::definition::Action::Noop,
+fn told(name: &str, subscribe: &[&str]) -> language::definition::Consumer {
+    language::definition::Consumer {
+        prepare: language::definition::Action::Noop,
         ..consumer(name, subscribe)
     }
 }

@@ -9,13 +9,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use engine::definition::{Action, Consumer, Definition, Producer, ScriptAction, TopicDeclaration};
 use engine::handlers::Handler;
 use engine::run::{AttemptEnd, Item, Run};
 use engine::topics::{EventState, Message};
 use engine::turn::{Answer, Command, Perform};
 use engine::{TopicId, WorkflowId};
 use jiff::SignedDuration;
+use language::definition::{
+    Action, Consumer, Definition, Producer, ScriptAction, TopicDeclaration,
+};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 

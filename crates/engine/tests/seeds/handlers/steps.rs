@@ -1,9 +1,9 @@
 //! Processes and topics: steps that publish, steps that wait, events that start runs.
 
-use engine::definition::{Publish, Step, Stretch, Trigger, TriggerKind, WaitFor};
 use engine::run::{RunStatus, TriggeredBy};
 use engine::topics::EventState;
 use engine::turn::{Command, NewRun};
+use language::definition::{Publish, Step, Stretch, Trigger, TriggerKind, WaitFor};
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,12 +1,12 @@
 //! Several things at one instant, and things that come when a run or step is on its way elsewhere.
 
-use engine::definition::{
-    Channel, Deadline, DeadlineAction, DeadlineEnd, ForEach, From, HumanApproval, Limit, Stretch,
-    When, WorkerAction,
-};
 use engine::run::{Claimant, RunStatus};
 use engine::schedule::Status;
 use engine::turn::Command;
+use language::definition::{
+    Channel, Deadline, DeadlineAction, DeadlineEnd, ForEach, From, HumanApproval, Limit, Stretch,
+    When, WorkerAction,
+};
 use serde_json::{Value, json};
 
 use super::super::world::World;

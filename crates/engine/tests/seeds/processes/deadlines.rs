@@ -1,10 +1,10 @@
 //! Deadlines in working time, and what happens around them.
 
-use engine::definition::{
-    Channel, Deadline, DeadlineAction, DeadlineEnd, From, HumanApproval, Limit, Stretch, When,
-};
 use engine::run::{RunStatus, TriggeredBy};
 use engine::turn::Command;
+use language::definition::{
+    Channel, Deadline, DeadlineAction, DeadlineEnd, From, HumanApproval, Limit, Stretch, When,
+};
 use serde_json::{Value, json};
 
 use super::super::world::{World, at};

@@ -1,8 +1,8 @@
 //! How processes end that do not succeed.
 
-use engine::definition::OnError;
 use engine::run::RunStatus;
 use engine::turn::Command;
+use language::definition::OnError;
 use serde_json::Value;
 
 use super::super::world::{World, at};

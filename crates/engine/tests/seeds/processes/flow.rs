@@ -1,7 +1,7 @@
 //! Which steps run, and when.
 
-use engine::definition::{Action, Definition, Gateway, GatewayKind, OnError, Route};
 use engine::run::RunStatus;
+use language::definition::{Action, Definition, Gateway, GatewayKind, OnError, Route};
 use serde_json::{Value, json};
 
 use super::super::world::{World, at};

@@ -1,7 +1,7 @@
 //! The same over a list.
 
-use engine::definition::{ForEach, Notification};
 use engine::run::RunStatus;
+use language::definition::{ForEach, Notification};
 use serde_json::{Value, json};
 
 use super::super::world::{World, at};

@@ -11,11 +11,11 @@ mod waits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::definition::{Action, Compensation, Definition, OnError, Step, StepRetry};
 use engine::run::{AttemptEnd, Item, RunStatus, StepStatus};
 use engine::turn::{Answer, Command, NewRun, Perform};
 use engine::{RunKey, WorkflowId};
 use jiff::SignedDuration;
+use language::definition::{Action, Compensation, Definition, OnError, Step, StepRetry};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 

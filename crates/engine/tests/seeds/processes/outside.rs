@@ -1,8 +1,8 @@
 //! Runs that runs start.
 
-use engine::definition::SubProcess;
 use engine::run::{RunStatus, TriggeredBy};
 use engine::turn::Command;
+use language::definition::SubProcess;
 use serde_json::{Value, json};
 
 use super::super::world::World;

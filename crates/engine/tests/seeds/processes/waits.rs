@@ -1,8 +1,8 @@
 //! Timers, people and workers.
 
-use engine::definition::{HumanApproval, Stretch, Timer, WorkerAction};
 use engine::run::{Claimant, Doing, RunStatus};
 use engine::turn::{Answer, Command, Refused};
+use language::definition::{HumanApproval, Stretch, Timer, WorkerAction};
 use serde_json::{Value, json};
 
 use super::super::world::{World, at};

@@ -1,7 +1,7 @@
 //! Schemas that no Rust type has: schedules and calendars by the engine's table of their keys, and bodies of which
 //! there are several kinds.
 
-use engine::definition::{calendar_schema, limits, schedule_schema};
+use language::definition::{calendar_schema, limits, schedule_schema};
 use serde_json::{Map, Value, json};
 
 use crate::http::schedules::{LARGEST_BATCH, LARGEST_COUNT};

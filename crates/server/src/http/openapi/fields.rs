@@ -178,7 +178,7 @@ fn known(path: &str, name: &str) -> Option<(Map<String, Value>, &'static str)> {
             (json!({ "pattern": pattern }), "One or several, with commas")
         }
         "topic" => {
-            let schema = engine::definition::schema();
+            let schema = language::definition::schema();
             let pattern = &schema["$defs"]["topic"]["pattern"];
             (json!({ "pattern": pattern }), "Name or id of the topic")
         }

@@ -59,7 +59,7 @@ async fn document(State(app): State<App>) -> axum::response::Response {
 /// The JSON Schema of definitions, for editors and programs.
 #[utoipa::path(get, path = "/schema.json", tag = "node", responses((status = 200, body = Object)))]
 async fn schema() -> Answered {
-    answer::ok(&engine::definition::schema())
+    answer::ok(&language::definition::schema())
 }
 
 /// TypeScript definitions of all that scripts see, for editors.

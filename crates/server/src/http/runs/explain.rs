@@ -1,11 +1,11 @@
 //! What became of a run and why, in sentences, from what is stored.
 
 use axum::extract::State;
-use engine::definition::handlers::PREPARE;
 use engine::handlers::{Mutation, MutationStatus};
 use engine::run::{RunStatus, TriggeredBy};
 use engine::{RunId, ScheduleId};
 use jiff::Timestamp;
+use language::definition::handlers::PREPARE;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;

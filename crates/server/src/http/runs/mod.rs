@@ -11,11 +11,11 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use engine::definition::Definition;
 use engine::run::{Resolution, Run, RunStatus, TriggeredBy};
 use engine::turn::{Answer, Command, IfBusy, NewRun};
 use engine::{RunId, ScheduleId, WorkflowId};
 use jiff::Timestamp;
+use language::definition::Definition;
 use serde::Deserialize;
 use store::{
     AlertView, Commanded, Cursor, MutationQuery, MutationView, RunDetail, RunQuery, RunView,

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use engine::definition::DeadlineEnd;
 use engine::run::RunError;
 use engine::{RunId, WorkflowId, notices};
 use jiff::Timestamp;
+use language::definition::DeadlineEnd;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use store::{AlertView, RunView};

@@ -1,10 +1,10 @@
 //! The steps of a run as they are shown: what became of them, and what is going on.
 
-use engine::definition::{Definition, Step};
 use engine::run::{
     Active, AttemptRecord, Doing, Item, Run, RunError, StepState, StepStatus, Watch,
 };
 use jiff::Timestamp;
+use language::definition::{Definition, Step};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use store::StepView;

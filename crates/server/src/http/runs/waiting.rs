@@ -1,8 +1,8 @@
 //! What a run waits for now, when it is to be done, and what its deadlines have brought about, in sentences.
 
-use engine::definition::Action;
 use engine::run::{Active, Doing, Item, Run, RunStatus, Watch, action_of};
 use jiff::Timestamp;
+use language::definition::Action;
 use store::AlertView;
 
 use super::WholeRun;

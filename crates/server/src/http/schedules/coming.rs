@@ -1,12 +1,14 @@
 //! What comes: previews of rules and schedules.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use calendar::{Dst, Fate, Mistake, Timing, Zone, parse_instant};
-use engine::schedule::{Override, OverrideAction, Status, read_written};
+use engine::schedule::{Override, OverrideAction, Status};
 use jiff::{SignedDuration, Timestamp};
+use language::schedule::read_written;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
 use store::ScheduleView;
 use utoipa::ToSchema;
 

@@ -5,8 +5,8 @@ use std::collections::hash_map::Entry;
 
 use axum::extract::State;
 use engine::WorkflowId;
-use engine::schedule::{Written, read_written};
 use engine::turn::{Answer, Command, NewSchedule, Refused};
+use language::schedule::{Written, read_written};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
-use engine::schedule::{
-    Declared, Input, Override, Plan, Schedule, Situation, Written, decide, is_read_only, patch,
-};
+use engine::schedule::{Input, Override, Schedule, Situation, decide};
 use engine::turn::{Command, Refused};
-use engine::{Moment, Rules, RunKey};
+use engine::{Moment, RunKey};
 use jiff::Timestamp;
+use language::Rules;
+use language::schedule::{Declared, Plan, Written, is_read_only, patch};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use store::ScheduleView;

@@ -4,9 +4,10 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse as _;
 use calendar::{IcsEvent, IcsTime, write_ics};
+use engine::ScheduleId;
 use engine::schedule::{Status, Upcoming};
-use engine::{Rules, ScheduleId};
 use jiff::Timestamp;
+use language::Rules;
 use store::{ScheduleQuery, ScheduleView};
 
 use super::list::view;

@@ -1,9 +1,10 @@
 //! A schedule as it is shown.
 
 use calendar::{Warning, Zone};
-use engine::Rules;
-use engine::schedule::{Plan, Schedule, Status};
+use engine::schedule::{Schedule, Status};
 use jiff::Timestamp;
+use language::Rules;
+use language::schedule::Plan;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};

@@ -3,7 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use engine::WorkflowId;
-use engine::definition::{Definition, TopicDeclaration, limits};
+use language::definition::{Definition, TopicDeclaration, limits};
 use store::{TopicQuery, TopicView};
 
 use crate::http::App;

@@ -6,7 +6,7 @@ mod object;
 mod publish;
 
 use axum::extract::State;
-use engine::definition::limits;
+use language::definition::limits;
 use store::TopicQuery;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

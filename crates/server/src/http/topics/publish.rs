@@ -2,9 +2,9 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use engine::definition::limits;
 use engine::topics::Message;
 use engine::turn::{Answer, Command};
+use language::definition::limits;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 
 use calendar::Zone;
-use engine::definition::{Consumer, Definition, Producer};
-use engine::handlers::{Handler, HandlerKind};
+use engine::RunId;
+use engine::handlers::Handler;
 use engine::run::Ending;
 use engine::schedule::Schedule;
 use engine::turn::Workflow;
-use engine::{Rules, RunId};
 use jiff::Timestamp;
+use language::Rules;
+use language::definition::HandlerKind;
+use language::definition::{Consumer, Definition, Producer};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use store::{HandlerView, TopicView};

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use calendar::Zone;
-use engine::Rules;
-use engine::definition::{Trigger, TriggerKind, Version};
 use engine::schedule::Schedule;
 use engine::turn::Workflow;
 use jiff::Timestamp;
+use language::Rules;
+use language::definition::{Trigger, TriggerKind, Version};
 use serde::Serialize;
 use serde_json::Value;
 use store::{HandlerView, TopicView, WorkflowView};

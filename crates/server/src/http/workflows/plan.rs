@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use engine::Rules;
-use engine::definition::{Definition, Trigger};
-use engine::schedule::{Declared, Input, Plan, Schedule, Status};
+use engine::schedule::{Input, Schedule, Status};
 use engine::turn::{Refused, declared_schedules};
 use engine::{ScheduleId, WorkflowId};
 use jiff::Timestamp;
+use language::Rules;
+use language::definition::{Definition, Trigger};
+use language::schedule::{Declared, Plan};
 use serde::Serialize;
 use store::{ScheduleView, WorkflowView};
 use utoipa::ToSchema;
@@ -73,7 +74,7 @@ pub(super) async fn triggers(
     for producer in &definition.producers {
         let found = known.remove(&producer.trigger());
         let Some(declared) = declared.remove(&producer.trigger()) else { continue };
-        let kind = engine::definition::TriggerKind::Manual;
+        let kind = language::definition::TriggerKind::Manual;
         let trigger = Trigger { id: producer.trigger(), kind, enabled: true, description: None };
         planned.push(planning.schedule(&trigger, declared, found));
     }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use calendar::Zone;
-use engine::schedule::{Plan, Schedule, Upcoming};
+use engine::schedule::{Schedule, Upcoming};
 use jiff::{SignedDuration, Timestamp};
+use language::schedule::Plan;
 use serde::Serialize;
 use utoipa::ToSchema;
 

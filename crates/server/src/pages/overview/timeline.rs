@@ -228,7 +228,7 @@ impl Lanes {
 /// The times of a schedule after its next one, as its rule has them.
 fn later(
     schedule: &Schedule,
-    rules: &engine::Rules,
+    rules: &language::Rules,
     next: Timestamp,
 ) -> impl Iterator<Item = Timestamp> {
     let key = schedule.id.to_string();

@@ -2,9 +2,9 @@
 
 use drawing::bar::DeadlineBar;
 use drawing::gantt::{Bar, Deadline, Gantt, Row};
-use engine::definition;
 use engine::run::{Item, StepState, Watch};
 use jiff::Timestamp;
+use language::definition;
 use maud::{Markup, html};
 
 use super::facts::{action_words, watched};

@@ -1,10 +1,10 @@
 //! Where a run comes from, and when it was what.
 
 use engine::RunId;
-use engine::definition::{DeadlineAction, DeadlineEnd, Stretch, When};
 use engine::handlers::MutationStatus;
 use engine::run::Watch;
 use jiff::Timestamp;
+use language::definition::{DeadlineAction, DeadlineEnd, Stretch, When};
 use maud::{Markup, html};
 use store::{AlertView, MutationView, RunView};
 

@@ -134,7 +134,7 @@ fn policies(looked: &Looked) -> Markup {
         dt { "Due while it still runs" }
         dd {
             (words::overlap(declared.overlap))
-            @if declared.overlap == engine::policy::overlap::Overlap::QueueAll {
+            @if declared.overlap == language::policy::overlap::Overlap::QueueAll {
                 ", up to " (declared.queue_limit())
             }
         }

@@ -1,8 +1,9 @@
 //! The list: searched, filtered, and changed many at once.
 
 use axum::response::Response;
+use engine::WorkflowId;
 use engine::schedule::Status;
-use engine::{Rules, WorkflowId};
+use language::Rules;
 use maud::{Markup, html};
 use store::{Page as Part, ScheduleQuery, ScheduleView, Total, WorkflowQuery};
 

@@ -2,8 +2,9 @@
 
 use axum::response::Response;
 use calendar::Zone;
-use engine::schedule::{Override, Plan, Schedule, Status};
+use engine::schedule::{Override, Schedule, Status};
 use jiff::Timestamp;
+use language::schedule::Plan;
 use maud::{Markup, html};
 use store::{IncidentQuery, ScheduleView};
 

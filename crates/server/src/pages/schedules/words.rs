@@ -1,9 +1,9 @@
 //! What is declared, in words.
 
 use calendar::{CatchUp, Fold, Gap, Policy, Roll, format_duration};
-use engine::policy::overlap::Overlap;
-use engine::policy::retry::OnExhausted;
-use engine::schedule::Declared;
+use language::policy::overlap::Overlap;
+use language::policy::retry::OnExhausted;
+use language::schedule::Declared;
 
 /// What happens when it is due while it is still active.
 pub(super) fn overlap(overlap: Overlap) -> &'static str {

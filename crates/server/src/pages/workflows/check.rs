@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use engine::definition::{Definition, Flaw};
+use language::definition::{Definition, Flaw};
 use maud::{Markup, html};
 
 use super::editor::{self, KINDS};

@@ -1,8 +1,8 @@
 //! Starting a workflow by hand.
 
 use axum::response::Response;
-use engine::definition::{Definition, TriggerKind};
-use engine::input_schema::InputSchema;
+use language::definition::{Definition, TriggerKind};
+use language::input_schema::InputSchema;
 use maud::{Markup, html};
 use serde_json::Value;
 use store::{RunQuery, WorkflowView};

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::http::StatusCode;
-use engine::definition::IncidentAction;
+use language::definition::IncidentAction;
 use runners::WebhookKeys;
 use serde_json::{Value, json};
 use server::serve::ServerOptions;

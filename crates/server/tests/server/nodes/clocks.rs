@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use engine::WorkflowId;
-use engine::schedule::read_written;
 use engine::turn::{Command, NewSchedule};
 use futures_util::future::join_all;
 use jiff::SignedDuration;
+use language::schedule::read_written;
 use serde_json::Value;
 use server::upkeep::Retention;
 use server::{Clock as _, OffsetClock, SystemClock};

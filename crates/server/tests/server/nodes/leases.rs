@@ -65,12 +65,12 @@ async fn works(node: &Node, ground: &crate::ground::Ground) {
     let workflow = loop {
         let (hub, rules) = (node.server.hub(), node.server.hub().store().rules());
         let source = "name: after\nsteps: [{id: a, type: noop}]\n";
-        let context = engine::definition::ReadContext {
+        let context = language::definition::ReadContext {
             zones: rules.zones(),
             now: hub.now(),
             known_calendar: &|_| None,
         };
-        let definition = engine::definition::read(source, &context).unwrap().into();
+        let definition = language::definition::read(source, &context).unwrap().into();
         let source = source.to_owned();
         match hub
             .command(

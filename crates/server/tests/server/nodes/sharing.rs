@@ -1,8 +1,8 @@
 //! Work that nodes share.
 
 use engine::WorkflowId;
-use engine::schedule::read_written;
 use engine::turn::{Command, NewSchedule};
+use language::schedule::read_written;
 
 use super::node;
 use crate::ground::Ground;

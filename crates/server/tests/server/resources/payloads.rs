@@ -67,7 +67,7 @@ async fn a_scheduled_run_names_its_schedule() {
     let id = &started["id"];
     let run = node.ended(started["run_id"].as_str().unwrap()).await;
     let seen = &run["output"]["run"];
-    let mut known = engine::expression::OF_A_RUN.to_vec();
+    let mut known = language::expression::OF_A_RUN.to_vec();
     known.sort_unstable();
     let shown: Vec<&String> = seen.as_object().unwrap().keys().collect();
     assert_eq!(shown, known, "what may be named is what is there");

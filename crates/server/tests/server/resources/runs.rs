@@ -1,9 +1,9 @@
 //! Runs: lists, states, cancel, retry, resolve.
 
 use engine::Moment;
-use engine::definition::ReadContext;
 use engine::turn::{Answer, Command, NewRun, Places};
 use jiff::SignedDuration;
+use language::definition::ReadContext;
 use serde_json::{Value, json};
 use store::{CommandRequest, TurnRequest};
 
@@ -187,7 +187,7 @@ async fn abandoned(ground: &Ground) -> String {
     let node = store.join("gone", moment).await.unwrap().node;
     let rules = store.rules();
     let context = ReadContext { zones: rules.zones(), now, known_calendar: &|_| None };
-    let definition = engine::definition::read(text, &context).unwrap().into();
+    let definition = language::definition::read(text, &context).unwrap().into();
     let command = |command| CommandRequest {
         command,
         moment,

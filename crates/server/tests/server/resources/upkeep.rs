@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use engine::Moment;
-use engine::definition::ReadContext;
-use engine::schedule::read_written;
 use engine::turn::{Answer, Command, Effect, NewSchedule, Places};
 use engine::{NodeId, ScheduleId};
 use jiff::{SignedDuration, Timestamp};
+use language::definition::ReadContext;
+use language::schedule::read_written;
 use server::upkeep::{NextTimes, Removed, Retention};
 use server::{Clock, Hub};
 use store::{PostgresClock, Report, RunQuery, Store, TurnRequest};
@@ -62,7 +62,7 @@ impl House {
         let rules = self.store().rules();
         let context =
             ReadContext { zones: rules.zones(), now: self.hub.now(), known_calendar: &|_| None };
-        let definition = Arc::new(engine::definition::read(text, &context).unwrap());
+        let definition = Arc::new(language::definition::read(text, &context).unwrap());
         let save = Command::SaveWorkflow {
             source: text.to_owned(),
             definition,

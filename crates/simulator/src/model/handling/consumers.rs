@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use engine::handlers::{HandlerKind, MutationStatus};
+use engine::handlers::MutationStatus;
 use engine::run::{RunStatus, TriggeredBy};
 use engine::topics::EventState;
 use engine::turn::Command;
+use language::definition::HandlerKind;
 
 use super::published::Published;
 use super::{Checked, Model, Seen, broken};

@@ -1,10 +1,10 @@
 //! Events: none is lost or doubled, and each move has its reason.
 
-use engine::definition::Action;
 use engine::handlers::MutationStatus;
 use engine::run::{RunStatus, StepState};
 use engine::topics::EventState::{self, Consumed, Pending, Reserved, Skipped};
 use engine::turn::Command;
+use language::definition::Action;
 
 use super::{Checked, Model, Seen, broken};
 use crate::handlers::rows::{EventRow, Handled};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use engine::definition::Action;
 use engine::run::{RunStatus, StepState};
 use engine::turn::Command;
+use language::definition::Action;
 use serde_json::Value;
 
 use super::{Checked, Model, Seen, broken};

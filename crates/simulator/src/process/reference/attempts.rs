@@ -1,9 +1,9 @@
 //! Attempts: how often, when again, how many at a time; timers and items.
 
-use engine::definition::{Action, ForEach, StepRetry, Timer};
 use engine::run::{Active, AttemptEnd, Doing, Item, StepState, StepStatus};
 use engine::turn::Command;
 use jiff::{SignedDuration, Timestamp};
+use language::definition::{Action, ForEach, StepRetry, Timer};
 use serde_json::Value;
 
 use super::deadlines::after;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use engine::Rules;
-use engine::definition::{Deadline, Definition, From, Limit, Stretch, When};
 use engine::run::{Item, StepState};
 use jiff::Timestamp;
+use language::Rules;
+use language::definition::{Deadline, Definition, From, Limit, Stretch, When};
 
 use super::{Seen, Story};
 use crate::clock::instant;

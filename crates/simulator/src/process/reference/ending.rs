@@ -1,8 +1,8 @@
 //! How runs end: in the way their steps say, with what was done undone in its order, and with nothing left.
 
-use engine::definition::OnError;
 use engine::run::RunStatus::{Cancelled, Failed, Succeeded, TimedOut};
 use engine::run::{Ending, Item, RunError, StepState, StepStatus};
+use language::definition::OnError;
 use serde_json::{Map, Value};
 
 use super::{OVERLAP, Seen, Story};

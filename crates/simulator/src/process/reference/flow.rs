@@ -1,7 +1,7 @@
 //! Which steps run, which are passed over, and in which order.
 
-use engine::definition::{Action, Gateway, GatewayKind};
 use engine::run::{Item, RunStatus, StepState};
+use language::definition::{Action, Gateway, GatewayKind};
 use serde_json::Value;
 
 use super::Seen;

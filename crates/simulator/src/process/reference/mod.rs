@@ -11,9 +11,9 @@ mod plan;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-use engine::Rules;
 use engine::run::{Active, Claimant, Doing, Item, Part, StepState, StepStatus};
 use engine::turn::Command;
+use language::Rules;
 
 use self::deadlines::Expected;
 use self::plan::Plan;

@@ -1,6 +1,6 @@
 //! How the steps of a definition hang together, worked out from its text.
 
-use engine::definition::{Action, Definition, OnError};
+use language::definition::{Action, Definition, OnError};
 
 /// Steps by their places.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Everything else that can be declared, the most used first.
 
 use calendar::holidays::Region;
-use engine::schedule::{DEFAULT_MAX_RETRIES, DEFAULT_QUEUE_LIMIT, DEFAULT_TIMEOUT_SECONDS};
+use language::schedule::{DEFAULT_MAX_RETRIES, DEFAULT_QUEUE_LIMIT, DEFAULT_TIMEOUT_SECONDS};
 use maud::{Markup, html};
 
 use super::sheet::{Field, Sheet};

@@ -1,8 +1,8 @@
 //! What stands in the form, in words and times; or what is wrong with it.
 
 use calendar::{Timing, Zone};
-use engine::schedule::{Declared, Plan, read_written};
 use jiff::Timestamp;
+use language::schedule::{Declared, Plan, read_written};
 use maud::{Markup, html};
 
 use super::super::one::Looked;

@@ -1,6 +1,6 @@
 //! What stands in the form: what was typed so far, or what a schedule declares.
 
-use engine::schedule::Declared;
+use language::schedule::Declared;
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
@@ -141,7 +141,7 @@ fn plain(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::schedule::read_written;
+    use language::schedule::read_written;
 
     #[test]
     fn what_is_declared_stands_in_the_form() {

@@ -14,7 +14,7 @@ mod schema;
 mod scripts;
 
 use calendar::{Calendar, Zones};
-use engine::definition::{Definition, Flaw, ReadContext, read, read_bytes};
+use language::definition::{Definition, Flaw, ReadContext, read, read_bytes};
 
 /// Runs `f` with the bundled zones, at the beginning of 2026, knowing the calendar `head-office`.
 fn with_context<T>(f: impl FnOnce(&ReadContext<'_>) -> T) -> T {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use engine::definition::{schedule_schema, schema};
+use language::definition::{schedule_schema, schema};
 use serde_json::{Value, json};
 
 use crate::{accept, refuse};
@@ -249,6 +249,6 @@ fn a_schedule_in_the_api_is_as_its_schema_says() {
     ] {
         let value: Value = serde_json::from_str(text).unwrap();
         assert_eq!(validator.is_valid(&value), expected, "the schema: {text}");
-        assert_eq!(engine::schedule::read_written(text).is_ok(), expected, "the reader: {text}");
+        assert_eq!(language::schedule::read_written(text).is_ok(), expected, "the reader: {text}");
     }
 }

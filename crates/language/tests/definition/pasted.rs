@@ -1,6 +1,6 @@
 //! What the design documents print is accepted as it stands there, because people paste it.
 
-use engine::definition::{Action, Timer, TriggerKind, read_script};
+use language::definition::{Action, Timer, TriggerKind, read_script};
 use serde_json::json;
 
 use crate::{accept, refuse, with_context};
@@ -131,7 +131,7 @@ fn producers_that_do_not_say_what_they_publish() {
     let (read, warnings) = with_context(|context| {
         let read =
             read_script(source, &described, context).unwrap_or_else(|flaws| panic!("{flaws:?}"));
-        let warnings = engine::definition::warnings(&read, context);
+        let warnings = language::definition::warnings(&read, context);
         (read, warnings)
     });
     assert!(read.producers[0].publishes.is_empty());

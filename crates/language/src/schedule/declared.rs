@@ -215,7 +215,7 @@ impl Declared {
 }
 
 /// How long it is from one occurrence to the next, where the rule is an interval.
-pub(crate) fn interval(timing: &Timing) -> Option<SignedDuration> {
+pub fn interval(timing: &Timing) -> Option<SignedDuration> {
     match timing.rule() {
         Rule::Interval(interval) => Some(interval.every()),
         Rule::AfterCompletion(every) => Some(*every),

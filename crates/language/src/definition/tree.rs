@@ -75,7 +75,7 @@ impl Node {
 }
 
 /// A text that is short enough for a message.
-pub(crate) fn cut(text: &str) -> String {
+pub fn cut(text: &str) -> String {
     let line = text.lines().next().unwrap_or("");
     match line.char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -1,6 +1,6 @@
 //! Definitions that a script describes: functions, and the places of what is wrong.
 
-use engine::definition::{
+use language::definition::{
     Action, Definition, Flaw, ScriptAction, commands, locate, read_script, warnings,
 };
 use proptest::prelude::*;

@@ -1,9 +1,9 @@
 //! What is read, and what it becomes.
 
-use engine::definition::{
+use jiff::SignedDuration;
+use language::definition::{
     Action, Definition, OnError, StepRetry, TriggerKind, Version, locate, read_bytes, warnings,
 };
-use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::{accept, place, with_context};
@@ -254,7 +254,7 @@ fn warnings_about_steps() {
 #[test]
 fn commands_have_places() {
     let text = "name: t\nsteps:\n- {id: z, type: exec, command: [a], depends_on: b}\n- {id: b, type: noop, compensation: {type: exec, command: [a]}}\n- {id: c, type: for_each, items: [1], step: {type: exec, command: [a]}}\n- {id: d, type: noop}\n";
-    let found = engine::definition::commands(&accept(text), text);
+    let found = language::definition::commands(&accept(text), text);
     let mut places: Vec<(&str, u32)> =
         found.iter().map(|flaw| (flaw.path.as_str(), flaw.line)).collect();
     places.sort_unstable();
@@ -271,7 +271,7 @@ fn a_timer_that_waits_longer_than_a_timeout_is_told_what_limits_it() {
              steps: [{{id: wait, type: timer, delay: {delay}}}]"
         );
         let read = accept(&text);
-        with_context(|context| engine::definition::warnings(&read, context))
+        with_context(|context| language::definition::warnings(&read, context))
     };
     let warnings = told("2m");
     assert_eq!(warnings.len(), 1, "{warnings:?}");
@@ -296,7 +296,7 @@ fn what_lies_in_the_past_is_told_as_its_catch_up_says() {
              steps: [{{id: a, type: noop}}]"
         );
         let read = accept(&text);
-        let told = with_context(|context| engine::definition::warnings(&read, context));
+        let told = with_context(|context| language::definition::warnings(&read, context));
         assert_eq!((told.len(), told[0].code), (1, "past"), "{told:?}");
         told[0].message.clone()
     };
@@ -316,7 +316,7 @@ fn a_region_that_has_no_zone_is_told_unless_somebody_wrote_one() {
              steps: [{{id: a, type: noop}}]"
         );
         let read = accept(&text);
-        let told = with_context(|context| engine::definition::warnings(&read, context));
+        let told = with_context(|context| language::definition::warnings(&read, context));
         told.into_iter().map(|told| told.message).collect::<Vec<_>>()
     };
     let expected = "the calendar JP has no zone of its own: 09:00 is UTC; write timezone";
@@ -327,6 +327,6 @@ fn a_region_that_has_no_zone_is_told_unless_somebody_wrote_one() {
 #[test]
 fn a_calendar_that_never_works_is_told() {
     let read = accept("name: t\nsteps: []\ncalendars: [{id: never, timezone: UTC, hours: {}}]");
-    let told = with_context(|context| engine::definition::warnings(&read, context));
+    let told = with_context(|context| language::definition::warnings(&read, context));
     assert!(told.iter().any(|told| told.code == "no-working-time"), "{told:?}");
 }

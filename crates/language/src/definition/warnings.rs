@@ -15,7 +15,7 @@ use super::tree::{Kind, Node};
 use super::trigger::{self, Defaults};
 use super::until::Until;
 use super::{ReadContext, tree};
-use crate::incidents::Setup;
+use crate::notification_setup::Setup;
 
 /// Remarks that stop nothing: a trigger that never fires, a time in a daylight saving gap, a timer
 /// that a timeout does not end. They have paths, in which steps are named by their ids

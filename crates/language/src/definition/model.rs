@@ -304,3 +304,14 @@ pub(super) fn with_defaults(
     }
     declaration
 }
+
+impl StepRetry {
+    /// How long attempt number `attempt` (2 is the first retry) waits.
+    pub fn delay_before(&self, attempt: u32) -> SignedDuration {
+        let exponent = i32::try_from(attempt.saturating_sub(2)).unwrap_or(i32::MAX).min(64);
+        let factor = self.factor.max(1.0).powi(exponent);
+        let seconds = self.delay.as_secs_f64() * factor;
+        let seconds = seconds.min(self.max_delay.as_secs_f64());
+        SignedDuration::try_from_secs_f64(seconds).unwrap_or(self.max_delay)
+    }
+}

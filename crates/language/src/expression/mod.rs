@@ -5,7 +5,7 @@
 //! Nothing here can take long or grow large: see [`limits`].
 //!
 //! ```
-//! use engine::expression::{Scope, check_template, holds, text, value};
+//! use language::expression::{Scope, check_template, holds, text, value};
 //!
 //! let mut scope = Scope::default();
 //! scope.input(r#"{"day": "Monday", "rows": 3}"#).unwrap();

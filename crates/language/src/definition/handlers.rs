@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::action::Action;
+use super::limits::HANDLER_RETRIES;
 use super::model::{Definition, OnError, Step, StepRetry, with_defaults};
-use crate::handlers::HandlerKind;
 
 /// One attempt at a phase may take so long.
 const PHASE_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
@@ -23,6 +23,29 @@ pub const MUTATE: &str = "mutate";
 pub const MUTATION: &str = "mutation";
 /// The phase that ends a consumer's run.
 pub const NEXT: &str = "next";
+
+/// What a handler is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandlerKind {
+    /// It asks the world, and publishes.
+    Producer,
+    /// It works on events.
+    Consumer,
+}
+
+impl HandlerKind {
+    /// Every kind, in the order of their stored numbers.
+    pub const ALL: [HandlerKind; 2] = [HandlerKind::Producer, HandlerKind::Consumer];
+
+    /// As it is shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            HandlerKind::Producer => "producer",
+            HandlerKind::Consumer => "consumer",
+        }
+    }
+}
 
 /// A topic that a definition names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -255,7 +278,7 @@ impl Definition {
         let own = [
             ("overlap", Value::from("queue")),
             ("catch_up", Value::from("last")),
-            ("max_retries", Value::from(crate::handlers::RETRIES)),
+            ("max_retries", Value::from(HANDLER_RETRIES)),
             ("retry", serde_json::json!({"delay": "10s", "max_delay": "10m"})),
             ("pause_on_failure", Value::from(true)),
         ];

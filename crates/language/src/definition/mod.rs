@@ -75,9 +75,10 @@ pub use action::{
     WorkerAction,
 };
 pub use deadline::{Deadline, DeadlineAction, DeadlineEnd, From, Limit, When};
+pub use exec::EXEC_NOT_ALLOWED;
 pub use flaw::Flaw;
 pub use graph::{Graph, Kept};
-pub use handlers::{Consumer, Handled, Producer, TopicDeclaration};
+pub use handlers::{Consumer, Handled, HandlerKind, Producer, TopicDeclaration};
 pub use http::CONNECTION_HEADERS;
 pub(crate) use incident_actions::read as read_incident_actions;
 pub use incident_actions::{IncidentAction, host_of};
@@ -85,7 +86,7 @@ pub use model::{Compensation, Definition, OnError, Output, Step, StepRetry, Trig
 pub use schema::{calendar_schema, schedule_schema, schema};
 pub use script_texts::{ScriptText, described_script_texts, script_texts};
 pub use stretch::Stretch;
-pub(crate) use tree::cut;
+pub use tree::cut;
 pub use until::Until;
 pub use version::Version;
 pub use warnings::{calendars_of_others, commands, locate, unreachable_channels, warnings};
@@ -107,7 +108,7 @@ pub struct ReadContext<'a> {
 ///
 /// ```
 /// use calendar::Zones;
-/// use engine::definition::{ReadContext, read};
+/// use language::definition::{ReadContext, read};
 ///
 /// let zones = Zones::bundled();
 /// let now = "2026-03-01T00:00:00Z".parse().unwrap();
@@ -157,7 +158,7 @@ pub fn read(text: &str, context: &ReadContext<'_>) -> Result<Definition, Vec<Fla
 ///
 /// ```
 /// use calendar::Zones;
-/// use engine::definition::{Action, ReadContext, read_script};
+/// use language::definition::{Action, ReadContext, read_script};
 /// use serde_json::json;
 ///
 /// let zones = Zones::bundled();

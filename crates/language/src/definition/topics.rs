@@ -11,7 +11,6 @@ use super::path::join;
 use super::reading::{Field, Reading};
 use super::source::Span;
 use super::tree::{Kind, cut};
-use crate::topics::DEFAULT_MAX_ATTEMPTS;
 
 /// What someone who names a topic does with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +125,7 @@ fn entry(reading: &mut Reading<'_>, item: &Field<'_>) -> Option<TopicDeclaration
 
 /// One without a word about it.
 fn plain() -> TopicDeclaration {
-    let (name, max_attempts) = (String::new(), DEFAULT_MAX_ATTEMPTS);
+    let (name, max_attempts) = (String::new(), limits::DEFAULT_EVENT_ATTEMPTS);
     TopicDeclaration { name, shared: false, external: false, max_attempts }
 }
 
@@ -145,7 +144,7 @@ fn options(reading: &mut Reading<'_>, mut fields: Fields<'_>) -> TopicDeclaratio
     let external = fields.boolean(reading, "external").unwrap_or(false);
     let attempts = fields.whole(reading, "max_attempts", 1..=limits::EVENT_ATTEMPTS);
     fields.finish(reading);
-    let max_attempts = attempts.map_or(DEFAULT_MAX_ATTEMPTS, |most| most as u32);
+    let max_attempts = attempts.map_or(limits::DEFAULT_EVENT_ATTEMPTS, |most| most as u32);
     TopicDeclaration { shared, external, max_attempts, ..plain() }
 }
 

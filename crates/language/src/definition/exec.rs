@@ -11,6 +11,9 @@ use super::reading::{Field, Reading};
 use super::templates::Place;
 use super::tree::{Kind, cut};
 
+/// The code of a failed attempt whose node may not run the command of the step.
+pub const EXEC_NOT_ALLOWED: &str = "exec_not_allowed";
+
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
 /// Variables in which programs look for other programs, for libraries, for options, or for files that they run first:
 /// whoever chooses their values chooses what runs.

@@ -18,7 +18,7 @@ pub use triggers::schedule_schema;
 /// The schema, in draft 2020-12.
 ///
 /// ```
-/// let schema = engine::definition::schema();
+/// let schema = language::definition::schema();
 /// assert_eq!(schema["$defs"]["timer_step"]["properties"]["type"]["const"], "timer");
 /// ```
 pub fn schema() -> Value {

@@ -1,9 +1,9 @@
 //! Topics, producers, consumers, and the steps and triggers that name topics.
 
-use engine::definition::{
+use jiff::SignedDuration;
+use language::definition::{
     Action, Definition, ScriptAction, Stretch, TriggerKind, commands, locate, warnings,
 };
-use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::{accept, place, with_context};

@@ -1,10 +1,10 @@
 //! Steps of every type: what is read, what it becomes, and what is refused.
 
-use engine::definition::{
+use jiff::SignedDuration;
+use language::definition::{
     Action, Channel, DeadlineEnd, Definition, From, GatewayKind, Limit, OnError, Stretch, Timer,
     TriggerKind, When,
 };
-use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::{accept, refuse};
@@ -88,7 +88,7 @@ outputs:
   - { name: all, source: { paid: "{{ steps.pay.status }}" } }
 "#;
 
-fn step<'d>(definition: &'d Definition, id: &str) -> &'d engine::definition::Step {
+fn step<'d>(definition: &'d Definition, id: &str) -> &'d language::definition::Step {
     definition.steps.iter().find(|step| step.id == id).expect("a step")
 }
 
@@ -387,7 +387,7 @@ fn ways_between_steps() {
 #[test]
 fn times_to_wait_for() {
     use calendar::Zones;
-    use engine::definition::Until;
+    use language::definition::Until;
     let zones = Zones::bundled();
     let berlin = zones.get("Europe/Berlin").unwrap();
     let now = "2026-03-28T17:30:00Z".parse().unwrap();

@@ -100,3 +100,8 @@ pub fn check_message(id: &str, title: Option<&str>, payload: &str) -> Result<(),
 
 /// Bytes of a step's output.
 pub const OUTPUT_BYTES: usize = 256 << 10;
+
+/// Runs of a handler that failed in passing are tried again this often.
+pub const HANDLER_RETRIES: u32 = 5;
+/// An event is given back this often before it counts as one that nobody can work on.
+pub const DEFAULT_EVENT_ATTEMPTS: u32 = 10;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use engine::definition::{Action, Definition, Step, read_bytes};
+use language::definition::{Action, Definition, Step, read_bytes};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -60,7 +60,7 @@ fn check_vector(id: &str, bytes: &[u8]) {
             eprintln!("--- {id}");
             for flaw in &flaws {
                 eprintln!("{}", crate::place(flaw));
-                let whole = bytes.len() > engine::definition::limits::TEXT_BYTES;
+                let whole = bytes.len() > language::definition::limits::TEXT_BYTES;
                 assert!(flaw.line > 0 || whole || flaw.code == "more", "{id}: {flaw:?}");
             }
             assert!(!["h023", "h057"].contains(&id), "{id} is refused");

@@ -1,0 +1,89 @@
+//! The channels that a node can reach people by, and whom it tells of failures by default.
+
+use crate::definition::{Channel, Definition, IncidentAction, host_of, read_incident_actions};
+
+/// What a node knows of telling people: whom it can reach, and whom it tells if nobody says otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Setup {
+    /// What happens when something fails and neither its trigger nor its workflow says so.
+    pub on_failure: Vec<IncidentAction>,
+    /// What happens when it succeeds again.
+    pub on_recovery: Vec<IncidentAction>,
+    /// Where people reach the pages, without a slash at the end.
+    pub public_url: Option<String>,
+    /// Which channels are set up. Nothing if that is not known: then none is refused.
+    pub channels: Option<Channels>,
+}
+
+/// Which channels of a node are set up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Channels {
+    /// Whether there is a mail server.
+    pub mail: bool,
+    /// Hosts that webhooks are signed for.
+    pub webhook_hosts: Vec<String>,
+    /// Whether webhooks to all other hosts are signed as well.
+    pub webhooks: bool,
+}
+
+impl Setup {
+    /// Nobody is told unless a definition says so, and no channel is refused.
+    pub const NONE: Setup =
+        Setup { on_failure: Vec::new(), on_recovery: Vec::new(), public_url: None, channels: None };
+
+    /// Why a message to this channel cannot be sent from here.
+    pub fn refusal(&self, channel: &Channel) -> Option<&'static str> {
+        let channels = self.channels.as_ref()?;
+        match channel {
+            Channel::Email(_) if !channels.mail => Some(
+                "this node has no mail server; start it with \
+                 PUNCTUAL_SMTP=smtps://user:password@host?from=punctual@example.org",
+            ),
+            Channel::Webhook(url) if !channels.signs(url) => Some(
+                "this node has no secret to sign webhooks to this host with; start it with \
+                 PUNCTUAL_WEBHOOK_SECRET=whsec_…",
+            ),
+            Channel::Email(_) | Channel::Webhook(_) | Channel::Slack(_) => None,
+        }
+    }
+
+    /// The channels of a definition, of its deadlines too, that cannot be reached from here: where, which, and why.
+    pub fn unreachable(&self, definition: &Definition) -> Vec<(String, String, &'static str)> {
+        let mut found = Vec::new();
+        let mut look = |path: &str, channels: &[Channel]| {
+            let refused = channels.iter().filter_map(|channel| {
+                Some((path.to_owned(), channel.shown(), self.refusal(channel)?))
+            });
+            found.extend(refused);
+        };
+        for (key, actions) in
+            [("on_failure", &definition.on_failure), ("on_recovery", &definition.on_recovery)]
+        {
+            actions.iter().flatten().for_each(|action| look(key, &action.notify));
+        }
+        for (at, trigger) in definition.triggers.iter().enumerate() {
+            let Some(declaration) = definition.declaration(trigger) else { continue };
+            for key in ["on_failure", "on_recovery"] {
+                let actions = declaration.get(key).map(read_incident_actions);
+                let actions = actions.into_iter().flatten().flatten();
+                let path = format!("triggers[{at}].{key}");
+                actions.for_each(|action| look(&path, &action.notify));
+            }
+        }
+        let of_steps = definition.steps.iter().filter_map(|step| {
+            Some((format!("steps[{}].deadline", step.id), step.deadline.as_ref()?))
+        });
+        let own = definition.deadline.iter().map(|deadline| ("deadline".to_owned(), deadline));
+        for (path, deadline) in own.chain(of_steps) {
+            deadline.actions.iter().for_each(|action| look(&path, &action.notify));
+        }
+        found
+    }
+}
+
+impl Channels {
+    fn signs(&self, url: &str) -> bool {
+        let host = host_of(url);
+        self.webhooks || host.is_some_and(|host| self.webhook_hosts.contains(&host))
+    }
+}
