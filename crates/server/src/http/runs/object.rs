@@ -48,7 +48,8 @@ pub(in crate::http) struct RunObject {
     nominal_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
     effective_at: Option<Timestamp>,
-    /// `pending`, `running`, `waiting`, `suspended`, `succeeded`, `failed`, `cancelled`, `timed_out`.
+    /// `pending`, `running`, `waiting`, `suspended`, `succeeded`, `failed`, `cancelled` or
+    /// `timed_out`.
     #[schema(value_type = shapes::RunStatus)]
     status: &'static str,
     #[schema(value_type = String, format = DateTime)]
