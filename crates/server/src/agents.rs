@@ -309,8 +309,9 @@ fn lease() -> SignedDuration {
     SignedDuration::try_from(LEASE).unwrap_or(SignedDuration::MAX)
 }
 
-/// Converts the agent's response: its body is the output, with a flag beside it if it was cut. A
-/// failure is retryable only if the status says so, or if there was no response.
+/// Converts the response of an agent. Its body is the output, with a flag beside it if it was cut.
+/// A failure stays retryable only if there was no response, or its status is 408, 429 or at least
+/// 500.
 fn answered(ended: Ended) -> Ended {
     match ended {
         Ended::Succeeded { mut output } => {

@@ -118,6 +118,7 @@ impl Hub {
         }
     }
 
+    /// The store of this node.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }

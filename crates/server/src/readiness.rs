@@ -84,7 +84,7 @@ impl Drop for Flight {
     }
 }
 
-/// What is known about whether the node drives.
+/// What is known about whether the node is driving.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     pub(crate) turns: Arc<InFlight>,

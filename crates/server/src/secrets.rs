@@ -50,6 +50,7 @@ pub enum SecretsError {
     #[error("{}: {why}", path.display())]
     Unreadable {
         path: PathBuf,
+        /// The error of the operating system.
         why: io::Error,
     },
     /// A line, file or variable does not hold a secret as it should.

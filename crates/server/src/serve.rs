@@ -44,8 +44,8 @@ pub struct ServerOptions {
     pub store: Arc<dyn Store>,
     /// The address to listen on; port 0 takes any free port.
     pub listen: SocketAddr,
-    /// The token that callers must show. Without one, the node listens on this machine only, unless
-    /// the store has a token with the role admin.
+    /// The token that callers must show. Without one, the node may listen on this machine only,
+    /// unless the store has a valid token with the role admin.
     pub token: Option<String>,
     /// What runners may do.
     pub runners: Policy,
@@ -148,6 +148,7 @@ pub enum StartError {
     #[error("cannot listen on {address}: {error}")]
     Listen {
         address: SocketAddr,
+        /// The error of the operating system.
         error: std::io::Error,
     },
     #[error(transparent)]

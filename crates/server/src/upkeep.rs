@@ -66,7 +66,7 @@ impl Retention {
     }
 }
 
-/// What [`Retention::run_once`] has done.
+/// The result of [`Retention::run_once`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removed {
     /// How many rows were removed.

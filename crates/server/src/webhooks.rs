@@ -13,7 +13,7 @@ use runners::WebhookKey;
 pub const TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
 /// More signatures than any key rotation needs; verifying each costs a pass over the body.
 const MOST_SIGNATURES: usize = 8;
-/// The longest id the store keeps.
+/// The longest id that is accepted.
 const ID_BYTES: usize = 256;
 
 /// The headers that carry the signature of a call: id, time and signatures.

@@ -47,9 +47,10 @@ pub struct Driver {
     granted: usize,
     /// The last turn claimed as many wakeups as it could, so more are due.
     is_behind: bool,
-    /// By the store's clock.
+    /// Since when this node, or another one of the store, has been awake, by the store's clock.
+    /// What was due before that follows the catch-up policy.
     awake_since: Timestamp,
-    /// By this machine's clock.
+    /// When the node was last known to be awake, by this machine's clock.
     last_seen: Timestamp,
     /// The driver does not know what is stored: the last commit's outcome is unknown, or it has
     /// just joined and earlier work of this node may be left.

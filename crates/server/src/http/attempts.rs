@@ -232,8 +232,8 @@ impl Taking<'_> {
         }
     }
 
-    /// Claims what is queued now. If nothing claimed could be handed out, those attempts are
-    /// reported as failed, and the next are claimed.
+    /// Claims what is queued now. Attempts that cannot be handed out are reported as failed; if
+    /// none is left, the next ones are claimed.
     async fn take(&self) -> Result<TakenAttempts, Problem> {
         loop {
             let command = Command::ClaimAttempts {

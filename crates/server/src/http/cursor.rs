@@ -16,7 +16,7 @@ pub fn write(cursor: &Cursor) -> String {
     URL_SAFE_NO_PAD.encode(text)
 }
 
-/// The cursor that [`write`] gave as `text`.
+/// The cursor that [`write()`] gave as `text`.
 pub fn read(text: &str) -> Option<Cursor> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
     let kind = text.get(..1)?;

@@ -1,5 +1,5 @@
-//! Schemas for the OpenAPI document of fields whose Rust types do not tell: enumerations, errors,
-//! ids.
+//! Schemas for the OpenAPI document where the Rust type of a field does not suffice: enumerations,
+//! errors, ids.
 //!
 //! The enumerations are the engine's own, so a new value is in the document at once.
 

@@ -34,6 +34,7 @@ pub(crate) struct Visit {
     pub(super) said: Option<String>,
 }
 
+/// The colours of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Theme {
     Light,

@@ -7,7 +7,7 @@ use super::role::Permission;
 /// What a route needs of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing.
+    /// No known caller.
     Public,
     /// Any known caller.
     Somebody,
@@ -177,7 +177,7 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ruled {
     Needs(Need),
-    /// The route has other methods; the router answers 405.
+    /// The route has other methods; the router answers 405 to a known caller.
     OtherMethod,
     /// The table does not list the route.
     Unknown,

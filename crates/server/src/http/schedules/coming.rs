@@ -24,7 +24,7 @@ const DEFAULT_COUNT: usize = 10;
 /// How many occurrences are shown at most.
 pub(in crate::http) const LARGEST_COUNT: usize = 1_000;
 
-/// What a rule means.
+/// The preview of a rule or a schedule.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Preview {
     #[serde(skip_serializing_if = "Option::is_none")]

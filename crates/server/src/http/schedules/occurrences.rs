@@ -132,7 +132,7 @@ impl Parameters for Moment {
     }
 }
 
-/// Why something happened or did not.
+/// Why a schedule ran, waited or did not run.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Explanation {
     schedule_id: String,

@@ -31,7 +31,7 @@ pub(crate) struct TopicObject {
     /// When the oldest pending event was published.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) oldest_pending_at: Option<Timestamp>,
-    /// After how many failed attempts an event is skipped.
+    /// An event that runs have given back this many times is skipped.
     pub(crate) max_attempts: u32,
     #[schema(value_type = String, format = DateTime)]
     pub(crate) created_at: Timestamp,

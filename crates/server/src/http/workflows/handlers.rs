@@ -35,7 +35,7 @@ pub(crate) struct ProducerObject {
     /// `succeeded`, `failed`, `cancelled` or `timed_out`.
     #[schema(value_type = Option<shapes::RunEnding>)]
     pub(crate) last_outcome: Option<&'static str>,
-    /// Whether one of its runs waits because another handler of the workflow is running.
+    /// Whether one of its runs waits for the workflow to be free.
     pub(crate) queued: bool,
     /// Its run that has not ended.
     pub(crate) run_id: Option<String>,
