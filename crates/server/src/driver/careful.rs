@@ -27,7 +27,7 @@ pub(super) struct Start {
     trials: usize,
     /// Whether the next turn, or the last one, decides over one thing alone.
     is_alone: bool,
-    /// The run that the next turn alone begins or continues.
+    /// The one run that the next turn begins or continues.
     begins: Option<RunKey>,
     /// The last run that was tried alone. The search continues with keys after it.
     after: RunKey,

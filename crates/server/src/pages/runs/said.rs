@@ -13,7 +13,8 @@ const MOST: usize = 3;
 /// How many bytes of the latest output are shown.
 const LONGEST: usize = 8 * 1024;
 
-/// The live output of the wanted steps. It is not part of stored data, so the page loads it again.
+/// The live output of the wanted steps. It may change without a notice, so `data-again` makes the
+/// script load the page again periodically.
 pub(super) async fn now(
     visit: &Visit,
     whole: &WholeRun,

@@ -1,4 +1,4 @@
-//! The overview of a workflow: its steps, triggers, handlers and latest runs.
+//! The overview of a workflow: its steps, triggers, handlers, topics and latest runs.
 
 use axum::response::Response;
 use maud::{Markup, html};

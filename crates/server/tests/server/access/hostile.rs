@@ -1,4 +1,4 @@
-//! Attacks that other schedulers have fallen for.
+//! Attacks that other programs have fallen for.
 
 use std::sync::Arc;
 
