@@ -1,5 +1,6 @@
-//! Agents at a URL: the node takes their tasks as a worker does, and posts each to its agent. Claims, leases and
-//! fences are those of any worker, so a node that dies loses its tasks to others.
+//! Agents at a URL: the node claims their tasks as a worker does, and posts each task to its agent.
+//! Claims, leases and fencing are those of any worker, so when a node dies, other nodes take over
+//! its tasks.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -25,39 +26,40 @@ use crate::handout::{self, Handout};
 use crate::hub::Hub;
 use crate::secrets::{Secrets, shown_address};
 
-/// Requests to one agent at a time.
+/// How many requests are sent to one agent at a time.
 const AT_ONCE: usize = 64;
-/// A task is another node's after so long without a sign of life; there is one every third of it.
+/// The lease of a task. Another node may claim the task this long after the last heartbeat; a
+/// heartbeat is sent every third of it.
 const LEASE: Duration = Duration::from_secs(30);
-/// Other nodes queue tasks as well, and a store that failed may answer again.
+/// How often queues are checked again: other nodes queue tasks too, and a store that failed may
+/// answer again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// When the node stops, what was asked may still be answered so long. The rest is taken over.
+/// How long a stopping node waits for answers. Other nodes take over the tasks without one.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// An agent that is reached at a URL.
+/// An agent that takes tasks at a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
     name: String,
     url: Url,
-    /// Host and port, as the egress policy names them.
+    /// Host and port, as the egress policy writes them.
     place: String,
 }
 
-/// Why a text names no agent.
+/// Why a text does not name an agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
-    /// There is no name, or no URL.
+    /// The name or the URL is missing.
     #[error("write NAME=URL, such as reports=https://agents.example.org/reports")]
     Form,
-    /// No queue has such a name.
+    /// The name is too long for the name of a queue.
     #[error("the name has more than {} bytes", QUEUE_LENGTH - PREFIX.len())]
     Name,
-    /// Nothing can be posted there.
+    /// The URL cannot be posted to.
     #[error("`{url}` is not a URL that can be posted to: {why}")]
     Url {
-        /// Without a password.
+        /// The URL without its password.
         url: String,
-        /// What is wrong.
         why: String,
     },
 }
@@ -86,27 +88,27 @@ impl FromStr for Agent {
         }
         let host = read.host_str().ok_or_else(|| wrong("it has no host".to_owned()))?;
         let place = format!("{host}:{}", read.port_or_known_default().unwrap_or_default());
-        // What is never reached is refused here, not with each task.
+        // A host that the egress policy always refuses is refused here, not once per task.
         place.parse::<runners::Egress>().map_err(|error| wrong(error.problem))?;
         Ok(Agent { name: name.to_owned(), place, url: read })
     }
 }
 
 impl Agent {
-    /// Whose tasks it takes.
+    /// The agent's name, which is also the name in `agent_task` steps.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// What the tasks of one agent have in common.
+/// Claims the tasks of one agent and posts them.
 pub(crate) struct Posting {
     agent: Agent,
     hub: Arc<Hub>,
     secrets: Arc<Secrets>,
-    /// They reach the agent's host, and no other inner one.
+    /// Runners that may reach the agent's host, and no other internal host.
     runners: Runners,
-    /// What the node calls itself to people.
+    /// The worker name that people see for these attempts.
     worker: String,
 }
 
@@ -124,7 +126,7 @@ impl Posting {
         Ok(Posting { agent, hub, secrets, runners, worker })
     }
 
-    /// Takes tasks until it is told to stop.
+    /// Claims and posts tasks until `stop` is cancelled.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let posting = Arc::new(self);
         let places = Arc::new(Semaphore::new(AT_ONCE));
@@ -151,7 +153,7 @@ impl Posting {
         let _ = tokio::time::timeout(GRACE, all).await;
     }
 
-    /// The next task, when there is one.
+    /// Waits for the next task and claims it.
     async fn next(&self) -> (Box<Perform>, Handout) {
         let queues = [format!("{PREFIX}{}", self.agent.name)];
         let is_shared = self.hub.store().lease().is_some();
@@ -197,12 +199,12 @@ impl Posting {
         }
     }
 
-    /// No access token has such a name: nobody else reports on what an agent does.
+    /// No access token can have such a name, so nobody else can report on an agent's task.
     fn claimant(&self) -> Claimant {
         Claimant { name: Some(format!("{PREFIX}{}", self.agent.name)), key: String::new() }
     }
 
-    /// One task, from the request to the report.
+    /// Performs one task: posts it, and reports the answer.
     async fn perform(&self, perform: Perform) {
         let (id, token) = (perform.run_id.clone(), perform.token);
         let end = match self.request(&perform) {
@@ -220,12 +222,12 @@ impl Posting {
         self.report(id, token, end).await;
     }
 
-    /// What is posted.
+    /// The HTTP request for a task.
     fn request(&self, perform: &Perform) -> Result<Action, AttemptEnd> {
         let filled =
             filled(perform, &self.secrets).map_err(|error| not_filled(&error, &self.secrets))?;
         let Action::AgentTask(task) = filled else {
-            // Nothing else is queued there, unless a worker step names the queue itself.
+            // Only a worker step that names this queue itself can bring anything else here.
             let message = "this queue is for agent_task steps: its tasks are posted to a URL";
             return Err(AttemptEnd::Failed {
                 code: runners::code::NOT_OURS.to_owned(),
@@ -259,7 +261,7 @@ impl Posting {
         }))
     }
 
-    /// Says again and again that the task is being done. Returns when it is another's.
+    /// Sends heartbeats for a task. Returns when the task no longer belongs to this node.
     async fn keep(&self, id: &RunId, token: u32, cancel: &CancellationToken) {
         loop {
             tokio::time::sleep(LEASE / 3).await;
@@ -284,14 +286,15 @@ impl Posting {
         }
     }
 
-    /// While the store does not answer, the report is kept as long as the task is certain to be ours.
+    /// Stores a task's report. If the store does not answer, retries for as long as the task
+    /// certainly belongs to this node.
     async fn report(&self, id: RunId, token: u32, end: AttemptEnd) {
         let run = id.to_string();
         for _ in 0..LEASE.as_secs() {
             let (id, end) = (id.clone(), end.clone());
             let command = Command::EndAttempt { id, token, claimant: self.claimant(), end };
             match self.hub.command(command, None).await {
-                // Refused: it was another's by then.
+                // Refused: the task belonged to another worker by then.
                 Ok(_) | Err(Failure::Refused(_)) => return,
                 Err(failure) => {
                     tracing::warn!(run, token, %failure, "an agent's answer is not stored yet");
@@ -306,7 +309,9 @@ fn lease() -> SignedDuration {
     SignedDuration::try_from(LEASE).unwrap_or(SignedDuration::MAX)
 }
 
-/// The body of the answer is the output, with a mark beside it if it was cut. Of refusals, only those are tried again that say so.
+/// Converts the response of an agent. Its body is the output, with a flag beside it if it was cut.
+/// A failure stays retryable only if there was no response, or its status is 408, 429 or at least
+/// 500.
 fn answered(ended: Ended) -> Ended {
     match ended {
         Ended::Succeeded { mut output } => {

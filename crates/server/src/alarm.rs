@@ -1,5 +1,5 @@
-//! An alarm on the wall clock. It goes off at its time, and also when somebody sets the clock: nothing
-//! has to be polled, and a clock that jumps is noticed at once.
+//! An alarm on the wall clock. It goes off at its time, and also when the clock is set: nothing has
+//! to poll, and a clock that jumps is noticed at once.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,10 +12,11 @@ use rustix::time::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// With nothing to wait for, the alarm still waits for the clock to be set: this far ahead.
+/// With nothing to wait for, the alarm is set this far ahead, so that it still notices when the
+/// clock is set.
 const FAR_AHEAD_SECONDS: i64 = 100 * 365 * 86_400;
 
-/// One alarm.
+/// A timer on the wall clock (`timerfd`).
 pub(crate) struct Alarm {
     timer: AsyncFd<OwnedFd>,
 }
@@ -32,12 +33,12 @@ impl Alarm {
         Ok(Alarm { timer })
     }
 
-    /// Returns at the instant, or when the clock was set.
+    /// Returns at the instant `at`, or as soon as the clock is set.
     pub(crate) async fn wait_until(&self, at: Option<Timestamp>) -> io::Result<()> {
         let due = match at {
             Some(at) => Timespec {
                 tv_sec: at.as_second().max(0),
-                // A zero would disarm the alarm.
+                // A zero time would disarm the timer.
                 tv_nsec: i64::from(at.subsec_nanosecond()).max(1),
             },
             None => Timespec { tv_sec: 4_000_000_000 + FAR_AHEAD_SECONDS, tv_nsec: 1 },

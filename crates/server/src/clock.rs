@@ -1,4 +1,4 @@
-//! The clock: the only place that reads the time.
+//! The clock: the only module that reads the time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ pub trait Clock: Send + Sync + 'static {
     /// The wall clock, in whole milliseconds.
     fn now(&self) -> Timestamp;
 
-    /// What the host's clock shows when this one shows `at`: alarms go by the host's.
+    /// What the host's clock shows when this clock shows `at`. Alarms are set by the host's clock.
     fn on_host(&self, at: Timestamp) -> Timestamp {
         at
     }
@@ -29,8 +29,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// The host's clock, wrong by a fixed amount. Nodes are tested with it: on a shared store the database's clock decides,
-/// however wrong theirs are.
+/// The host's clock, wrong by a fixed amount. For tests of shared stores, where the database's
+/// clock decides however wrong a node's clock is.
 #[derive(Clone, Copy, Debug)]
 pub struct OffsetClock(pub SignedDuration);
 
@@ -45,7 +45,8 @@ impl Clock for OffsetClock {
     }
 }
 
-/// The time as the store has it: a shared store's own clock decides, whatever this machine's shows.
+/// The time by the store's clock: a shared store's own clock decides, whatever this machine's clock
+/// shows.
 #[derive(Clone)]
 pub(crate) struct StoreClock {
     machine: Arc<dyn Clock>,
@@ -62,48 +63,48 @@ impl StoreClock {
         StoreClock { machine, store }
     }
 
-    /// By the store's clock.
+    /// Now, by the store's clock.
     pub(crate) fn now(&self) -> Timestamp {
         let now = self.machine.now();
         now.checked_add(self.store.skew()).unwrap_or(now)
     }
 
-    /// By this machine's clock.
+    /// Now, by this machine's clock.
     pub(crate) fn machine_now(&self) -> Timestamp {
         self.machine.now()
     }
 
-    /// What this machine's clock shows at an instant of the store's.
+    /// What this machine's clock shows when the store's clock shows `at`.
     pub(crate) fn on_machine(&self, at: Timestamp) -> Timestamp {
         at.checked_sub(self.store.skew()).unwrap_or(at)
     }
 
-    /// What an alarm for an instant of the store's is set to.
+    /// What the host's timer is set to, to go off when the store's clock shows `at`.
     pub(crate) fn alarm(&self, at: Timestamp) -> Timestamp {
         self.machine.on_host(self.on_machine(at))
     }
 }
 
 impl SystemClock {
-    /// The wall clock as finely as the host has it: for measuring, not for deciding.
+    /// The wall clock at the host's full precision: for measurements, not for decisions.
     #[expect(clippy::disallowed_methods, reason = "this is where the time is read")]
     pub fn precise_now(&self) -> Timestamp {
         Timestamp::now()
     }
 }
 
-/// Measures how long something takes, whatever happens to the wall clock.
+/// Measures elapsed time, independent of the wall clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Begins.
+    /// Starts measuring now.
     #[expect(clippy::disallowed_methods, reason = "this is where the time is read")]
     pub fn start() -> Stopwatch {
         Stopwatch(Instant::now())
     }
 
-    /// Since it began.
+    /// The time since the start.
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }

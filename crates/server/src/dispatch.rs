@@ -1,4 +1,4 @@
-//! From effects to runners, and back as reports.
+//! Starts attempts on runners when the driver commits effects, and sends back reports.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -20,18 +20,18 @@ use crate::live::{Hearing, Live};
 use crate::scripts::{ScriptRunner, http_action, judged};
 use crate::secrets::Secrets;
 
-/// Who does the work: runners, or a simulation.
+/// Performs attempts: with runners, or in a simulation.
 pub trait Dispatch: Send + Sync + 'static {
-    /// Begins to perform an attempt. What has ended already is reported at once; everything else later,
-    /// to whoever the dispatch was made for.
+    /// Starts an attempt. Returns its report if it has ended already; otherwise the report is sent
+    /// later to the driver this dispatch was made for.
     fn perform(&self, perform: Perform) -> Option<Report>;
-    /// Tells an attempt to end. Its report comes all the same.
+    /// Cancels an attempt. Its report is still sent.
     fn cancel(&self, run: RunKey, token: u32);
-    /// Drops everything that is going on: it will be taken over.
+    /// Aborts all attempts without reports: other nodes, or this node's next start, take them over.
     fn abandon(&self);
 }
 
-/// The runners of this node.
+/// Performs attempts with the runners of this node.
 pub struct RunnerDispatch {
     runners: Runners,
     secrets: Arc<Secrets>,
@@ -42,22 +42,23 @@ pub struct RunnerDispatch {
     going_on: Mutex<HashMap<(RunKey, u32), Attempt>>,
 }
 
-/// Whose commands run.
+/// Whose commands this node runs.
 #[derive(Clone, Debug)]
 pub enum Commands {
-    /// Everyone's, as far as the runners' policy goes.
+    /// Commands of any definition that the runners' policy allows.
     Any,
-    /// Those of the node's own definitions. One that was changed since, even under the same name, is
-    /// another.
+    /// Only commands of the node's own definitions. A definition that was changed since is another
+    /// one, even under the same name.
     Of(Trusted),
 }
 
-/// The node's own definitions, the earlier versions of those that have changed included: runs end on theirs.
+/// The node's own definitions, including earlier versions of changed ones: runs end on the version
+/// they began with.
 #[derive(Clone, Debug, Default)]
 pub struct Trusted(Arc<RwLock<Vec<Arc<Definition>>>>);
 
 impl Trusted {
-    /// These too.
+    /// Adds definitions to the trusted ones.
     pub fn add(&self, definitions: impl IntoIterator<Item = Arc<Definition>>) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).extend(definitions);
     }
@@ -83,32 +84,32 @@ struct Attempt {
 }
 
 impl RunnerDispatch {
-    /// Reports go to `reports`.
+    /// Reports are sent to `reports`.
     pub fn new(runners: Runners, reports: UnboundedSender<Report>) -> RunnerDispatch {
         let (secrets, going_on) = (Arc::default(), Mutex::default());
         let (scripts, commands, live) = (None, Commands::Any, None);
         RunnerDispatch { runners, secrets, scripts, commands, live, reports, going_on }
     }
 
-    /// Templates may name these, and no output shows them.
+    /// Templates may use these secrets, and they are masked in outputs.
     #[must_use]
     pub fn with_secrets(self, secrets: Arc<Secrets>) -> RunnerDispatch {
         RunnerDispatch { secrets, ..self }
     }
 
-    /// Scripts are evaluated by this.
+    /// Scripts are evaluated by `scripts`.
     #[must_use]
     pub fn with_scripts(self, scripts: ScriptRunner) -> RunnerDispatch {
         RunnerDispatch { scripts: Some(scripts), ..self }
     }
 
-    /// Only these run commands.
+    /// Limits whose commands are run.
     #[must_use]
     pub fn admitting(self, commands: Commands) -> RunnerDispatch {
         RunnerDispatch { commands, ..self }
     }
 
-    /// What is performed is heard there, while it is.
+    /// Output of attempts is passed to `live` while they run.
     #[must_use]
     pub(crate) fn heard_by(self, live: Arc<Live>) -> RunnerDispatch {
         RunnerDispatch { live: Some(live), ..self }
@@ -188,7 +189,7 @@ impl Dispatch for SharedDispatch {
         let task = tokio::spawn(async move {
             let end = dispatch.end_of(&perform, cancelled).await;
             dispatch.attempts().remove(&(run, token));
-            // Nobody listens any more: the node is stopping, and the attempt will be taken over.
+            // If the driver is gone, the node is stopping, and the attempt will be taken over.
             let _ = dispatch.reports.send(Report { run, token, end });
         });
         attempts.insert((run, token), Attempt { cancel, task: task.abort_handle() });
@@ -208,7 +209,7 @@ impl Dispatch for SharedDispatch {
     }
 }
 
-/// What is to be done, with its templates filled in.
+/// The action of an attempt with its templates filled in.
 pub(crate) fn filled(perform: &Perform, secrets: &Secrets) -> Result<Action, ExpressionError> {
     let action = perform.action();
     match &perform.scope {
@@ -224,7 +225,7 @@ pub(crate) fn filled(perform: &Perform, secrets: &Secrets) -> Result<Action, Exp
     }
 }
 
-/// A template of an attempt cannot be filled in: trying again gives the same.
+/// The end of an attempt whose template cannot be filled in. A retry would fail in the same way.
 pub(crate) fn not_filled(error: &ExpressionError, secrets: &Secrets) -> AttemptEnd {
     AttemptEnd::Failed {
         code: "expression".to_owned(),
@@ -234,8 +235,8 @@ pub(crate) fn not_filled(error: &ExpressionError, secrets: &Secrets) -> AttemptE
     }
 }
 
-/// What a phase gives that is no script: the body of an answer, or what a command prints, as JSON. A mutation gives all
-/// that there is to know.
+/// The result of a handler's phase that is not a script: the body of an HTTP response, or the JSON
+/// that a command prints. A mutation keeps the whole output.
 fn phase_result(perform: &Perform, ended: Ended) -> Ended {
     let Ended::Succeeded { output } = ended else { return ended };
     if perform.step().id == MUTATION && perform.part.item == Item::Whole {
@@ -274,7 +275,8 @@ pub(crate) fn work(perform: &Perform, action: Action) -> Work {
 fn not_admitted() -> AttemptEnd {
     let message = "this node runs the commands of its own folder's definitions only; start it with \
                    --allow-exec if commands of others are to be trusted";
-    // Another version may be trusted, or the node started otherwise: a later try can succeed.
+    // A later attempt may succeed: with another, trusted version, or on a node started with other
+    // options.
     AttemptEnd::Failed {
         code: code::EXEC_NOT_ALLOWED.to_owned(),
         message: message.to_owned(),
@@ -283,7 +285,7 @@ fn not_admitted() -> AttemptEnd {
     }
 }
 
-/// How it ended, without the secrets that it may have shown.
+/// The end of an attempt as it is reported, with secrets masked.
 pub(crate) fn attempt_end(ended: Ended, secrets: &Secrets) -> AttemptEnd {
     let raw = |value: serde_json::Value| raw(&secrets.mask_json(value));
     let plain = |message: String| secrets.mask(&message).into_owned();

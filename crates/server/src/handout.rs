@@ -1,4 +1,5 @@
-//! Claims: what a worker takes from queues, and what becomes of it if the worker is gone when it comes.
+//! Claims of workers: attempts taken from queues, and given back if the worker is gone before it
+//! gets them.
 
 use std::sync::Arc;
 
@@ -9,18 +10,19 @@ use tokio::runtime::Handle;
 
 use crate::hub::Hub;
 
-/// Attempts that were claimed and have not reached their worker. Dropped on the way they go back into their
-/// queues, where the next worker finds them at once.
+/// Attempts that were claimed and have not reached their worker. If this is dropped before
+/// [`Handout::delivered`], they go back into their queues, where the next worker finds them at
+/// once.
 pub(crate) struct Handout {
     hub: Arc<Hub>,
-    /// Where it was claimed: it may be dropped elsewhere.
+    /// The runtime in which the claim was made: the handout may be dropped outside of it.
     runtime: Handle,
-    /// What the worker is to do.
+    /// The claimed attempts.
     pub(crate) effects: Vec<Effect>,
     claimed: Vec<(RunId, u32)>,
 }
 
-/// Claims what waits in queues. A caller that goes away meanwhile leaves nothing claimed.
+/// Claims attempts from queues. If the caller goes away meanwhile, nothing stays claimed.
 pub(crate) async fn claim(hub: &Arc<Hub>, command: Command) -> Result<Handout, Failure> {
     let owned = hub.clone();
     let claiming = async move {
@@ -36,7 +38,7 @@ pub(crate) async fn claim(hub: &Arc<Hub>, command: Command) -> Result<Handout, F
 }
 
 impl Handout {
-    /// The worker has them: they are its own until their leases are over.
+    /// The worker has received the attempts: they belong to it until their leases end.
     pub(crate) fn delivered(mut self) {
         self.claimed.clear();
     }
@@ -54,7 +56,7 @@ impl Drop for Handout {
                 let run = id.to_string();
                 let command = Command::ReturnAttempt { id, token };
                 match hub.carry_out(command, None, None).await {
-                    // Refused: it has ended meanwhile.
+                    // Refused: the attempt has ended meanwhile.
                     Ok(_) | Err(Failure::Refused(_)) => {}
                     Err(failure) => {
                         tracing::warn!(run, token, %failure, "an attempt that no worker got stays until its lease is over");

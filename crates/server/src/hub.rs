@@ -1,4 +1,5 @@
-//! Where the driver and the edges meet: commands go through here, and what happened is told from here.
+//! The hub connects the driver with the API and the pages: commands go in through it, and notices
+//! of committed changes come out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -21,54 +22,54 @@ use crate::traces::{Exporter, SpanQueue, TraceTarget};
 use crate::turnings::{self, LogLimit};
 use crate::waiting::{Waiting, WaitingWorkers};
 
-/// Notices that a slow listener may be behind.
+/// How many notices a slow listener may lag behind before it loses some.
 const BEHIND: usize = 4_096;
 
-/// A reason for the driver to wake up.
+/// A message that wakes the driver up.
 #[derive(Debug)]
 pub enum Nudge {
-    /// These are to be performed.
+    /// Perform these effects.
     Effects(Vec<Effect>),
-    /// Runs may be waiting for a place.
+    /// Runs may be waiting for a free slot.
     Look,
-    /// Something is due sooner than the driver thinks.
+    /// A wakeup is due sooner than the driver expects.
     Sooner,
-    /// A command may have been committed, and what follows from it was lost with the answer; or the
-    /// store does not answer, which a turn will show.
+    /// A command may have been committed, but its effects were lost with the answer; or the store
+    /// does not answer, which the next turn will show.
     Doubt,
-    /// This life of the node was taken for dead.
+    /// Other nodes declared this node id dead.
     Fenced(NodeId),
 }
 
-/// Commands in, notices out.
+/// Takes commands, sends notices, and holds what the driver shares with the rest of the node.
 pub struct Hub {
     store: Arc<dyn Store>,
     clock: StoreClock,
     nudges: UnboundedSender<Nudge>,
     notices: broadcast::Sender<Arc<[Notice]>>,
-    /// When the driver wakes up by itself, in milliseconds.
+    /// When the driver wakes up by itself, in milliseconds since 1970.
     wakes_at: AtomicI64,
     node: AtomicI64,
     waiting_workers: WaitingWorkers,
-    /// A workflow or schedule was declared or changed.
+    /// Notified when a workflow or schedule is declared or changed.
     pub(crate) declared: Notify,
     log_limit: LogLimit,
-    /// Goes up when tokens or sign-ins change, here or on another node that calls.
+    /// Goes up when access tokens or sign-ins change, on this node or on another one that notifies
+    /// it.
     pub(crate) access_changes: Arc<watch::Sender<u64>>,
-    /// What is said by what this node performs.
+    /// Output of the attempts that this node performs.
     pub(crate) live: Arc<Live>,
-    /// What is known about whether the node drives.
     pub(crate) readiness: Readiness,
-    /// What goes on to its end whatever becomes of its caller.
+    /// Tasks that run to their end even if their caller goes away.
     tasks: TaskTracker,
-    /// Where what has ended goes, if it is traced.
+    /// Spans waiting for export. `None` if tracing is off.
     spans: Option<Arc<SpanQueue>>,
     /// Counters for `/metrics`.
     pub metrics: Metrics,
 }
 
 impl Hub {
-    /// `nudges` lead to the driver.
+    /// Creates the hub of a node. `nudges` is the sending half of the driver's channel.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -94,7 +95,7 @@ impl Hub {
         }
     }
 
-    /// From now on what ends is traced.
+    /// Turns tracing on. The returned exporter sends the spans to `target`.
     pub(crate) fn trace_to(
         &mut self,
         target: TraceTarget,
@@ -106,7 +107,7 @@ impl Hub {
         Exporter::new(target, node, queue, exported, dropped)
     }
 
-    /// Whether what ends is traced.
+    /// Whether tracing is on.
     pub(crate) fn is_traced(&self) -> bool {
         self.spans.is_some()
     }
@@ -117,19 +118,20 @@ impl Hub {
         }
     }
 
-    /// The store.
+    /// The store of this node.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Now, by the store's clock.
+    /// The current time by the store's clock.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Carries out a command in a task of its own. When it returns, the outcome is stored, and the driver knows. A caller
-    /// that goes away loses the answer, not what follows from the command. The effects that are left are for the
-    /// caller: what a worker has claimed, which `handout::claim` asks for.
+    /// Carries out a command in a task of its own. When this returns, the outcome is stored and the
+    /// driver is nudged. If the caller goes away, it loses only the answer. The effects in the
+    /// answer are for the caller: attempts that a worker has claimed, which `handout::claim` asks
+    /// for.
     pub async fn command(
         self: &Arc<Self>,
         command: Command,
@@ -138,7 +140,7 @@ impl Hub {
         self.audited(command, idempotency, None).await
     }
 
-    /// The same; who it was is in the audit log with what it changed.
+    /// Like [`Hub::command`], and writes `audit` to the audit log in the same transaction.
     pub async fn audited(
         self: &Arc<Self>,
         command: Command,
@@ -150,8 +152,9 @@ impl Hub {
         self.uninterrupted(work).await
     }
 
-    /// Does work in a task of its own, and waits for it. The work goes on when the caller goes away or gives up:
-    /// whoever writes to the store from a request does it in here. A node that stops waits for it.
+    /// Runs `work` in a task of its own and waits for it. The task goes on if the caller goes away
+    /// or gives up, so requests that write to the store use this. A node that stops waits for such
+    /// tasks.
     pub async fn uninterrupted<T, E>(
         &self,
         work: impl Future<Output = Result<T, E>> + Send + 'static,
@@ -164,13 +167,13 @@ impl Hub {
             Ok(done) => done,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // Tasks are cancelled only with the runtime that they are in.
+                // A task is cancelled only when its runtime shuts down.
                 Err(error) => Err(Failure::Unknown(error.to_string()).into()),
             },
         }
     }
 
-    /// Does work that nobody waits for, save a node that stops.
+    /// Runs `work` in a task that no caller waits for. A node that stops does.
     pub(crate) fn in_background(
         &self,
         runtime: &Handle,
@@ -179,19 +182,19 @@ impl Hub {
         self.tasks.spawn_on(work, runtime);
     }
 
-    /// Returns when everything has ended that goes on without its caller.
+    /// Waits until all tasks of [`Hub::uninterrupted`] and [`Hub::in_background`] have ended.
     pub(crate) async fn finished(&self) {
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Commands that the store has not answered.
+    /// How many commands the store has not answered yet.
     pub fn commands_in_flight(&self) -> usize {
         self.readiness.commands.count()
     }
 
-    /// Carries out a command where there are no tasks: the caller has to wait for the answer, or the driver does not
-    /// learn what follows from the command.
+    /// Carries out a command without a task of its own. The caller must wait for the answer: if it
+    /// does not, the driver is not nudged with the command's effects.
     pub async fn carry_out(
         &self,
         command: Command,
@@ -241,7 +244,8 @@ impl Hub {
         Ok(commanded)
     }
 
-    /// Tells the driver what there is to do, if it would not find out by itself.
+    /// Nudges the driver with effects, and with wakeups or waiting runs that it would not find by
+    /// itself in time.
     pub(crate) fn pass_on(&self, effects: Vec<Effect>, next_wakeup: Option<Timestamp>, look: bool) {
         let wakes_at = self.wakes_at.load(Ordering::Acquire);
         let sooner = next_wakeup.is_some_and(|at| at.as_millisecond() < wakes_at);
@@ -255,37 +259,39 @@ impl Hub {
         }
     }
 
-    /// Wakes the driver up. One that is gone performs nothing any more: the next life will.
+    /// Wakes the driver up. If the driver is gone, the nudge is lost: the effects are read from the
+    /// store at the next start.
     pub(crate) fn nudge(&self, nudge: Nudge) {
         let _ = self.nudges.send(nudge);
     }
 
-    /// The way to the driver, for those who must not hold the hub.
+    /// A sender to the driver, for holders that must not keep the hub alive.
     pub(crate) fn nudges(&self) -> UnboundedSender<Nudge> {
         self.nudges.clone()
     }
 
-    /// A place among those who wait for something in these queues.
+    /// Adds a caller to the workers that wait for attempts in these queues.
     pub(crate) fn wait_for_work(&self, queues: &[String]) -> Waiting<'_> {
         self.waiting_workers.join(queues)
     }
 
-    /// This life of the node.
+    /// The node id of this start.
     pub(crate) fn node(&self) -> NodeId {
         NodeId(self.node.load(Ordering::Relaxed))
     }
 
-    /// What happens from now on.
+    /// Subscribes to the notices of everything committed from now on.
     pub fn listen(&self) -> broadcast::Receiver<Arc<[Notice]>> {
         self.notices.subscribe()
     }
 
-    /// Why the node does not drive, in words, as far as it knows by itself; nothing when it does.
+    /// Why the node is not driving, as far as it knows without asking the store. `None` when it is
+    /// driving.
     pub fn why_not_ready(&self) -> Option<String> {
         self.readiness.why_not(self.now())
     }
 
-    /// The same, given what the store says is due.
+    /// Why the node is not driving, judged by what the store reports as due.
     pub(crate) fn why_late(&self, stats: &Stats) -> Option<String> {
         self.readiness.why_late(stats, self.now())
     }
@@ -304,7 +310,7 @@ impl Hub {
         self.set_ready();
     }
 
-    /// While the driver takes a turn it does not know when it will sleep until: whoever commits
+    /// During a turn the driver does not know until when it will sleep, so whoever commits a wakeup
     /// meanwhile has to nudge it.
     pub(crate) fn turning(&self) {
         self.wakes_at.store(i64::MAX, Ordering::Release);

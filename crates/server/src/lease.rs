@@ -1,4 +1,4 @@
-//! The node's lease on a store that others share: renewed in time, beside whatever else is going on.
+//! The node's lease on a shared store: renewed by a task of its own, beside the driver.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -14,12 +14,13 @@ use tokio::time::MissedTickBehavior;
 use crate::clock::StoreClock;
 use crate::hub::{Hub, Nudge};
 
-/// A lease is renewed so many times while it lasts: two renewals may fail.
+/// How many times a lease is renewed while it lasts: two renewals in a row may fail.
 const TIMES: u32 = 3;
-/// The driver sleeps by the machine's clock: it is told when the store's has moved so far beside it.
+/// The driver sleeps by this machine's clock, so it is nudged when the store's clock has drifted
+/// this far from it.
 const DRIFT: SignedDuration = SignedDuration::from_millis(10);
 
-/// The attempts that the node performs, as the driver and the lease know them.
+/// The attempts that this node performs, shared by the driver and the lease renewals.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Performed(Arc<Mutex<HashSet<(RunKey, u32)>>>);
 
@@ -43,7 +44,7 @@ pub struct Renewals {
 }
 
 impl Renewals {
-    /// Renews it, and tells the driver what follows.
+    /// Renews the lease once, and nudges the driver with what the store returned.
     pub async fn run_once(&self) -> Result<(), Failure> {
         let now = self.clock.now();
         let request = RenewRequest {
@@ -66,17 +67,19 @@ impl Renewals {
             Err(failure) => {
                 self.hub.metrics.renewal_failed();
                 tracing::debug!(%failure, "the lease was not renewed");
-                // The next turn that succeeds takes it back; one that hangs says nothing for a long time.
+                // The next turn that succeeds sets the node ready again. A turn that hangs would
+                // report nothing for a long time.
                 self.hub.set_not_ready(format!("The lease is not renewed: {failure}."));
-                // A turn that fails tells everybody, and is repeated until it does not.
+                // Makes the driver take a turn. If that fails too, the driver logs it and retries
+                // until it succeeds.
                 self.hub.nudge(Nudge::Doubt);
                 Err(failure)
             }
         }
     }
 
-    /// Renews it again and again, and at once when another node calls. Never ends; on a store without
-    /// leases it does nothing at all.
+    /// Renews the lease periodically, and at once when another node asks for it. Never returns; on
+    /// a store without leases it does nothing.
     pub(crate) async fn run(&self) -> Infallible {
         let Some(lease) = self.store.lease() else { return std::future::pending().await };
         let called = self.listen();
@@ -89,7 +92,7 @@ impl Renewals {
                 _ = ticks.tick() => {}
                 () = called.notified() => {}
             }
-            // Whoever has to know was told.
+            // `run_once` has already reported a failure to the driver and to readiness.
             let _ = self.run_once().await;
             let drift = self.store.skew().checked_sub(skew).unwrap_or_default();
             if drift.abs() >= DRIFT {
@@ -99,10 +102,11 @@ impl Renewals {
         }
     }
 
-    /// Notified when another node wants the lease to be renewed.
+    /// Registers for calls of other nodes. The returned `Notify` fires when one of them asks for a
+    /// renewal.
     fn listen(&self) -> Arc<Notify> {
         let called = Arc::new(Notify::new());
-        // The store holds these: they must not hold the store.
+        // The store holds this closure, so it must not hold the hub, which holds the store.
         let (renew, nudges) = (called.clone(), self.hub.nudges());
         let access_changes = self.hub.access_changes.clone();
         self.store.on_call(Box::new(move |call| match call {

@@ -1,4 +1,4 @@
-//! **The edges.** The driver, the API, metrics, and the clock.
+//! A Punctual node: the driver, the HTTP API, the pages, metrics, and the clock.
 #![forbid(unsafe_code)]
 
 mod agents;

@@ -1,4 +1,4 @@
-//! Counters of what happens, for `/metrics`.
+//! Counters for `/metrics`.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use store::Turned;
 
 use crate::turnings;
 
-/// Upper edges of lateness in seconds: a good scheduler lives in the first ones.
+/// Upper bounds of the lateness buckets in seconds. A scheduler on time stays in the first ones.
 const LATENESS: [f64; 14] =
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 600.0];
-/// Upper edges of how much a transaction holds.
+/// Upper bounds of the buckets for wakeups per transaction.
 const BATCH: [f64; 8] = [1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0];
-/// Upper edges of how long a transaction takes, its commit included, in seconds.
+/// Upper bounds of the buckets for the duration of a transaction with its commit, in seconds.
 const TURN_TIME: [f64; 10] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
 
-/// A label that is a name of ours.
+/// A label whose value is one of our fixed names.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Labels {
     outcome: Name,
@@ -44,7 +44,7 @@ impl EncodeLabelValue for Name {
     }
 }
 
-/// What is counted.
+/// The metrics of one node.
 #[derive(Debug)]
 pub struct Metrics {
     lateness: Histogram,
@@ -99,7 +99,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Makes them known under their names.
+    /// Registers all metrics under their names.
     pub fn register(&self, registry: &mut Registry) {
         let mut add =
             |name: &str, help: &str, metric: Box<dyn prometheus_client::registry::Metric>| {
@@ -145,12 +145,12 @@ impl Metrics {
         self.taken_over.inc_by(turned.recovered.taken_over);
     }
 
-    /// A turn took so long.
+    /// Records how long a turn took.
     pub(crate) fn turn_took(&self, time: Duration) {
         self.turn_time.observe(time.as_secs_f64());
     }
 
-    /// An attempt was reported as ended, also if that came too late.
+    /// Counts a reported attempt by how it ended, even if the report came too late.
     pub(crate) fn reported(&self, end: &AttemptEnd) {
         let outcome = match end {
             AttemptEnd::Succeeded { .. } => "succeeded",
@@ -168,7 +168,7 @@ impl Metrics {
         }
     }
 
-    /// How many attempts the node performs now.
+    /// Sets how many attempts the node performs now.
     pub(crate) fn going_on(&self, attempts: usize) {
         self.node_attempts.set(attempts as i64);
     }
@@ -182,12 +182,12 @@ impl Metrics {
         self.node_capacity.get().unsigned_abs()
     }
 
-    /// Connections for which there was no place.
+    /// The counter of connections refused because the limit was reached.
     pub(crate) fn connections_refused(&self) -> Counter {
         self.connections_refused.clone()
     }
 
-    /// Spans that were sent, and spans that were lost.
+    /// The counters of spans that were sent, and of spans that were dropped.
     pub(crate) fn spans(&self) -> (Counter, Counter) {
         (self.spans_exported.clone(), self.spans_dropped.clone())
     }
@@ -239,7 +239,7 @@ impl Metrics {
     }
 }
 
-/// So that metrics of different kinds go through one function.
+/// Lets metrics of different types go through one function.
 #[derive(Debug)]
 struct BoxedMetric(Box<dyn prometheus_client::registry::Metric>);
 

@@ -1,4 +1,4 @@
-//! The calendars that a definition brings along.
+//! The calendars that a workflow definition declares.
 
 use calendar::CalendarSpec;
 use engine::WorkflowId;
@@ -8,8 +8,8 @@ use store::{AuditEntry, Failure, Store};
 use crate::hub::Hub;
 use crate::upkeep::NextTimes;
 
-/// Makes the calendars of a definition known, before its triggers go live. If one of them is refused,
-/// its place is told.
+/// Stores the calendars of a definition, before its triggers go live. If one of them is refused,
+/// the error holds its index.
 pub async fn declare_calendars(
     hub: &Hub,
     definition: &Definition,
@@ -32,8 +32,8 @@ pub async fn declare_calendars(
     Ok(())
 }
 
-/// The calendars of a definition that are declared otherwise already, and used by schedules of other workflows: their
-/// index, how many schedules, and names of the workflows.
+/// Calendars of a definition that are stored with another content and used by schedules of other
+/// workflows: their index, the number of those schedules, and names of those workflows.
 pub(crate) async fn calendars_of_others(
     store: &dyn Store,
     definition: &Definition,
@@ -58,7 +58,8 @@ pub(crate) async fn calendars_of_others(
     Ok(found)
 }
 
-/// A calendar of a definition is in the definition's zone, if it names none itself.
+/// A definition's calendar uses the definition's zone if it names none itself and is not composed
+/// of others.
 fn with_zone(spec: &CalendarSpec, definition: &Definition) -> CalendarSpec {
     let is_composed =
         spec.base.is_some() || !spec.union.is_empty() || !spec.intersection.is_empty();

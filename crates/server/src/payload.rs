@@ -1,4 +1,4 @@
-//! What a worker is given to work on.
+//! The payload that a worker receives with an attempt.
 
 use engine::turn::Perform;
 use language::definition::Action;
@@ -35,12 +35,12 @@ pub(crate) fn payload(
             });
             Ok((task.queue(), raw(&payload)))
         }
-        // Nothing else is ever queued.
+        // No other action is ever queued.
         _ => Ok((String::new(), own_input(perform))),
     }
 }
 
-/// The run's input, which was checked when it came.
+/// The run's input, which was checked when it was received.
 fn own_input(perform: &Perform) -> Box<RawValue> {
     RawValue::from_string(perform.input.to_string()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -1,5 +1,5 @@
-//! Whether the node drives: what was begun and has not come back, what failed a moment ago, and what the
-//! driver says itself. Nothing is looked at until somebody asks.
+//! Whether the node is driving: turns and commands that have not come back, recent failures of
+//! commits, and what the driver itself reports. Nothing is checked until somebody asks.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,15 +11,16 @@ use store::{Failure, Stats};
 
 use crate::clock::Stopwatch;
 
-/// A turn or a command that takes longer is stuck: with its commit it takes milliseconds, and seconds on a machine
-/// that is overloaded. Shorter than two checks of an orchestrator that asks every ten seconds.
+/// A turn or command that takes longer is stuck. With its commit it takes milliseconds, and seconds
+/// on an overloaded machine. Shorter than two checks of an orchestrator that asks every ten
+/// seconds.
 pub(crate) const STUCK: Duration = Duration::from_secs(15);
-/// A commit that failed is told of for so long, unless another one succeeds: an idle node does not try by itself,
-/// and nobody would send it anything to try with as long as it says that it is not ready.
+/// How long a failed commit is reported, unless a later one succeeds. An idle node does not retry
+/// by itself, and while it reports not ready it gets no requests that it could commit.
 const REMEMBERED: Duration = Duration::from_secs(15);
 
-/// An instant by the store's clock and by one that nobody sets. What has been going on since then is as old as
-/// the later of both shows: a clock that is set back hides nothing.
+/// An instant by the store's clock and by a monotonic clock. Its age is the larger of both: setting
+/// the clock back hides nothing.
 #[derive(Clone, Copy, Debug)]
 struct Since {
     at: Timestamp,
@@ -44,7 +45,8 @@ pub(crate) struct InFlight {
     last: AtomicU64,
 }
 
-/// A request to the store. It has come back, or nobody waits for it, when this is dropped.
+/// One request to the store. It is dropped when the answer has come, or when nobody waits for it
+/// any more.
 #[derive(Debug)]
 pub(crate) struct Flight {
     all: Arc<InFlight>,
@@ -66,7 +68,7 @@ impl InFlight {
         self.lock().first_key_value().map(|(_, since)| *since)
     }
 
-    /// How long the oldest has been going on; zero if there is none.
+    /// The age of the oldest request; zero if there is none.
     pub(crate) fn age(&self, now: Timestamp) -> Duration {
         self.oldest().map(|since| since.age(now)).unwrap_or_default()
     }
@@ -82,7 +84,7 @@ impl Drop for Flight {
     }
 }
 
-/// What is known about whether the node drives.
+/// What is known about whether the node is driving.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     pub(crate) turns: Arc<InFlight>,
@@ -92,11 +94,12 @@ pub(crate) struct Readiness {
 
 #[derive(Debug)]
 struct State {
-    /// Why nothing is driven, in the driver's words; nothing when all is well.
+    /// Why the driver is not driving; `None` when it is.
     not_driving: Option<String>,
-    /// The last commit failed: since when they fail, when the last one did, and why.
+    /// If the last commit failed: since when commits have been failing, when the last one failed,
+    /// and why.
     failing: Option<(Timestamp, Since, String)>,
-    /// When a turn last came back well.
+    /// When a turn last succeeded.
     turned: Option<Since>,
 }
 
@@ -120,7 +123,8 @@ impl Readiness {
         self.lock().not_driving = Some(why);
     }
 
-    /// A turn came back well. One that had nothing to write proves nothing about commits.
+    /// Records a turn that succeeded. A turn that had nothing to write proves nothing about
+    /// commits.
     pub(crate) fn turned(&self, now: Timestamp, has_written: bool) {
         let mut state = self.lock();
         state.turned = Some(Since::begin(now));
@@ -129,12 +133,12 @@ impl Readiness {
         }
     }
 
-    /// Something was committed.
+    /// Records a successful commit.
     pub(crate) fn committed(&self) {
         self.lock().failing = None;
     }
 
-    /// Something was not committed. A refusal, or one bad row, says nothing about the store.
+    /// Records a failed commit. A refusal or one damaged row says nothing about the store.
     pub(crate) fn failed(&self, failure: &Failure, now: Timestamp) {
         let is_of_the_store = match failure {
             Failure::Unavailable(_)
@@ -156,7 +160,7 @@ impl Readiness {
         }
     }
 
-    /// Why the node does not drive, as far as it knows without asking the store.
+    /// Why the node is not driving, as far as it knows without asking the store.
     pub(crate) fn why_not(&self, now: Timestamp) -> Option<String> {
         let state = self.lock();
         if let Some(why) = &state.not_driving {
@@ -177,7 +181,8 @@ impl Readiness {
         stuck("A turn", &self.turns).or_else(|| stuck("A command", &self.commands))
     }
 
-    /// Why the node does not drive, given what the store says is due: something is, and no turn takes it.
+    /// Why the node is not driving, judged by what the store reports as due: wakeups are due for
+    /// long, and no turn claims them.
     pub(crate) fn why_late(&self, stats: &Stats, now: Timestamp) -> Option<String> {
         let due = stats.next_wakeup.filter(|_| stats.due > 0)?;
         let late = Duration::try_from(now.duration_since(due)).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Secrets of the host: read once, given by name, never shown.
+//! Secrets of the host: read once at the start, given out by name, masked in everything that is
+//! shown.
 
 mod addresses;
 mod forms;
@@ -23,46 +24,46 @@ pub use addresses::{secrets_in_address, secrets_in_channel, shown_address};
 use wrapped::Unwrapped;
 pub(crate) use wrapped::columns_after;
 
-/// What environment variables that are secrets begin with.
+/// The prefix of environment variables that hold secrets.
 const VARIABLE: &str = "PUNCTUAL_SECRET_";
-/// What stands where a secret was.
+/// The text shown in place of a secret.
 const MASK: &str = "***";
-/// Longer than any key or certificate chain; a file that was named by mistake is not read in full.
+/// Longer than any key or certificate chain, so a file that was named by mistake is not read in
+/// full.
 const MOST_BYTES: u64 = 1 << 20;
 const NAME_CHARS: usize = 64;
 
-/// Secrets by name.
+/// The secrets of this node by name, and a finder that masks them in texts.
 #[derive(Default)]
 pub struct Secrets {
     values: BTreeMap<String, SecretString>,
-    /// Finds them in texts. Nothing, if none is long enough.
+    /// Finds all forms of the secrets in a text. `None` if no secret is long enough to be masked.
     finder: Option<AhoCorasick>,
-    /// What it finds, in order.
+    /// The patterns of `finder`, sorted.
     found: Vec<SecretString>,
 }
 
-/// Why secrets cannot be read. It holds no value, and no line that may be one.
+/// Why secrets cannot be read. It holds no value, and no line that may be a value.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
     /// A file or folder cannot be read.
     #[error("{}: {why}", path.display())]
     Unreadable {
-        /// Which.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         why: io::Error,
     },
-    /// What is there cannot be meant.
+    /// A line, file or variable does not hold a secret as it should.
     #[error("{place}: {problem}")]
     Mistake {
         /// The line, file or variable.
         place: String,
-        /// What is wrong and what to write instead.
+        /// What is wrong, and what to write instead.
         problem: String,
     },
 }
 
-/// Names, and no values.
+/// Shows names only, never values.
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.values.keys()).finish()
@@ -74,7 +75,7 @@ impl Secrets {
     /// variables `PUNCTUAL_SECRET_NAME`, which win over a file.
     ///
     /// In a file, empty lines and lines that begin with `#` are skipped; a value goes to the end of
-    /// its line and is taken as it is, without quotes or escapes. In a folder, hidden files and
+    /// its line and is taken literally, without quotes or escapes. In a folder, hidden files and
     /// folders are skipped, and one line break at the end of a file is not part of its value.
     pub fn read(
         source: Option<&Path>,
@@ -93,7 +94,7 @@ impl Secrets {
         Secrets::hiding(values, Vec::new())
     }
 
-    /// Masks these as well, which have no name and are given to nobody: the node's own secrets.
+    /// Also masks `own`, the node's own secrets, which have no name and which no template can use.
     pub fn with_own(self, own: impl IntoIterator<Item = String>) -> Result<Secrets, SecretsError> {
         Secrets::hiding(self.values, own.into_iter().map(SecretString::from).collect())
     }
@@ -120,23 +121,25 @@ impl Secrets {
         Ok(Secrets { values, finder, found })
     }
 
-    /// The value of a secret.
+    /// The value of a secret, by name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(|value| value.expose_secret())
     }
 
-    /// The names of all, in order.
+    /// The names of all secrets, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.values.keys().map(String::as_str)
     }
 
-    /// A text with `***` for every secret in it that has at least four characters, in every form that programs write
-    /// it in (`secrets/forms.rs`), and for every line of one that has at least eight.
+    /// Returns the text with `***` in place of every secret of at least four characters, in every
+    /// form in which programs write it (`secrets/forms.rs`), and in place of every line of a secret
+    /// that has at least eight.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.mask_after(text, 0)
     }
 
-    /// The same for a text that goes on in a line which has so many characters since its last space.
+    /// Like [`Secrets::mask`], for a text that continues a line with `columns` characters since its
+    /// last space.
     pub(crate) fn mask_after<'a>(&self, text: &'a str, columns: usize) -> Cow<'a, str> {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
         let mut masked = String::new();
@@ -153,21 +156,22 @@ impl Secrets {
         Cow::Owned(masked)
     }
 
-    /// What hides them for runners, which cut texts before they hand them back.
+    /// A mask for runners, which must hide secrets before they cut texts.
     pub(crate) fn to_mask(self: &Arc<Secrets>) -> Mask {
         let secrets = self.clone();
         Mask::new(move |text| secrets.mask(text).into_owned())
     }
 
-    /// How much of a text can be masked that goes on with something unknown: what may be the beginning of a secret
-    /// cannot, nor what overlaps with it. The text is in a line that has so many characters since its last space.
+    /// How many bytes of a text can be masked now if more text will follow. What may be the
+    /// beginning of a secret must wait, and so must a secret that overlaps with it. The text
+    /// continues a line with `columns` characters since its last space.
     pub(crate) fn settled(&self, text: &str, columns: usize) -> usize {
         let Some(finder) = &self.finder else { return text.len() };
         let longest = self.found.iter().map(|one| one.expose_secret().len()).max();
         let longest = longest.unwrap_or_default();
         let known = stretches(finder, text, columns);
-        // The last letter of a secret may begin another form of it: one letter of what is masked already is no reason
-        // to wait for more.
+        // The last letter of a masked secret may also be the first letter of another form. A single
+        // letter that is masked already is no reason to hold text back.
         let is_one_letter = |text: &str, at: usize| {
             text[at..].chars().nth(1).is_none()
                 && known.iter().any(|(start, end)| *start < at && *end == text.len())
@@ -181,13 +185,13 @@ impl Secrets {
         across.next().map_or(open, |(start, _)| *start)
     }
 
-    /// Whether a secret begins so, and goes on.
+    /// Whether a secret starts with `text` and is longer.
     fn begins(&self, text: &str) -> bool {
         let at = self.found.partition_point(|one| one.expose_secret() <= text);
         self.found.get(at).is_some_and(|next| next.expose_secret().starts_with(text))
     }
 
-    /// The same for JSON that is not looked into unless it holds a secret.
+    /// Masks JSON text. It is parsed only if it holds a secret.
     pub fn mask_raw(&self, json: Box<RawValue>) -> Box<RawValue> {
         if let Cow::Borrowed(_) = self.mask(json.get()) {
             return json;
@@ -196,7 +200,7 @@ impl Secrets {
         to_raw_value(&self.mask_json(value)).unwrap_or_else(|_| RawValue::NULL.to_owned())
     }
 
-    /// The same for every text in a value, keys included. A number that holds a secret becomes a
+    /// Masks every text in a JSON value, keys included. A number that holds a secret becomes a
     /// masked text.
     pub fn mask_json(&self, value: Value) -> Value {
         if self.finder.is_none() {
@@ -220,17 +224,18 @@ impl Secrets {
     }
 }
 
-/// Where the last so many bytes of a text have characters.
+/// The character boundaries in the last `last` bytes of a text.
 fn places(text: &str, last: usize) -> impl Iterator<Item = usize> {
     let from = text.floor_char_boundary(text.len().saturating_sub(last));
     text[from..].char_indices().map(move |(at, _)| from + at)
 }
 
-/// Where secrets stand, in order, overlapping ones as one: half of a secret must not remain because
-/// another one began inside of it. The text is in a line that has so many characters since its last space.
+/// The byte ranges of secrets in a text, sorted. Overlapping ranges are merged: no part of a secret
+/// may remain because another one begins inside it. The text continues a line with `columns`
+/// characters since its last space.
 fn stretches(finder: &AhoCorasick, text: &str, columns: usize) -> Vec<(usize, usize)> {
     let mut found: Vec<(usize, usize)> = Vec::new();
-    // They come in the order of their ends.
+    // Matches come in the order of their ends.
     for one in finder.find_overlapping_iter(text) {
         let (mut start, end) = (one.start(), one.end());
         while let Some((before, _)) = found.pop_if(|(_, before_end)| *before_end > start) {
@@ -326,7 +331,7 @@ fn read_value(
     value: String,
 ) -> Result<SecretString, SecretsError> {
     if !is_name(name) {
-        // What stands there may be a value without its name.
+        // The invalid name may be a value whose name is missing, so it is not shown.
         let problem = "what stands for the name is none; a name has letters, digits and _, does not \
                        begin with a digit, and is at most 64 characters long";
         return Err(mistake(place(), problem));
@@ -337,7 +342,7 @@ fn read_value(
     Ok(SecretString::from(value))
 }
 
-/// What can be written as `secrets.NAME` in a template.
+/// Whether `secrets.NAME` can be written in a template.
 fn is_name(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     !name.is_empty()

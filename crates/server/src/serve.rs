@@ -28,72 +28,71 @@ use crate::traces::TraceTarget;
 use crate::unreachable;
 use crate::upkeep::{self, Retention};
 
-/// Attempts at a time when nothing is said.
+/// How many attempts a node performs at a time by default.
 pub const DEFAULT_CAPACITY: usize = 1_000;
-/// Where a node listens when nothing is said.
+/// The port a node listens on by default.
 pub const DEFAULT_PORT: u16 = 7878;
-/// Connections and driver have their own, shorter times; this is for what does not keep to them.
+/// The longest that a stop may take. Connections and the driver have shorter limits of their own;
+/// this bounds whatever exceeds them.
 const STOP: Duration = Duration::from_secs(30);
-/// The last spans have so long to be sent.
+/// How long a stopping node may take to send its last spans.
 const FLUSH: Duration = Duration::from_secs(3);
 
-/// How a node is started.
+/// The options of a node.
 pub struct ServerOptions {
-    /// The truth. Zones and calendars are part of it.
+    /// The store, which also holds zones and calendars.
     pub store: Arc<dyn Store>,
-    /// Where to listen; port 0 for any free one.
+    /// The address to listen on; port 0 takes any free port.
     pub listen: SocketAddr,
-    /// What callers must show. Without one, only this machine is listened to.
+    /// The token that callers must show. Without one, the node may listen on this machine only,
+    /// unless the store has a valid token with the role admin.
     pub token: Option<String>,
     /// What runners may do.
     pub runners: Policy,
-    /// The node's own definitions: they may run commands where others may not.
+    /// The node's own definitions. They may run commands even where other definitions may not.
     pub trusted: Trusted,
-    /// What the node is called.
+    /// The node's name.
     pub node: String,
-    /// Attempts at a time.
+    /// How many attempts the node performs at a time.
     pub capacity: usize,
-    /// How long history is kept.
     pub retention: Retention,
     /// Where `now` comes from.
     pub clock: Arc<dyn Clock>,
-    /// What templates and triggers may name, and nothing shows.
+    /// Secrets that templates and triggers may name, and that are masked in everything shown.
     pub secrets: Arc<Secrets>,
-    /// How people are told something.
     pub telling: Telling,
-    /// Where scripts are evaluated; without it, there are none.
+    /// The script sandbox. Without it the node evaluates no scripts.
     pub scripts: Option<Arc<Scripts>>,
-    /// Whose tasks the node takes and posts; those of others wait for workers.
+    /// Agents whose tasks this node claims and posts. Tasks for other agents wait for workers.
     pub agents: Vec<Agent>,
-    /// Where spans go; without it, nothing is traced.
+    /// Where spans are sent. Without it tracing is off.
     pub traces: Option<TraceTarget>,
-    /// What connections may take.
     pub connections: ConnectionLimits,
-    /// What is done before anything that is due is driven.
+    /// Work to do before the driver starts.
     pub before_driving: Option<BeforeDriving>,
 }
 
-/// Work that comes before anything that is due is driven, such as publishing definitions that have changed: what was
-/// missed then runs as they say.
+/// Work to do before the driver starts, such as publishing changed definitions: missed occurrences
+/// then run by the new definitions.
 pub type BeforeDriving = Box<dyn FnOnce(Arc<Hub>) -> BoxFuture<'static, ()> + Send>;
 
-/// How people are told something.
+/// How the node notifies people.
 #[derive(Clone, Debug, Default)]
 pub struct Telling {
-    /// What calls to webhooks are signed with.
+    /// The keys that sign calls to webhooks.
     pub keys: WebhookKeys,
-    /// Who takes mail.
+    /// The mail server, if there is one.
     pub mail: Option<MailServer>,
-    /// What happens when something fails and neither its trigger nor its workflow says so.
+    /// The actions on a failure, where neither the trigger nor the workflow names any.
     pub on_failure: Vec<IncidentAction>,
-    /// What happens when it succeeds again.
+    /// The actions on recovery, where neither the trigger nor the workflow names any.
     pub on_recovery: Vec<IncidentAction>,
-    /// Where people reach the pages: links in messages begin with it.
+    /// The address at which people reach the pages. Links in messages begin with it.
     pub public_url: Option<String>,
 }
 
 impl Telling {
-    /// What decisions know of it: no secrets.
+    /// The part that the engine may know: no secrets.
     fn setup(&self) -> Setup {
         let channels = Channels {
             mail: self.mail.is_some(),
@@ -111,7 +110,7 @@ impl Telling {
 }
 
 impl ServerOptions {
-    /// On this machine alone, without a token, with everything else as usual.
+    /// Listens on this machine only, without a token; all other options have their defaults.
     pub fn new(store: Arc<dyn Store>) -> ServerOptions {
         ServerOptions {
             store,
@@ -137,32 +136,28 @@ impl ServerOptions {
 /// Why a node does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Everyone could do everything.
+    /// The node would listen to other machines without a token, so anyone could do anything.
     #[error(
         "without a token the node listens on this machine only, not on {0}: set a token, make one \
          with the role admin, or listen on 127.0.0.1"
     )]
     TokenMissing(SocketAddr),
-    /// A token that is no secret.
+    /// The token is empty.
     #[error("the token is empty: set another one, or none")]
     TokenEmpty,
-    /// The address cannot be listened on.
     #[error("cannot listen on {address}: {error}")]
     Listen {
-        /// Where.
         address: SocketAddr,
-        /// Why not.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// The runners cannot be set up.
     #[error(transparent)]
     Runners(#[from] SetupError),
-    /// The store does not answer.
     #[error(transparent)]
     Store(#[from] Failure),
 }
 
-/// A node that runs. Dropping it leaves it running; [`Server::stop`] ends it in order.
+/// A running node. Dropping it leaves it running; [`Server::stop`] ends it in order.
 pub struct Server {
     address: SocketAddr,
     hub: Arc<Hub>,
@@ -178,7 +173,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a node. When it returns, requests are answered and what is due is driven.
+    /// Starts a node. When this returns, the node answers requests and drives what is due.
     pub async fn start(options: ServerOptions) -> Result<Server, StartError> {
         let ServerOptions {
             store,
@@ -279,22 +274,22 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Commands and notices without HTTP.
+    /// The hub, for commands and notices without HTTP.
     pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
     }
 
-    /// Says in the log which channels of live workflows cannot be reached from this node.
+    /// Logs which channels of published workflows this node cannot reach.
     pub async fn warn_of_channels(&self) -> Result<(), Failure> {
         unreachable::warn(&**self.hub.store(), &self.setup).await
     }
 
-    /// Stops taking requests, lets what is going on end or hands it back, and leaves the store.
+    /// Stops taking requests, waits for attempts to end or hands them back, and leaves the store.
     /// Takes at most 30 s, and another 3 s for the last spans.
     pub async fn stop(self) -> Result<(), Failure> {
         let Server {
@@ -322,14 +317,15 @@ impl Server {
         let stopped = tokio::time::timeout(STOP, stopped).await.unwrap_or_else(too_slow);
         stop_exporting.cancel();
         if let Some(exporting) = exporting {
-            // What no collector takes in this time is lost.
+            // Spans that the collector does not take in this time are lost.
             let _ = tokio::time::timeout(FLUSH, exporting).await;
         }
         stopped
     }
 }
 
-/// Without a token, whoever reaches the node may do everything: nobody from elsewhere must.
+/// Without a token, whoever reaches the node may do anything. So the node listens to other machines
+/// only if it has a token, or the store has one with the role admin.
 async fn check_token(
     token: Option<&str>,
     listen: SocketAddr,
@@ -347,7 +343,7 @@ async fn check_token(
     }
 }
 
-/// A node whose driver is gone is not ready any more, whatever ended it.
+/// Sets the node not ready when the driver ends, for whatever reason.
 async fn watch(hub: Arc<Hub>, driving: JoinHandle<Result<(), Failure>>) -> Result<(), Failure> {
     let ended = driving.await;
     hub.set_not_ready("The driver has stopped.");

@@ -1,4 +1,4 @@
-//! Definitions as people write them: YAML, JSON, or a script that describes one.
+//! Workflow definitions as people write them: YAML, JSON, or a script that describes one.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use crate::scripts::syntax;
 
-/// A longer line is not shown beside what is wrong with it.
+/// The longest line that is quoted beside an error in it.
 const SHOWN: usize = 200;
 
-/// How a definition is written.
+/// The language in which a definition is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// YAML or JSON.
@@ -25,28 +25,28 @@ pub enum Form {
     Script,
 }
 
-/// The text of a definition, with what it describes.
+/// The text of a definition, and the result of evaluating it if it is a script.
 #[derive(Clone, Debug)]
 pub struct Source<'t> {
     text: &'t str,
-    /// Of a script, its default export.
+    /// The script's default export; `None` for YAML and JSON.
     described: Option<Value>,
-    /// What is wrong with the scripts in it.
+    /// Errors in the scripts that the definition contains.
     script_flaws: Vec<Flaw>,
 }
 
-/// Why a text describes nothing.
+/// Why a text does not describe a definition.
 #[derive(Clone, Debug)]
 pub enum SourceError {
-    /// The script is wrong.
+    /// The script has errors.
     Flaws(Vec<Flaw>),
-    /// No script can be evaluated here, or not now.
+    /// This node has no script sandbox, or it cannot be used now.
     Unavailable(String),
 }
 
 impl<'t> Source<'t> {
-    /// Evaluates the text if it is a script: it may compute, and can reach nothing. Scripts in it that are texts are read
-    /// too, where scripts can be evaluated.
+    /// Evaluates the text if it is a script; the script may compute, but cannot reach anything
+    /// outside. With a sandbox, the syntax of scripts inside the definition is checked too.
     pub async fn new(
         form: Form,
         text: &'t str,
@@ -64,12 +64,12 @@ impl<'t> Source<'t> {
         Ok(Source { text, described, script_flaws })
     }
 
-    /// As it is written.
+    /// The text as it was written.
     pub(crate) fn text(&self) -> &'t str {
         self.text
     }
 
-    /// The definition with what may surprise, or everything that is wrong with it.
+    /// The definition and warnings about it, or everything that is wrong with it.
     pub fn read(&self, context: &ReadContext<'_>) -> Result<(Definition, Vec<Flaw>), Vec<Flaw>> {
         let read = match &self.described {
             None => definition::read(self.text, context),
@@ -89,8 +89,8 @@ impl<'t> Source<'t> {
     }
 }
 
-/// The scripts in a definition that cannot be read, each once. Where no script can be evaluated they are found when
-/// they are to run.
+/// Syntax errors of the scripts in a definition, each once. On a node without a sandbox such errors
+/// show only when the script is to run.
 async fn unreadable(
     text: &str,
     described: Option<&Value>,
@@ -184,7 +184,7 @@ fn flaw(text: &str, failure: ScriptFailure) -> Flaw {
     }
 }
 
-/// The line, and the character at which it is wrong.
+/// The line, and the range of the character at which the error is.
 fn excerpt(text: &str, line: u32, column: u32) -> Option<(String, std::ops::Range<usize>)> {
     let line = text.lines().nth(line.checked_sub(1)? as usize)?;
     if line.len() > SHOWN {
@@ -196,7 +196,7 @@ fn excerpt(text: &str, line: u32, column: u32) -> Option<(String, std::ops::Rang
     Some((line.to_owned(), start..end))
 }
 
-/// Describing a definition asks for nothing.
+/// The world of a script that describes a definition: it can reach nothing.
 struct Nowhere;
 
 impl Nowhere {

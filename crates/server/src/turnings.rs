@@ -1,5 +1,5 @@
-//! What becomes of schedules, workflows and messages that people should hear of, in the log. It is said once it is committed, by the node that
-//! decided it.
+//! Logs committed changes of schedules, workflows and messages that people should know about. The
+//! node that decided the change logs it, after the commit.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,10 +7,10 @@ use engine::schedule::Turning;
 use engine::turn::Notice;
 use jiff::Timestamp;
 
-/// Lines about schedules, deadlines and messages that are logged in a second; a loop may bring about thousands.
+/// How many such lines are logged per second; a loop may cause thousands.
 const LINES_A_SECOND: u32 = 50;
 
-/// Keeps the log readable when very much happens at once.
+/// Limits the lines per second, so that the log stays readable.
 #[derive(Default)]
 pub(crate) struct LogLimit(Mutex<Second>);
 
@@ -21,7 +21,8 @@ struct Second {
 }
 
 impl LogLimit {
-    /// Whether one more line may be logged. What was left out of a second is said when the next one begins.
+    /// Whether one more line may be logged. The number of lines dropped in a second is logged when
+    /// the next one begins.
     pub(crate) fn permits(&self, now: Timestamp) -> bool {
         let mut second = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if second.at != now.as_second() {
@@ -36,7 +37,7 @@ impl LogLimit {
     }
 }
 
-/// Whether [`log`] says something about it.
+/// Whether [`log`] writes a line for this notice.
 pub(crate) fn is_logged(notice: &Notice) -> bool {
     match notice {
         Notice::Turning { .. } | Notice::HandlersPaused { .. } | Notice::Undelivered { .. } => true,
@@ -46,7 +47,7 @@ pub(crate) fn is_logged(notice: &Notice) -> bool {
     }
 }
 
-/// Says it, with what to do about it.
+/// Logs a notice, with what to do about it.
 pub(crate) fn log(notice: &Notice) {
     let (schedule, name, turning) = match notice {
         Notice::Turning { schedule, name, turning, .. } => (schedule, name, turning),
@@ -105,7 +106,7 @@ pub(crate) fn log(notice: &Notice) {
     }
 }
 
-/// As it is counted and streamed.
+/// The name under which a turning is counted and streamed.
 pub(crate) fn name(turning: &Turning) -> &'static str {
     match turning {
         Turning::OccurrenceFailed { .. } => "occurrence_failed",

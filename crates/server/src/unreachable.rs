@@ -1,17 +1,18 @@
-//! Channels that definitions name and this node cannot reach: said in the log when it starts, so that nobody learns of it
-//! by not being told.
+//! Warns at the start about channels that definitions name and this node cannot reach, so that
+//! nobody finds out by missing a message.
 
 use engine::turn::WorkflowStatus;
 use language::definition::IncidentAction;
 use language::notification_setup::Setup;
 use store::{Failure, Store, WorkflowQuery};
 
-/// Workflows that are looked at in one go.
+/// How many workflows are read at a time.
 const PAGE: usize = 100;
-/// More lines than this help nobody: the rest is counted.
+/// How many such warnings are logged at most; the rest is only counted.
 const MOST: usize = 20;
 
-/// Looks through all workflows that are live.
+/// Logs a warning for each unreachable channel of the node's own settings and of published
+/// workflows.
 pub(crate) async fn warn(store: &dyn Store, setup: &Setup) -> Result<(), Failure> {
     for (what, actions) in [("on-failure", &setup.on_failure), ("on-recovery", &setup.on_recovery)]
     {

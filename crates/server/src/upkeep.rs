@@ -1,4 +1,5 @@
-//! Duties in the background: what is old goes, and next times follow calendars and the zone database.
+//! Background duties: removing old history, and computing next times again after a change of
+//! calendars or the zone database.
 
 use std::sync::Arc;
 
@@ -10,21 +11,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::hub::Hub;
 
-/// History is kept so long when nothing is said.
+/// How long history is kept by default.
 pub const DEFAULT_RETENTION: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// What is old is looked for so often, at the most and at the least, where something may be old by then. A look costs
-/// a few reads for each schedule: not more often than once a minute.
+/// The shortest and the longest pause between two searches for old history, while some may have
+/// become old. A search costs a few reads per schedule, so it happens at most once a minute.
 const PAUSES: (SignedDuration, SignedDuration) =
     (SignedDuration::from_mins(1), SignedDuration::from_hours(1));
-/// Removed in one transaction at most: a due occurrence waits for one of these, never for all.
+/// How many rows one transaction removes at most: a due occurrence waits for one such batch, never
+/// for all of them.
 const REMOVED: usize = 500;
-/// Computed again in one transaction: a due occurrence waits for one of these, never for all.
+/// How many schedules one transaction recomputes: a due occurrence waits for one such batch, never
+/// for all of them.
 const RECOMPUTED: usize = 1_000;
 
-/// History that has been kept long enough is removed.
+/// Removes history that has been kept long enough.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
-    /// How long it is kept where nothing is said.
+    /// How long history is kept where neither workflow nor schedule says otherwise.
     pub keep: SignedDuration,
 }
 
@@ -35,59 +38,61 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// Removes all that is old, in small batches; how much that was, and when to look again.
+    /// Removes all old history in small batches. Returns how much was removed, and when to look
+    /// again.
     pub async fn run_once(&self, hub: &Hub) -> Result<Removed, Failure> {
         let mut rows = 0;
         let mut next: Option<Timestamp> = None;
         loop {
             let expired = hub.store().expire(hub.now(), self.keep, REMOVED).await?;
             rows += expired.removed;
-            // Each batch looks at other schedules.
+            // Each batch covers other schedules.
             next = next.into_iter().chain(expired.next).min();
             if !expired.more {
                 return Ok(Removed { rows, next, pause: self.pause(expired.shortest) });
             }
-            // Whoever waits for the store meanwhile comes first.
+            // Let others that wait for the store go first.
             tokio::task::yield_now().await;
         }
     }
 }
 
 impl Retention {
-    /// How long to wait between two looks: history is kept no more than half as long again as it should be, or a
-    /// minute longer.
+    /// How long to wait between two searches: history is kept at most half as long again as asked,
+    /// or a minute longer.
     fn pause(&self, shortest: Option<SignedDuration>) -> SignedDuration {
         let shortest = shortest.map_or(self.keep, |shortest| shortest.min(self.keep));
         (shortest / 2).clamp(PAUSES.0, PAUSES.1)
     }
 }
 
-/// What [`Retention::run_once`] has done.
+/// The result of [`Retention::run_once`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removed {
-    /// How much was removed.
+    /// How many rows were removed.
     pub rows: u64,
-    /// When something may be old next, of what there is now; nothing if nothing ever is.
+    /// When the next of the rows stored now may become old; `None` if none ever does.
     pub next: Option<Timestamp>,
-    /// How long to wait at least. What comes to be from now on is not old before twice this time has passed, unless
-    /// that is less than two minutes.
+    /// The shortest wait before the next search. Rows created from now on do not become old before
+    /// twice this time has passed, unless that is less than two minutes.
     pub pause: SignedDuration,
 }
 
 impl Removed {
-    /// Returns when it is time to look again. While nothing happens and nothing can be old, it sleeps.
+    /// Returns when it is time to search again. Sleeps as long as nothing happens and nothing can
+    /// become old.
     async fn wait(&self, hub: &Hub) {
         let until = self.next.map(|at| at.duration_since(hub.now()).max(self.pause));
         let mut notices = hub.listen();
         tokio::select! {
             () = sleep(until) => {}
-            // A run that has ended meanwhile may expire before the runs that were known.
+            // A run that ended meanwhile may expire before the runs that were known.
             _ = notices.recv() => sleep(Some(until.unwrap_or(self.pause).min(self.pause))).await,
         }
     }
 }
 
-/// Sleeps for so long, or for ever.
+/// Sleeps for the time given, or for ever.
 async fn sleep(time: Option<SignedDuration>) {
     match time {
         Some(time) => tokio::time::sleep(time.unsigned_abs()).await,
@@ -95,10 +100,10 @@ async fn sleep(time: Option<SignedDuration>) {
     }
 }
 
-/// Next times that were computed with another zone database or calendar are computed again.
+/// Computes next times again that were computed with another zone database or calendar.
 #[derive(Clone, Copy, Debug)]
 pub struct NextTimes {
-    /// So many in one transaction.
+    /// How many schedules one transaction recomputes.
     pub batch: usize,
 }
 
@@ -109,8 +114,8 @@ impl Default for NextTimes {
 }
 
 impl NextTimes {
-    /// Makes a calendar known and computes the next times of those that use it again; how many. What
-    /// is left over, for a crash say, is found by [`NextTimes::run_once`].
+    /// Stores a calendar and recomputes the schedules that use it. Returns how many.
+    /// [`NextTimes::run_once`] finds any that a crash leaves over.
     pub async fn put_calendar(
         &self,
         hub: &Hub,
@@ -126,8 +131,8 @@ impl NextTimes {
         Ok(outdated.len() as u64)
     }
 
-    /// Computes again all that are left, in batches; how many. All of them are done when it has
-    /// returned.
+    /// Recomputes all outdated schedules in batches. Returns how many; none is left when it
+    /// returns.
     pub async fn run_once(&self, hub: &Hub) -> Result<u64, Failure> {
         let release = hub.store().rules().zones().version().to_owned();
         let mut after = ScheduleId(0);
@@ -142,7 +147,7 @@ impl NextTimes {
     }
 }
 
-/// Does the duties until it is told to stop.
+/// Performs the duties until `stop` is cancelled.
 pub(crate) async fn run(hub: Arc<Hub>, retention: Retention, stop: CancellationToken) {
     let mut is_first = true;
     let until_stopped = async {
@@ -152,7 +157,7 @@ pub(crate) async fn run(hub: Arc<Hub>, retention: Retention, stop: CancellationT
                 Ok(schedules) => tracing::info!(schedules, "next times were computed again"),
                 Err(error) => {
                     tracing::error!(%error, "next times may be of an old zone database or calendar");
-                    // Looked at again before long, whatever else there is to do.
+                    // Search again soon, whatever else there is to do.
                     is_first = true;
                 }
             }
@@ -161,14 +166,15 @@ pub(crate) async fn run(hub: Arc<Hub>, retention: Retention, stop: CancellationT
                     if removed.rows > 0 {
                         tracing::info!(rows = removed.rows, "old history was removed");
                     }
-                    // The first look may have begun where an earlier life has stopped, and missed what was before.
+                    // The first search may have continued where an earlier process stopped, and so
+                    // have missed rows before that.
                     let waits = async {
                         match std::mem::take(&mut is_first) {
                             true => sleep(Some(removed.pause)).await,
                             false => removed.wait(&hub).await,
                         }
                     };
-                    // A workflow or schedule may say from now on that its history is kept for a shorter time.
+                    // A changed workflow or schedule may keep its history for a shorter time.
                     let declared = async {
                         hub.declared.notified().await;
                         sleep(Some(PAUSES.0)).await;

@@ -1,5 +1,5 @@
-//! Workers that wait for something to be queued. As many are woken as there is to do, those first who came
-//! first: a thousand idle workers cost nothing when one attempt comes.
+//! Workers that wait for attempts to be queued. As many are woken as there are attempts, in the
+//! order in which they came: one attempt does not wake a thousand idle workers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Those who wait, by the queues they wait for.
+/// The waiting workers, by the queues they wait for.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingWorkers {
     by_queue: Mutex<HashMap<String, VecDeque<Arc<Waiter>>>>,
@@ -17,22 +17,23 @@ pub(crate) struct WaitingWorkers {
 #[derive(Debug)]
 struct Waiter {
     queues: Vec<String>,
-    /// Whether it was woken, and has not looked since.
+    /// Whether the worker was woken and has not looked into its queues since.
     is_woken: AtomicBool,
     wake: Notify,
 }
 
-/// A place among those who wait. Whoever gives it up after being woken wakes the next one instead.
+/// A worker's position among those who wait. If it is dropped after being woken, the next worker is
+/// woken instead.
 #[derive(Debug)]
 pub(crate) struct Waiting<'a> {
     all: &'a WaitingWorkers,
     waiter: Arc<Waiter>,
-    /// Whether it was woken for what it is looking at now.
+    /// Whether the worker was woken for the look it is taking now.
     owes_a_look: bool,
 }
 
 impl WaitingWorkers {
-    /// The last place.
+    /// Adds a worker at the end.
     pub(crate) fn join(&self, queues: &[String]) -> Waiting<'_> {
         let mut queues = queues.to_vec();
         queues.sort_unstable();
@@ -46,7 +47,7 @@ impl WaitingWorkers {
         Waiting { all: self, waiter, owes_a_look: false }
     }
 
-    /// Something was queued: as many learn of it as there is.
+    /// Something was queued: wakes as many workers as there are attempts.
     pub(crate) fn wake(&self, queue: &str, count: usize) {
         let by_queue = self.lock();
         let waiters = by_queue.get(queue).into_iter().flatten();
@@ -77,18 +78,18 @@ impl WaitingWorkers {
 }
 
 impl Waiting<'_> {
-    /// It looks into its queues now: what comes from here on wakes it again.
+    /// The worker looks into its queues now: anything queued from here on wakes it again.
     pub(crate) fn looks(&mut self) {
         self.owes_a_look = self.waiter.is_woken.swap(false, Ordering::AcqRel);
     }
 
-    /// It has looked, and found nothing.
+    /// The worker has looked, and found nothing.
     pub(crate) fn found_nothing(&mut self) {
         self.owes_a_look = false;
     }
 
-    /// Returns when there may be something. Where others can queue something that is not told here, the first
-    /// of each queue looks by itself from time to time.
+    /// Returns when there may be an attempt in the queues. Where other nodes can queue attempts
+    /// without notifying this one, the first worker of each queue also returns every `by_itself`.
     pub(crate) async fn woken(&self, by_itself: Option<Duration>) {
         let Some(time) = by_itself else { return self.waiter.wake.notified().await };
         loop {
@@ -103,7 +104,7 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.all.leave(&self.waiter);
-        // There may be more than it has taken, or it goes before it could look.
+        // More may be queued than this worker has taken, or it left before it could look.
         if self.owes_a_look || self.waiter.is_woken.load(Ordering::Acquire) {
             for queue in &self.waiter.queues {
                 self.all.wake(queue, 1);

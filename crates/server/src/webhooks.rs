@@ -1,27 +1,29 @@
-//! Signed calls from outside: whether a webhook comes from who has the secret, and is new.
+//! Signed calls from outside: whether a webhook was sent by someone who has the secret, and
+//! recently.
 //!
-//! Only the signature and its time are looked at. Whether the id was seen before, within
-//! [`TOLERANCE`] twice over, is for the store to say.
+//! Only the signature and its time are checked here. The store checks whether the id was seen
+//! before, within twice [`TOLERANCE`].
 
 use axum::http::HeaderMap;
 use jiff::{SignedDuration, Timestamp};
 use runners::WebhookKey;
 
-/// How far the sender's clock and the way may take a call from our time, either way.
+/// How far the time of a signature may be from now, in either direction: clocks differ, and calls
+/// take time to arrive.
 pub const TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
-/// More signatures than any rotation has: each costs a pass over the body.
+/// More signatures than any key rotation needs; verifying each costs a pass over the body.
 const MOST_SIGNATURES: usize = 8;
-/// Longer than any id that is kept.
+/// The longest id that is accepted.
 const ID_BYTES: usize = 256;
 
-/// The headers that say who signed what, and when.
+/// The headers that carry the signature of a call: id, time and signatures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Signed<'a> {
-    /// `webhook-id`.
+    /// The header `webhook-id`.
     pub id: Option<&'a str>,
-    /// `webhook-timestamp`.
+    /// The header `webhook-timestamp`.
     pub timestamp: Option<&'a str>,
-    /// `webhook-signature`.
+    /// The header `webhook-signature`.
     pub signature: Option<&'a str>,
 }
 
@@ -36,40 +38,36 @@ impl<'a> From<&'a HeaderMap> for Signed<'a> {
     }
 }
 
-/// Why a call is not believed.
+/// Why a call is not accepted as signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unbelieved {
     /// A header is missing or empty.
     #[error("The header `{0}` is missing: calls are signed as Standard Webhooks says.")]
     Missing(&'static str),
-    /// The id is longer than any that is kept.
     #[error("The header `webhook-id` has more than {ID_BYTES} bytes.")]
     LongId,
-    /// The timestamp is no number of seconds.
+    /// The timestamp is not a number of seconds.
     #[error("The header `webhook-timestamp` is not a whole number of seconds since 1970.")]
     NotATime,
-    /// It was signed too long ago.
     #[error("The call was signed {0} s ago; at most {limit} s are accepted.", limit = TOLERANCE.as_secs())]
     TooOld(i64),
-    /// It was signed in the future.
     #[error(
         "The call was signed {0} s in the future; at most {limit} s are accepted. Is the sender's clock right?",
         limit = TOLERANCE.as_secs()
     )]
     TooNew(i64),
-    /// More signatures than any rotation has.
     #[error("The header `webhook-signature` has more than {MOST_SIGNATURES} signatures.")]
     TooManySignatures,
-    /// There is no signature of the scheme that is understood.
+    /// No signature uses the scheme `v1`.
     #[error("The header `webhook-signature` has no signature that begins with `v1,`.")]
     NoKnownScheme,
-    /// None of the signatures was made with the secret.
+    /// None of the signatures was made with one of the keys.
     #[error("None of the signatures was made with the secret over this id, time and body.")]
     Forged,
 }
 
-/// Says whether one of the signatures was made with one of the keys, at about this time. Gives the id,
-/// which is to be accepted once.
+/// Checks that one of the signatures was made with one of the keys, at about this time. Returns the
+/// id, which the caller must accept only once.
 pub fn verify<'a>(
     keys: &[WebhookKey],
     signed: Signed<'a>,
@@ -86,7 +84,8 @@ pub fn verify<'a>(
         return Err(Unbelieved::LongId);
     }
     let timestamp = read_time(timestamp)?;
-    // Before the signature, which costs a pass over the body. It tells nothing that is not known.
+    // The time is checked before the signature, which costs a pass over the body. The error reveals
+    // nothing that the sender does not know.
     check_time(timestamp, now)?;
     let signatures = signatures(signature)?;
     let is_ours =
@@ -94,7 +93,8 @@ pub fn verify<'a>(
     if signatures.iter().any(is_ours) { Ok(id) } else { Err(Unbelieved::Forged) }
 }
 
-/// As the standard writes it: digits alone, because `+1` and `1` are signed as different texts.
+/// Reads the time as the standard writes it, in digits only: `+1` and `1` are signed as different
+/// texts.
 fn read_time(text: &str) -> Result<i64, Unbelieved> {
     let is_plain =
         text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
@@ -113,7 +113,7 @@ fn check_time(timestamp: i64, now: Timestamp) -> Result<(), Unbelieved> {
     }
 }
 
-/// Those of the scheme that is understood; others (`v1a,…`) may stand beside them.
+/// The signatures of scheme `v1`; signatures of other schemes (`v1a,…`) may stand beside them.
 fn signatures(header: &str) -> Result<Vec<&str>, Unbelieved> {
     let mut all = header.split(' ').filter(|signature| !signature.is_empty());
     let looked_at: Vec<_> = all.by_ref().take(MOST_SIGNATURES).collect();
@@ -129,7 +129,7 @@ fn signatures(header: &str) -> Result<Vec<&str>, Unbelieved> {
 mod tests {
     use super::*;
 
-    // The example of the standard's libraries.
+    // The example from the libraries of Standard Webhooks.
     const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const OTHER: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     const ID: &str = "msg_p5jXN8AQM9LWM0D4loKWxJek";

@@ -1,6 +1,7 @@
-//! A node that has died early several times in a row decides over one thing at a time, and stores which before it
-//! does. If it dies again, its next life knows what killed it: a decision that exhausts the memory or the stack cannot
-//! be caught in the process that makes it.
+//! How a node finds a stored row that kills it. After several early deaths in a row the node
+//! decides over one thing at a time, and stores which one before it does. If it dies again, its
+//! next start knows what killed it. A decision that exhausts memory or stack cannot be caught in
+//! the process that makes it.
 
 use engine::RunKey;
 use engine::turn::Wakeup;
@@ -9,28 +10,28 @@ use store::{Failure, Trial};
 
 use super::Driver;
 
-/// Early deaths in a row after which a node is careful. One may have any reason.
+/// A node is careful after this many early deaths in a row. A single one may have any reason.
 const DEATHS: u32 = 2;
-/// Things that a careful node decides over alone before it goes on as usual. Each costs two transactions, and other
-/// nodes or people wait meanwhile.
+/// A careful node decides over this many things alone before it goes on as usual. Each costs two
+/// transactions, and other nodes and people wait meanwhile.
 const TRIALS: usize = 256;
-/// A node that dies after it has lived for so long has not died early.
+/// A death after this uptime does not count as early.
 const SETTLED: SignedDuration = SignedDuration::from_mins(10);
-/// Why a thing is set aside that killed nodes.
+/// The reason stored with a row that is set aside because it killed nodes.
 pub(super) const WHY: &str = "nodes died three times in a row while they decided over this alone";
 
-/// How a node starts.
+/// How a node starts: carefully after early deaths, as usual otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
-    /// Things that may still be decided over alone.
+    /// How many things the node may still decide over alone.
     trials: usize,
     /// Whether the next turn, or the last one, decides over one thing alone.
     is_alone: bool,
-    /// The run that the next turn is to begin or go on with.
+    /// The one run that the next turn begins or continues.
     begins: Option<RunKey>,
-    /// The last run that was begun alone; those after it are next.
+    /// The last run that was tried alone. The search continues with keys after it.
     after: RunKey,
-    /// By this machine's clock; nothing once that is over.
+    /// When a death stops counting as early, by this machine's clock. `None` once that is stored.
     settles_at: Option<Timestamp>,
 }
 
@@ -53,12 +54,13 @@ impl Start {
         }
     }
 
-    /// Whether things are decided over alone, so that no turn is taken beside another.
+    /// Whether the node still decides over things one at a time, so that no turn may run beside
+    /// another.
     pub(super) fn is_careful(&self) -> bool {
         self.trials > 0
     }
 
-    /// Whether a turn decides over one thing alone; after it there may be another one.
+    /// Whether the current turn decides over one thing alone. Another such turn may follow it.
     pub(super) fn is_alone(&self) -> bool {
         self.is_alone
     }
@@ -69,19 +71,20 @@ impl Start {
 }
 
 impl Driver {
-    /// Whether its last turn decided over one thing alone, because the node died early several times before.
+    /// Whether the last turn decided over one thing alone because the node died early several
+    /// times.
     pub fn is_alone(&self) -> bool {
         self.start.is_alone
     }
 
-    /// When the node will have lived long enough, by the store's clock.
+    /// When the node's start counts as survived, by the store's clock.
     pub(super) fn settles_at(&self) -> Option<Timestamp> {
         let left = self.start.settles_at?.duration_since(self.clock.machine_now());
         self.clock.now().checked_add(left).ok()
     }
 
-    /// What comes before a turn: a node that was taken for dead joins again, one that is careful stores what it is
-    /// about to decide over.
+    /// Runs before each turn: a node that was declared dead joins again, and a careful node stores
+    /// what it is about to decide over.
     pub(super) async fn prepare(&mut self) -> Result<(), Failure> {
         if self.is_fenced {
             self.join_again().await?;
@@ -96,7 +99,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Chooses what the next turn decides over alone, if there is anything.
+    /// Chooses what the next turn decides over alone, if anything is left to try, and stores the
+    /// choice.
     async fn put_on_trial(&mut self) -> Result<(), Failure> {
         let next = self.next_trial().await?;
         self.start.begins = match next {

@@ -1,5 +1,5 @@
-//! The driver's loop: when turns are taken, one after the other or, where the store can, side by side; and how it
-//! ends.
+//! The driver's loop: when it takes turns, one after the other or, where the store allows it, side
+//! by side; and how it stops.
 
 use std::time::Duration;
 
@@ -15,18 +15,20 @@ use super::{Driver, Taken};
 use crate::alarm::Alarm;
 use crate::hub::Nudge;
 
-/// A store that does not answer is asked again after this, doubled each time up to the limit.
+/// The driver retries a store that does not answer after this pause, doubled each time up to
+/// `LAST_RETRY`.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 const LAST_RETRY: Duration = Duration::from_secs(2);
-/// What is going on at a stop may end by itself for so long.
+/// When the node stops, attempts may go on for this long before they are handed back.
 const FINISH: Duration = Duration::from_secs(20);
 
-/// Turns whose answers are waited for.
+/// Turns that are in flight.
 type Flights = FuturesUnordered<Flight>;
 type Flight = BoxFuture<'static, (Begun, Result<Turned, Failure>)>;
 
 impl Driver {
-    /// Drives until it is told to stop, and then until everything has ended or is handed back.
+    /// Drives the node until `stop` is cancelled, and then until its attempts have ended or are
+    /// handed back.
     pub async fn run(
         self,
         nudges: UnboundedReceiver<Nudge>,
@@ -48,7 +50,7 @@ impl Driver {
     ) -> Result<(), Failure> {
         let alarm = Alarm::new().map_err(|error| Failure::Unavailable(error.to_string()))?;
         let (mut flights, mut retry) = (Flights::new(), FIRST_RETRY);
-        // Whether something has happened since the last turn began.
+        // Whether a report, a nudge or the alarm came since the last turn began.
         let mut is_called = false;
         while !stop.is_cancelled() {
             let at = self.next_wakeup();
@@ -62,7 +64,8 @@ impl Driver {
                 }
                 continue;
             }
-            // What is due and cannot begin beside those in flight waits for one of them, not for the alarm.
+            // If something is due but no turn may begin beside those in flight, wait for one of
+            // them, not for the alarm.
             let rings = at.filter(|_| self.in_flight == 0 || !self.is_due());
             let rings = rings.into_iter().chain(self.settles_at()).min();
             let rings = rings.map(|at| self.clock.alarm(at));
@@ -87,13 +90,14 @@ impl Driver {
             }
         }
         while let Some((begun, turned)) = flights.next().await {
-            // What has failed is known to have.
+            // If this turn failed, its reports are kept in `self.reports`; `finish` commits them.
             let _ = self.end(begun, turned);
         }
         self.finish(&mut reports).await
     }
 
-    /// One turn is taken when there is something to do, and others beside it when there is much.
+    /// Whether a turn may begin: the first when there is anything to do, further ones beside it
+    /// when there is much to do.
     fn may_begin(&self, is_called: bool) -> bool {
         match self.in_flight {
             0 => is_called || self.has_more(),
@@ -114,7 +118,7 @@ impl Driver {
         }
     }
 
-    /// Begins a turn.
+    /// Begins a turn and returns the future that waits for it.
     async fn fly(&mut self) -> Result<Flight, Failure> {
         self.prepare().await?;
         let (begun, request) = self.begin();
@@ -122,7 +126,8 @@ impl Driver {
         Ok(Box::pin(async move { (begun, store.turn(request).await) }))
     }
 
-    /// A store that does not answer is asked again, later and later; nothing is decided meanwhile.
+    /// Handles the end of a turn, and returns the pause before the next retry. If the store does
+    /// not answer, the driver waits for `retry`; it decides nothing meanwhile.
     async fn landed(
         &mut self,
         ended: Result<Taken, Failure>,
@@ -155,7 +160,8 @@ impl Driver {
         }
     }
 
-    /// Lets what is going on end; what does not is handed back, to be taken over by the next life.
+    /// Waits for attempts to end, for at most `FINISH`. Attempts that do not end in time are handed
+    /// back: another node, or this node's next start, takes them over.
     async fn finish(&mut self, reports: &mut UnboundedReceiver<Report>) -> Result<(), Failure> {
         self.stopping = true;
         self.hub.set_not_ready("The node is stopping.");
@@ -174,7 +180,7 @@ impl Driver {
             }
             match self.turn().await {
                 Ok(_) => {}
-                // Nothing is left that would be its own.
+                // Other nodes have taken over all attempts of this node.
                 Err(Failure::Fenced) => break,
                 Err(failure) => {
                     tracing::error!(%failure, "what has ended cannot be stored: it will be repeated");

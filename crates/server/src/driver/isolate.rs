@@ -1,4 +1,5 @@
-//! What cannot be decided is found among everything else, and set aside: the rest goes on.
+//! Isolates rows that cannot be decided: the driver finds them and sets them aside, so that
+//! everything else goes on.
 
 use engine::turn::Wakeup;
 use store::Failure;
@@ -6,8 +7,8 @@ use store::Failure;
 use super::{CLAIMED, Driver, Taken};
 
 impl Driver {
-    /// A turn that failed because of one thing that is stored leads to that thing being set aside. If it is not
-    /// known which, the next turns decide over one thing each.
+    /// If a turn failed because of one stored row, sets that row aside. If the store cannot say
+    /// which row it was, the next turns decide over one row each.
     pub(super) async fn isolate(
         &mut self,
         ended: Result<Taken, Failure>,
@@ -19,7 +20,8 @@ impl Driver {
             }
             Err(Failure::Undecidable { what: None, why }) if self.single == 0 => {
                 tracing::warn!(why, "something cannot be decided: it is looked for one by one");
-                // All that one turn may have decided over, reports and wakeups.
+                // Enough single turns for all reports and wakeups that the failed turn may have
+                // covered.
                 self.single = 2 * CLAIMED + self.reports.len();
                 Ok(Taken::default())
             }
@@ -27,7 +29,7 @@ impl Driver {
         }
     }
 
-    /// The thing is passed over from now on, and people are told.
+    /// Sets a row aside: the driver passes over it from now on. Logs an error and counts it.
     pub(super) async fn set_aside(&mut self, what: Wakeup, why: &str) -> Result<(), Failure> {
         self.store.set_aside(what, why, self.clock.now()).await?;
         let (kind, id) = (store::kind_of(what), number(what));

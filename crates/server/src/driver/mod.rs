@@ -1,6 +1,6 @@
-//! The driver: sleeps until the earliest wakeup, a report or a nudge; takes a turn; performs what
-//! follows. Nothing it remembers is needed: after a crash, or when others have taken it for dead, the next
-//! life begins with what is stored.
+//! The driver: sleeps until the earliest wakeup, a report or a nudge, takes a turn, and performs
+//! the effects it commits. It needs nothing that it keeps in memory: after a crash, or after other
+//! nodes declared this node dead, it starts again from the stored rows.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ mod drive;
 mod isolate;
 mod turning;
 
-/// Wakeups that are claimed in one transaction: enough to share a commit, few enough not to make the
-/// first of them late.
+/// How many wakeups one transaction claims: enough to share the cost of a commit, few enough that
+/// the first of them is not late.
 pub const CLAIMED: usize = 1_000;
-/// Later than this after the alarm's time, the node was not awake: asleep, stopped, or the clock was
-/// set.
+/// If the node wakes up later than this after its alarm, it was not running: the machine was
+/// suspended, the process was stopped, or the clock was set forward.
 const ASLEEP: SignedDuration = SignedDuration::from_secs(5);
-/// The clock is said to have been set back from this difference on.
+/// A clock difference from which the driver logs that the clock was set back.
 const SET_BACK: SignedDuration = SignedDuration::from_secs(1);
-/// Drives one node.
+/// The driver of one node: claims due wakeups, commits reports, and starts attempts.
 pub struct Driver {
     store: Arc<dyn Store>,
     clock: StoreClock,
@@ -35,49 +35,51 @@ pub struct Driver {
     hub: Arc<Hub>,
     name: String,
     node: NodeId,
-    /// Attempts at a time.
+    /// How many attempts the node performs at a time.
     capacity: usize,
     places: Places,
     performed: Performed,
-    /// Reports that no turn has taken yet.
+    /// Reports that no turn has committed yet.
     reports: Vec<Report>,
     next_wakeup: Option<Timestamp>,
-    /// Turns that have begun and not ended, and places that they may fill.
+    /// How many turns have begun and not ended, and how many slots they may fill together.
     in_flight: usize,
     granted: usize,
-    /// The last turn claimed all it could: there is more.
+    /// The last turn claimed as many wakeups as it could, so more are due.
     is_behind: bool,
-    /// By the store's clock.
+    /// Since when this node, or another one of the store, has been awake, by the store's clock.
+    /// What was due before that follows the catch-up policy.
     awake_since: Timestamp,
-    /// By this machine's clock.
+    /// When the node was last known to be awake, by this machine's clock.
     last_seen: Timestamp,
-    /// What is stored is not known: the last commit's outcome, or an earlier life's.
+    /// The driver does not know what is stored: the last commit's outcome is unknown, or it has
+    /// just joined and earlier work of this node may be left.
     in_doubt: bool,
-    /// This life is over: others have taken the node for dead.
+    /// Other nodes declared this node dead, so it must join again before its next turn.
     is_fenced: bool,
-    /// The store has not answered, and somebody was told.
+    /// The store does not answer, and the driver has logged it.
     is_cut_off: bool,
     stopping: bool,
-    /// Turns that still decide over one thing only: one of many could not be decided, and it is not known which.
+    /// How many of the next turns decide over one row only: a turn could not decide over one of
+    /// many rows, and the store did not say which.
     single: usize,
-    /// What was found after downtime, until the log has said so.
+    /// Occurrences and attempts recovered after downtime that have not been logged yet.
     recovered: Recovered,
     start: careful::Start,
 }
 
-/// What a turn did.
+/// Counts of what one turn did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Wakeups that were claimed.
     pub claimed: usize,
-    /// Reports that were refused.
+    /// Reports that came too late and were refused.
     pub refused: usize,
-    /// Attempts that were begun.
+    /// Effects the turn committed, most of them attempts to start.
     pub begun: usize,
 }
 
 impl Driver {
-    /// Joins the store as a new life of the node `name`.
+    /// Joins the store as a new start of the node `name`, with a new node id.
     pub async fn join(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -109,7 +111,7 @@ impl Driver {
             in_flight: 0,
             granted: 0,
             is_behind: false,
-            // What an earlier life has left is not known: the first turn is taken at once.
+            // An earlier start may have left work behind, so the first turn is taken at once.
             in_doubt: true,
             is_fenced: false,
             is_cut_off: false,
@@ -124,7 +126,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// What renews this node's lease, beside the driver.
+    /// The task that renews this node's lease while the driver runs.
     pub fn renewals(&self) -> Renewals {
         Renewals {
             store: self.store.clone(),
@@ -135,14 +137,15 @@ impl Driver {
         }
     }
 
-    /// When to take the next turn, if nothing else happens.
+    /// When to take the next turn if no report and no nudge comes before. `None` while stopping.
     pub fn next_wakeup(&self) -> Option<Timestamp> {
         if self.stopping { None } else { self.next_wakeup }
     }
 
-    /// Whether something is to be done at once.
+    /// Whether a turn must be taken at once.
     pub fn has_more(&self) -> bool {
-        // After a turn that failed nothing is known: neither what is due nor what is to be performed.
+        // After a failed turn the driver knows neither what is due nor which attempts it has to
+        // perform.
         let is_in_doubt = self.in_doubt || self.start.is_alone();
         is_in_doubt || self.places.more || !self.reports.is_empty() || self.is_due()
     }
@@ -151,7 +154,7 @@ impl Driver {
         self.next_wakeup().is_some_and(|at| at <= self.clock.now())
     }
 
-    /// Says what was found after downtime, in one line, once everything that was due is decided.
+    /// Logs in one line what was recovered after downtime, once everything that was due is decided.
     pub(super) fn tell_recovered(&mut self) {
         if self.recovered.is_nothing() || self.is_due() || self.in_doubt {
             return;
@@ -169,17 +172,18 @@ impl Driver {
         );
     }
 
-    /// How many attempts are going on.
+    /// How many attempts this node is performing.
     pub fn going_on(&self) -> usize {
         self.performed.held().len()
     }
 
-    /// Takes a report, to be committed with the next turn.
+    /// Keeps a report, to be committed with the next turn.
     pub fn take_report(&mut self, report: Report) {
         self.reports.push(report);
     }
 
-    /// Notices how much time has passed. `alarm` is when it wanted to be woken.
+    /// Compares the clock with `alarm`, the time the driver wanted to be woken at, and with what it
+    /// showed last. Logs if the node was not running meanwhile, or if the clock was set.
     pub fn wake_up(&mut self, alarm: Option<Timestamp>) {
         let now = self.clock.machine_now();
         let overslept = self.overslept(alarm);
@@ -192,7 +196,8 @@ impl Driver {
         }
         let set_back = self.set_back();
         if set_back > SET_BACK {
-            // A shared store has a clock of its own: what happens to this machine's is nothing to it.
+            // A shared store has its own clock, so a change of this machine's clock does not matter
+            // to it.
             if self.store.lease().is_none() {
                 let seconds = set_back.as_secs();
                 tracing::warn!(seconds, "the clock was set back: nothing that has run runs again");
@@ -202,7 +207,7 @@ impl Driver {
         self.last_seen = now;
     }
 
-    /// How far this machine's clock is behind what it showed last.
+    /// How far this machine's clock is behind the last time the driver read it.
     fn set_back(&self) -> SignedDuration {
         self.last_seen.duration_since(self.clock.machine_now())
     }
@@ -210,13 +215,14 @@ impl Driver {
     /// How long after its alarm the node wakes up, by this machine's clock.
     fn overslept(&self, alarm: Option<Timestamp>) -> SignedDuration {
         let now = self.clock.machine_now();
-        // A node with more to do than it can is late, not asleep: it was seen a moment ago.
+        // A node that has more work than it can do is late, not suspended: `last_seen` was a moment
+        // ago.
         let awake = alarm.map(|alarm| self.clock.on_machine(alarm).max(self.last_seen));
         awake.map_or(SignedDuration::ZERO, |awake| now.duration_since(awake))
     }
 
-    /// One turn: reports and everything due are decided and committed, then performed.
-    /// A node that was taken for dead joins again first.
+    /// Takes one turn: the store decides over the reports and everything due, and commits; then the
+    /// driver performs the effects. A node that was declared dead joins again first.
     pub async fn turn(&mut self) -> Result<Taken, Failure> {
         self.prepare().await?;
         let (begun, request) = self.begin();
@@ -225,7 +231,8 @@ impl Driver {
         self.isolate(ended).await
     }
 
-    /// This life is over. What it was performing is others' by now, and what it has to report as well.
+    /// Other nodes declared this node dead: they take over its attempts, so the driver aborts those
+    /// and drops their reports.
     fn fence(&mut self) {
         let attempts = self.going_on();
         tracing::warn!(
@@ -246,7 +253,7 @@ impl Driver {
 
     async fn join_again(&mut self) -> Result<(), Failure> {
         let now = self.clock.now();
-        // The process lives: being taken for dead is no early death.
+        // This process is alive, so being declared dead does not count as an early death.
         self.store.has_settled(&self.name).await?;
         let joined = self.store.join(&self.name, Moment::new(now, now)).await?;
         tracing::info!(node = %joined.node, "joined again");
@@ -258,7 +265,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Performs effects, after their commit.
+    /// Performs effects, after the transaction that returned them was committed.
     pub fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
@@ -271,14 +278,16 @@ impl Driver {
                     self.reports.extend(self.dispatch.perform(*perform));
                 }
                 Effect::Cancel { run, token } => self.dispatch.cancel(run, token),
-                // A worker has it, who was told with the answer to its claim.
+                // A worker performs this attempt: the answer to its claim carried it.
                 Effect::Claimed { .. } => {}
             }
         }
     }
 
-    /// If it seems to have slept, a store with a clock of its own is asked first: perhaps this machine's
-    /// was set. And others may have been awake.
+    /// Checks the clock before a turn. If the node seems to have been suspended, or the clock set
+    /// back, and the store has a clock of its own, the lease is renewed first, which measures the
+    /// skew again: perhaps only this machine's clock was set. If the node was suspended, other
+    /// nodes may have been running meanwhile.
     async fn notice_time(&mut self, alarm: Option<Timestamp>) {
         let is_strange = self.overslept(alarm) > ASLEEP || self.set_back() > SET_BACK;
         let is_asked = is_strange && self.store.lease().is_some();
@@ -296,7 +305,7 @@ impl Driver {
         }
     }
 
-    /// Takes to heart what the hub has told, before the next turn.
+    /// Applies a nudge from the hub before the next turn.
     pub fn take_nudge(&mut self, nudge: Nudge) {
         match nudge {
             Nudge::Effects(effects) => self.perform(effects),
@@ -304,19 +313,20 @@ impl Driver {
             Nudge::Sooner => {}
             Nudge::Doubt => self.doubt(),
             Nudge::Fenced(node) if node == self.node && !self.is_fenced => self.fence(),
-            // An earlier life: it has joined again since.
+            // For an earlier node id: this node has joined again since.
             Nudge::Fenced(_) => {}
         }
     }
 
-    /// A commit's outcome is not known: what follows from it is asked for again.
+    /// A commit's outcome is unknown: the next turn reads what it would have returned.
     fn doubt(&mut self) {
         self.in_doubt = true;
         self.places.look = true;
     }
 }
 
-/// Since when somebody has been awake: this node since then, or others that live for longer.
+/// Since when at least one node has been running: this node since `since`, or another node whose
+/// lease covers that time and which started earlier.
 async fn awake_since(
     store: &dyn Store,
     node: NodeId,

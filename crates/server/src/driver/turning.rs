@@ -1,4 +1,4 @@
-//! What a turn is asked for, and what follows from its answer. Several may be in flight at a time.
+//! How the driver requests a turn and applies its result. Several turns may be in flight at a time.
 
 use std::collections::HashSet;
 
@@ -11,27 +11,28 @@ use super::{CLAIMED, Driver, Taken};
 use crate::clock::Stopwatch;
 use crate::readiness::Flight;
 
-/// So many reports are worth a turn beside one that is in flight.
+/// So many waiting reports justify a turn beside one that is in flight.
 const MANY: usize = 64;
 
 /// A turn in flight.
 pub(super) struct Begun {
-    /// Kept until they are committed.
+    /// Reports sent with this turn. They are kept until it is committed.
     reports: Vec<Report>,
-    /// Places that it may fill besides those of its reports.
+    /// Free slots this turn may fill, besides the slots its reports free.
     granted: usize,
-    /// Whether it looks at what is due. One that only settles does not know what is left.
+    /// Whether the turn claims due wakeups. A turn that only commits reports does not learn what
+    /// else is due.
     claims: bool,
-    /// When it began, by this machine's clock.
     at: Timestamp,
     watch: Stopwatch,
-    /// Until it is dropped, the turn has not come back.
+    /// Marks the turn as in flight for readiness checks until it is dropped.
     _flight: Flight,
 }
 
 impl Driver {
-    /// Takes what there is to do. What is not known until its end is as if nothing was left. Beside others and without
-    /// free places it only settles: what it claimed would have to wait in a queue.
+    /// Builds the request for a turn and takes the reports into it. Until the turn ends, the driver
+    /// assumes that nothing else is left to do. Beside other turns and without free slots, the turn
+    /// only commits reports: runs it claimed would have to wait in a queue.
     pub(super) fn begin(&mut self) -> (Begun, TurnRequest) {
         let now = self.clock.now();
         let mut reports = std::mem::take(&mut self.reports);
@@ -39,7 +40,7 @@ impl Driver {
         if is_single && reports.len() > 1 {
             self.reports = reports.split_off(1);
         }
-        // A report may come twice, or for an attempt that is nobody's any more.
+        // A report may arrive twice, or for an attempt that this node no longer holds.
         let ended: HashSet<_> = reports.iter().map(|report| (report.run, report.token)).collect();
         let still = self.performed.held().difference(&ended).count();
         let free = self.free(still);
@@ -77,13 +78,13 @@ impl Driver {
         (Begun { reports, granted, claims, at, watch, _flight }, request)
     }
 
-    /// Places that nobody may fill yet, when so many attempts go on.
+    /// How many slots are free and not granted to a turn in flight, when `still` attempts go on.
     fn free(&self, still: usize) -> usize {
         if self.stopping { 0 } else { self.capacity.saturating_sub(still + self.granted) }
     }
 
-    /// Whether a turn is worth beginning beside those in flight: in doubt everything is looked at in one view, and
-    /// without free places it could only put runs in a queue.
+    /// Whether another turn is worth beginning beside those in flight. While in doubt, one turn
+    /// must look at everything alone; without free slots, a turn could only put runs in a queue.
     pub(super) fn has_more_beside(&self) -> bool {
         if self.in_doubt || self.is_fenced || self.stopping || self.start.is_careful() {
             return false;
@@ -92,7 +93,7 @@ impl Driver {
         self.reports.len() >= MANY || (self.is_behind || self.is_due()) && has_places()
     }
 
-    /// A turn has ended.
+    /// Applies the result of a turn. If it failed, its reports are kept for the next turn.
     pub(super) fn end(
         &mut self,
         begun: Begun,
@@ -102,12 +103,12 @@ impl Driver {
         self.in_flight -= 1;
         let took = begun.watch.elapsed();
         self.hub.metrics.turn_took(took);
-        // A turn that took long was work: the node was awake all the time. A machine that was suspended meanwhile
-        // was not, and the stopwatch stood still.
+        // The node was awake while this turn worked, however long it took. If the machine was
+        // suspended meanwhile, the stopwatch stood still and the time does not count as awake.
         let seen = begun.at.checked_add(took).unwrap_or(begun.at);
         self.last_seen = self.last_seen.max(seen);
-        // It was found out meanwhile that this life is over: what the turn has done is others' as well. The next life
-        // begins when nothing of this one is in flight.
+        // The node was declared dead while this turn was in flight, so other nodes own what the
+        // turn decided. The driver joins again once no turn is in flight.
         if self.is_fenced {
             return Err(Failure::Fenced);
         }
@@ -118,7 +119,8 @@ impl Driver {
                 Err(Failure::Fenced)
             }
             Err(failure) => {
-                // Reports are kept: if they were committed after all, they will be refused.
+                // Keep the reports: if the turn was committed after all, the store refuses them as
+                // late.
                 let later = std::mem::replace(&mut self.reports, begun.reports);
                 self.reports.extend(later);
                 self.doubt();

@@ -1,4 +1,4 @@
-//! Answers: JSON objects and pages of them.
+//! Responses: JSON objects and pages of them.
 
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderValue, StatusCode};
@@ -9,24 +9,24 @@ use store::{Cursor, Total};
 use super::cursor;
 use super::problem::Problem;
 
-/// What a handler gives.
+/// What a request handler returns.
 pub type Answered = Result<Response, Problem>;
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Listed<T> {
-    /// The items.
+    /// The items of this page.
     pub items: Vec<T>,
-    /// How many there are in all.
+    /// How many items there are in all.
     pub total: u64,
-    /// Whether there are exactly so many; else there are at least so many.
+    /// Whether `total` is exact; otherwise there are at least so many.
     pub total_is_exact: bool,
-    /// `cursor` of the next page; nothing on the last one.
+    /// The `cursor` of the next page; null on the last one.
     pub next_cursor: Option<String>,
 }
 
 impl<T> Listed<T> {
-    /// A page.
+    /// Builds a page.
     pub fn new(items: Vec<T>, total: Total, next: Option<&Cursor>) -> Listed<T> {
         let (total, total_is_exact) = match total {
             Total::Exact(total) => (total, true),
@@ -36,7 +36,7 @@ impl<T> Listed<T> {
     }
 }
 
-/// JSON with this status.
+/// A JSON response with this status.
 pub fn json(status: StatusCode, body: &impl Serialize) -> Answered {
     let body = serde_json::to_vec(body).map_err(|error| {
         tracing::error!(%error, "an answer cannot be written");
@@ -48,12 +48,12 @@ pub fn json(status: StatusCode, body: &impl Serialize) -> Answered {
     Ok(response)
 }
 
-/// JSON with status 200.
+/// A JSON response with status 200.
 pub fn ok(body: &impl Serialize) -> Answered {
     json(StatusCode::OK, body)
 }
 
-/// JSON with status 201 and where to find what was created.
+/// A JSON response with status 201 and the location of the new object.
 pub fn created(location: &str, body: &impl Serialize) -> Answered {
     let mut response = json(StatusCode::CREATED, body)?;
     if let Ok(location) = HeaderValue::from_str(location) {
@@ -62,12 +62,12 @@ pub fn created(location: &str, body: &impl Serialize) -> Answered {
     Ok(response)
 }
 
-/// Nothing to say: status 204.
+/// An empty response with status 204.
 pub fn no_content() -> Response {
     StatusCode::NO_CONTENT.into_response()
 }
 
-/// Says so if the answer is to an earlier request with the same key.
+/// Adds a header if the response is that of an earlier request with the same key.
 #[must_use]
 pub fn replayed(mut response: Response, replayed: bool) -> Response {
     if replayed {

@@ -1,4 +1,4 @@
-//! Routes of what people are asked.
+//! Routes of approvals.
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
@@ -20,7 +20,7 @@ use super::problem::{Problem, Wrong};
 use super::query::{Paging, Parameters, Query, Values};
 use super::runs::{self, RunWithSteps};
 
-/// A comment is kept with the run.
+/// A comment is stored with the run.
 const LONGEST_COMMENT: usize = 4 * 1024;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -47,18 +47,18 @@ struct ApprovalObject {
     step_id: String,
     /// The workflow's name.
     workflow: String,
-    /// What is asked, in a line.
+    /// The question, in a line.
     title: String,
-    /// In full.
+    /// The question in full.
     description: Option<String>,
     /// Who may decide; anyone, if empty.
     assignees: Vec<String>,
     #[schema(value_type = String, format = DateTime)]
     asked_at: Timestamp,
-    /// When it is to be decided, if the step or its run has a deadline: the earlier one.
+    /// By when to decide, if the step or its run has a deadline: the earlier one.
     #[schema(value_type = Option<String>, format = DateTime)]
     deadline: Option<Timestamp>,
-    /// Whether that is over.
+    /// Whether the deadline has passed.
     overdue: bool,
 }
 
@@ -89,7 +89,7 @@ impl From<ApprovalView> for ApprovalObject {
     }
 }
 
-/// What people are asked, that of the oldest run first.
+/// Lists open approvals, those of the oldest run first.
 #[utoipa::path(get, path = "/approvals", tag = "approvals",
     params(("assignee" = Option<String>, Query, description = "Only what this one may decide"),
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
@@ -102,7 +102,7 @@ async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered 
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
 
-/// Which step of which run is decided over.
+/// The run and the step in the path.
 struct Asked {
     run: RunId,
     step: String,
@@ -122,16 +122,16 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Decided {
-    /// Who decides; whoever asks, if nothing. Whoever has a token decides as what it is called, or by one of its
-    /// roles, and is named beside it.
+    /// Who decides; the caller, if left out. A caller with a token decides by the token's name or
+    /// one of its roles, and the name is added.
     #[schema(min_length = 1, max_length = 256)]
     by: Option<String>,
-    /// What they say about it.
+    /// Their comment.
     #[schema(max_length = 4096)]
     comment: Option<String>,
 }
 
-/// Approves: the step is done, and the run goes on.
+/// Approves: the step completes, and the run goes on.
 #[utoipa::path(post, path = "/approvals/{run_id}/{step_id}/approve", tag = "approvals",
     request_body = Option<Decided>,
     params(("run_id" = String, Path, description = "The run"),
@@ -150,7 +150,7 @@ async fn approve(
     decide(&app, &caller, asked, true, body).await
 }
 
-/// Rejects: the step has failed.
+/// Rejects: the step fails.
 #[utoipa::path(post, path = "/approvals/{run_id}/{step_id}/reject", tag = "approvals",
     request_body = Option<Decided>,
     params(("run_id" = String, Path, description = "The run"),

@@ -1,5 +1,5 @@
-//! What a worker shows with everything that it says of an attempt: the attempt's number within its run, which orders
-//! attempts, and the key of its claim, which nobody guesses.
+//! The token that a worker sends with each heartbeat and report: the attempt's number within its
+//! run, which orders attempts, and the secret key of the claim.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::access::{Caller, Standing, hash, random};
 use super::problem::Problem;
 
-/// Half of a SHA-256: enough for what has 256 random bits, and less to store with a run.
+/// Half of a SHA-256: enough for a key of 256 random bits, and less to store with a run.
 const KEPT_BYTES: usize = 16;
 
-/// The key of one claim: all that it takes has the same.
+/// The key of one claim, shared by all attempts that it takes.
 pub(super) struct ClaimKey(String);
 
 impl ClaimKey {
@@ -21,21 +21,22 @@ impl ClaimKey {
         random().map(ClaimKey)
     }
 
-    /// Whose the attempts are from then on. Only a hash of the key is stored.
+    /// The claimant of the attempts. Only a hash of the key is stored.
     pub(super) fn claimant(&self, caller: &Caller) -> Claimant {
         Claimant { name: name(caller), key: kept(&self.0) }
     }
 
-    /// The number comes first and always has the same length: as texts, tokens have the order of their attempts.
+    /// The token of an attempt. The number comes first with a fixed length, so that tokens sort
+    /// like their attempts.
     pub(super) fn token(&self, number: u32) -> String {
         format!("{number:010}.{}", self.0)
     }
 }
 
-/// A token as a request brings it.
+/// A token as a request carries it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AttemptToken {
-    /// Which attempt of its run.
+    /// The number of the attempt within its run.
     pub(super) number: u32,
     key: String,
 }
@@ -47,7 +48,7 @@ impl AttemptToken {
 
     fn read(value: &Value) -> Option<AttemptToken> {
         if let Some(number) = value.as_u64() {
-            // A number alone belongs to no claim: it is refused as an old token is.
+            // A number alone belongs to no claim. It is refused like an outdated token.
             return Some(AttemptToken { number: u32::try_from(number).ok()?, key: String::new() });
         }
         let (number, key) = value.as_str()?.split_once('.')?;
@@ -63,7 +64,7 @@ impl<'de> Deserialize<'de> for AttemptToken {
     }
 }
 
-/// On an open node nobody has a name of their own.
+/// The name of the claimant. Callers on an open node have none.
 fn name(caller: &Caller) -> Option<String> {
     (caller.standing != Standing::Anyone).then(|| caller.name.to_string())
 }

@@ -1,4 +1,4 @@
-//! Routes of workers: they claim attempts, say that they are still at them, and how they ended.
+//! Routes of workers: they claim attempts, send heartbeats, and report how the attempts ended.
 
 use std::time::Duration;
 
@@ -27,21 +27,22 @@ use crate::dispatch::not_filled;
 use crate::handout::{self, Handout};
 use crate::payload::payload;
 
-/// Attempts in one claim at most.
+/// How many attempts one claim may take.
 const MOST_ATTEMPTS: u64 = 1_000;
-/// Queues in one claim at most: each is looked into.
+/// How many queues one claim may name: each is searched.
 const MOST_QUEUES: usize = 100;
-/// A claim waits at most so long: shorter than a request may take.
+/// The longest that a claim may wait: shorter than a request may take.
 const LONGEST_WAIT: f64 = 50.0;
 const DEFAULT_LEASE: u64 = 30;
 const LONGEST_LEASE: u64 = 3_600;
-/// What a worker calls itself is shown in a line.
+/// A worker's name is shown in one line.
 const LONGEST_NAME: usize = 256;
-/// A code is a word for programs.
+/// An error code is a short word for programs.
 const LONGEST_CODE: usize = 100;
-/// A message is for people; what is longer is an output.
+/// A message is for people; anything longer belongs in an output.
 const LONGEST_MESSAGE: usize = 16 * 1024;
-/// Other nodes of a shared store queue things as well, and do not tell this one.
+/// How often queues are checked again: other nodes of a shared store queue attempts without
+/// notifying this one.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -55,22 +56,24 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Claim {
-    /// From which queues; `agent:NAME` is the one of an agent's tasks.
+    /// The queues to claim from; `agent:NAME` holds the tasks of an agent.
     #[schema(min_items = 1, max_items = 100)]
     queues: Vec<String>,
-    /// At most so many; 1 to 1,000. Fewer come if their payloads would make more than 4 MiB.
+    /// How many attempts to claim at most, 1 to 1,000. Fewer are returned if their payloads would
+    /// exceed 4 MiB.
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 1000, default = 1)]
     max: u64,
-    /// How long to wait if there is nothing; 0 to 50.
+    /// How many seconds to wait if nothing is queued, 0 to 50.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 50, default = 0)]
     wait_seconds: f64,
-    /// What the worker calls itself, for people.
+    /// The worker's name, for people.
     #[serde(default = "unnamed")]
     #[schema(min_length = 1, max_length = 256, default = "unnamed")]
     worker: String,
-    /// After so long without a heartbeat the attempts are others'; 1 to 3,600.
+    /// The lease in seconds, 1 to 3,600. After that long without a heartbeat the attempts may be
+    /// claimed by other workers.
     #[serde(default = "default_lease")]
     #[schema(minimum = 1, maximum = 3600, default = 30)]
     lease_seconds: u64,
@@ -90,7 +93,7 @@ fn default_lease() -> u64 {
 
 #[derive(Serialize, ToSchema)]
 struct Claimed {
-    /// What the worker is to do; empty if nothing came in time.
+    /// The claimed attempts; empty if nothing was queued in time.
     attempts: Vec<AttemptObject>,
 }
 
@@ -98,35 +101,36 @@ struct Claimed {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ClaimedAttempt)]
 struct AttemptObject {
-    /// For the routes of attempts.
+    /// The attempt's id, for the routes of attempts.
     id: String,
-    /// To be given with everything that is said of it, by whoever has claimed it. Of two tokens of a run, the one of
-    /// the later attempt is greater as a text; otherwise it is not to be read.
+    /// The token that the worker must send with each heartbeat and report. Of two tokens of a run,
+    /// the token of the later attempt is greater as a text; beyond that it is opaque.
     token: String,
     run_id: String,
     /// The workflow's name.
     workflow: String,
     step_id: String,
     queue: String,
-    /// What it works on.
+    /// The input of the attempt.
     #[schema(value_type = Value)]
     payload: Box<RawValue>,
-    /// Which attempt at the step it is, from 1.
+    /// The number of the attempt at this step, from 1.
     attempt: u32,
-    /// The same for all attempts at the step.
+    /// The same for all attempts at this step.
     idempotency_key: String,
-    /// Others get it if nothing is heard until then.
+    /// When the lease ends. Without a heartbeat before, other workers may claim the attempt.
     #[schema(value_type = String, format = DateTime)]
     lease_until: Timestamp,
-    /// How long it may take.
+    /// How many seconds the attempt may take.
     timeout_seconds: Option<f64>,
-    /// The span that the worker's own are part of, if the run is traced.
+    /// The parent span for the worker's own spans, if the run is traced.
     traceparent: Option<String>,
 }
 
-/// Takes what waits in queues, the oldest first. If there is nothing, it waits for something to come. An
-/// `Idempotency-Key` changes nothing here: payloads may hold secrets, so an answer is not kept to be given again. What
-/// one that was lost has claimed goes back into its queue if the connection is closed by then, or else when its lease is over.
+/// Claims attempts from queues, oldest first. If nothing is queued, waits for an attempt.
+/// An `Idempotency-Key` has no effect here: payloads may hold secrets, so the response is not
+/// stored to be returned again. If the response is lost, the claimed attempts go back into their
+/// queues: at once if the connection is closed by then, otherwise when their leases end.
 #[utoipa::path(post, path = "/attempts/claim", tag = "attempts", request_body = Claim,
     responses((status = 200, body = Claimed),
         (status = 403, body = Problem, description = "The token is not for one of the queues"),
@@ -156,7 +160,8 @@ async fn claim(
         return answer::ok(&Claimed { attempts: Vec::new() });
     };
     let response = answer::ok(&Claimed { attempts })?;
-    // From here to the connection nothing waits: the answer goes out, or the lease brings them back.
+    // Nothing waits between here and the connection: the response is sent, or the attempts come
+    // back when their leases end.
     handout.delivered();
     Ok(response)
 }
@@ -195,10 +200,10 @@ fn wrong_lease(seconds: u64) -> Option<Wrong> {
     (!is_fine).then(|| wrong.allow(format!("1 to {LONGEST_LEASE}")))
 }
 
-/// What was taken, and what gives it back if it does not reach the worker.
+/// Claimed attempts, and the handout that gives them back if they do not reach the worker.
 type TakenAttempts = Option<(Vec<AttemptObject>, Handout)>;
 
-/// One claim.
+/// One claim of a worker.
 struct Taking<'a> {
     app: &'a App,
     wanted: &'a Claim,
@@ -227,7 +232,8 @@ impl Taking<'_> {
         }
     }
 
-    /// What is there now. What cannot be handed out has failed, and the next is looked at instead.
+    /// Claims what is queued now. Attempts that cannot be handed out are reported as failed; if
+    /// none is left, the next ones are claimed.
     async fn take(&self) -> Result<TakenAttempts, Problem> {
         loop {
             let command = Command::ClaimAttempts {
@@ -246,7 +252,8 @@ impl Taking<'_> {
             if !attempts.is_empty() {
                 return Ok(Some((attempts, handout)));
             }
-            // They have ended; or the store does not take that, and their leases will be over.
+            // These attempts were reported as failed; if the store did not accept that, their
+            // leases will end.
             handout.delivered();
         }
     }
@@ -283,12 +290,12 @@ impl Taking<'_> {
         attempts
     }
 
-    /// Nobody can do this attempt.
+    /// Reports that an attempt cannot be handed out to any worker.
     async fn give_up(&self, id: RunId, token: u32, end: AttemptEnd) {
         let run = id.to_string();
         let command = Command::EndAttempt { id, token, claimant: self.claimant.clone(), end };
         if let Err(failure) = self.app.hub().command(command, None).await {
-            // Its lease will be over, and it will be looked at again.
+            // Its lease will end, and it will be claimed again.
             tracing::warn!(run, token, %failure, "an attempt that cannot be handed out stays for now");
         }
     }
@@ -298,7 +305,7 @@ fn lease(seconds: u64) -> SignedDuration {
     SignedDuration::from_secs(seconds.cast_signed())
 }
 
-/// Which attempt of which run an id means. What is said with another token than its own is not about it.
+/// The run that an attempt's id names. A token of another attempt is refused.
 fn attempt(id: &str, token: &AttemptToken) -> Result<RunId, Problem> {
     let unknown = || Problem::not_found("attempt", id);
     let (run, own) = id.rsplit_once('.').ok_or_else(unknown)?;
@@ -316,7 +323,8 @@ fn attempt(id: &str, token: &AttemptToken) -> Result<RunId, Problem> {
 struct Heartbeat {
     #[schema(value_type = String)]
     token: AttemptToken,
-    /// After so long without another heartbeat the attempt is another's; 1 to 3,600.
+    /// The lease in seconds, 1 to 3,600. After that long without another heartbeat other workers
+    /// may claim the attempt.
     #[serde(default = "default_lease")]
     #[schema(minimum = 1, maximum = 3600, default = 30)]
     lease_seconds: u64,
@@ -324,14 +332,15 @@ struct Heartbeat {
 
 #[derive(Serialize, ToSchema)]
 struct Beaten {
-    /// The attempt is the worker's until then.
+    /// When the lease ends.
     #[schema(value_type = String, format = DateTime)]
     lease_until: Timestamp,
     /// Whether the worker is to stop and report.
     cancel: bool,
 }
 
-/// Says that the worker is still at it. Saying so again is harmless, with or without an `Idempotency-Key`.
+/// Sends a heartbeat: the worker still performs the attempt.
+/// Repeating it is harmless, with or without an `Idempotency-Key`.
 #[utoipa::path(post, path = "/attempts/{id}/heartbeat", tag = "attempts",
     request_body = Heartbeat, params(("id" = String, Path, description = "The attempt")),
     responses((status = 200, body = Beaten), (status = 404, body = Problem),
@@ -377,12 +386,12 @@ fn reported(commanded: &Commanded) -> Answered {
 struct Completion {
     #[schema(value_type = String)]
     token: AttemptToken,
-    /// What came out; null if left out.
+    /// The output of the attempt; null if left out.
     #[schema(value_type = Option<Value>)]
     output: Option<Box<RawValue>>,
 }
 
-/// The attempt has done its work.
+/// Reports that the attempt succeeded.
 #[utoipa::path(post, path = "/attempts/{id}/complete", tag = "attempts",
     request_body = Completion, params(("id" = String, Path, description = "The attempt")),
     responses((status = 200, body = Reported), (status = 404, body = Problem),
@@ -399,7 +408,8 @@ async fn complete(
     let Completion { token, output } = body.read()?;
     let output = output.unwrap_or_else(|| RawValue::NULL.to_owned());
     let output = app.secrets().mask_raw(output);
-    // Nothing is decided: the attempt is still the worker's, who can report again with less.
+    // Nothing is stored: the worker still holds the attempt, and can report again with a smaller
+    // output.
     if output.get().len() > OUTPUT_BYTES {
         let message = format!("has {} bytes", output.get().len());
         let wrong = Wrong::new("output", "limit", message);
@@ -424,14 +434,14 @@ struct Failed {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct FailedBy {
-    /// For programs.
+    /// A code for programs.
     #[serde(default = "failed")]
     #[schema(max_length = 100, default = "failed")]
     code: String,
-    /// For people.
+    /// A message for people.
     #[schema(max_length = 16384)]
     message: String,
-    /// Whether trying it again can help.
+    /// Whether a retry can succeed.
     #[serde(default = "yes")]
     #[schema(default = true)]
     retryable: bool,
@@ -445,7 +455,8 @@ fn yes() -> bool {
     true
 }
 
-/// The attempt has not done its work. It is tried again if that can help and the step says so.
+/// Reports that the attempt failed.
+/// It is tried again if the failure is retryable and the step's retry policy allows it.
 #[utoipa::path(post, path = "/attempts/{id}/fail", tag = "attempts",
     request_body = Failed, params(("id" = String, Path, description = "The attempt")),
     responses((status = 200, body = Reported), (status = 404, body = Problem),

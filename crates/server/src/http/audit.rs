@@ -1,4 +1,4 @@
-//! Who has changed what.
+//! The audit log: who has changed what.
 
 use axum::extract::State;
 use engine::turn::Command;
@@ -14,9 +14,9 @@ use super::answer::{self, Answered, Listed};
 use super::problem::Problem;
 use super::query::{Paging, Parameters, Query, Values};
 
-/// A line is read at a glance.
+/// A detail is one line, short enough to read at a glance.
 const LONGEST_DETAIL: usize = 200;
-/// Of many, so many are named.
+/// How many of several names a detail lists.
 const NAMED: usize = 5;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -37,20 +37,20 @@ impl Parameters for Wanted {
     }
 }
 
-/// A change, and who has made it.
+/// A change, and who made it.
 #[derive(Serialize, ToSchema)]
 struct AuditObject {
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
-    /// What their token is called; `anyone` where none was needed, `node` with the node's own.
+    /// The name of their token; `anyone` where none was needed, `node` for the node's own token.
     who: String,
-    /// From which address.
+    /// The address they called from.
     from: Option<String>,
     /// The method and the route, such as `POST /api/v1/schedules/{id}/pause`.
     action: String,
     /// The path.
     target: String,
-    /// What else there is to say, in a line.
+    /// Further details, in a line.
     detail: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl From<AuditView> for AuditObject {
     }
 }
 
-/// Who has changed what, latest first. It is kept for 400 days.
+/// Lists who has changed what, latest first. Entries are kept for 400 days.
 #[utoipa::path(get, path = "/audit", tag = "access",
     params(("who" = Option<String>, Query, description = "Only what this one has done"),
         ("since" = Option<String>, Query, description = "From here on, RFC 3339"),
@@ -75,14 +75,14 @@ async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered 
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
 
-/// What a command says beside its route. No payloads: they may be anything.
+/// The detail of a command, beyond its route. It contains no payloads: they may hold anything.
 pub(super) fn detail(command: &Command) -> Option<String> {
     let text = match command {
         Command::CreateSchedules(new) => {
             named(new.iter().map(|new| new.declared.name.clone()), new.len())
         }
         Command::DeleteSchedules(ids) => named(ids.iter().map(ToString::to_string), ids.len()),
-        // Of many at once the path does not say which.
+        // The path of a batch request does not name the schedules.
         Command::ControlSchedule { id, .. } | Command::StartSchedule { id, .. } => {
             format!("schedule {id}")
         }
@@ -117,7 +117,7 @@ fn named(names: impl Iterator<Item = String>, count: usize) -> String {
     }
 }
 
-/// Without what would break the line, and cut if it is too long.
+/// Replaces control characters by spaces, and cuts the text if it is too long.
 fn in_a_line(text: &str) -> String {
     let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut line: String = plain.take(LONGEST_DETAIL + 1).collect();

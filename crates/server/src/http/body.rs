@@ -1,4 +1,4 @@
-//! Bodies: text of a bounded size that arrives in a bounded time.
+//! Request bodies: texts of limited size that must arrive in limited time.
 
 use std::time::Duration;
 
@@ -17,38 +17,37 @@ use store::Idempotency;
 use super::problem::{Problem, Wrong};
 use super::repeated;
 
-/// A body is at most so long.
+/// The largest body.
 pub const LARGEST_BODY: usize = 1024 * 1024;
-/// A body of many schedules is at most so long.
+/// The largest body of a batch.
 pub const LARGEST_BATCH: usize = 16 * 1024 * 1024;
-/// A body has arrived after this, or the connection is closed.
+/// A body must arrive within this time, or the connection is closed.
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// JSON inside of JSON inside of JSON … so deep at most: what is taken can be read again later.
+/// How deeply JSON may be nested: any accepted JSON can be parsed again later.
 const DEEPEST: usize = 127;
-/// Keys are kept and compared.
+/// The longest idempotency key: keys are stored and compared.
 const LONGEST_KEY: usize = 255;
 
-/// A body as text, whatever its type, and the caller's key to do it once.
+/// A body as text, of any content type, with the caller's idempotency key.
 #[derive(Debug)]
 pub struct RawBody<const LIMIT: usize = LARGEST_BODY> {
-    /// The text.
     pub text: String,
-    /// Its type without parameters, in lower case.
+    /// Its content type without parameters, in lower case.
     pub content_type: Option<String>,
-    /// `Idempotency-Key` with the fingerprint of the whole request.
+    /// The `Idempotency-Key` with a fingerprint of the whole request.
     pub idempotency: Option<Idempotency>,
-    /// The caller's span, if `traceparent` tells one.
+    /// The caller's span, if `traceparent` names one.
     pub trace: Option<TraceContext>,
 }
 
-/// A body of JSON, or none at all.
+/// A JSON body, or an empty one.
 #[derive(Debug)]
 pub struct JsonBody {
     /// The text, which is JSON or empty.
     pub text: String,
-    /// `Idempotency-Key` with the fingerprint of the whole request.
+    /// The `Idempotency-Key` with a fingerprint of the whole request.
     pub idempotency: Option<Idempotency>,
-    /// The caller's span, if `traceparent` tells one.
+    /// The caller's span, if `traceparent` names one.
     pub trace: Option<TraceContext>,
 }
 
@@ -96,7 +95,7 @@ impl<S: Sync> FromRequest<S> for JsonBody {
 }
 
 impl<const LIMIT: usize> RawBody<LIMIT> {
-    /// Refuses what is not said to be JSON, what is nested too deeply to be read, and what can be read in two ways.
+    /// Refuses a body that is not declared as JSON, is nested too deeply, or has a key twice.
     pub fn require_json(&self) -> Result<(), Problem> {
         if self.text.is_empty() {
             return Ok(());
@@ -123,18 +122,18 @@ impl JsonBody {
         }
     }
 
-    /// The body, an object, as `T`. Text that is no JSON is a bad request; JSON that is no `T` is
-    /// invalid.
+    /// The body, a JSON object, read as `T`. Text that is not JSON is a bad request; JSON that is
+    /// not a `T` is invalid.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         let text = self.required()?;
-        // A list of values in the order of the fields would be taken as well.
+        // Serde would also accept a list of values in the order of the fields.
         if !text.trim_start().starts_with('{') {
             return Err(Problem::invalid([Wrong::new("", "type", "expected an object")]));
         }
         read_json(text)
     }
 
-    /// Refuses a body that says anything.
+    /// Refuses a body that is neither empty nor an empty object.
     pub fn expect_nothing(&self) -> Result<(), Problem> {
         #[derive(Default, Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -142,20 +141,20 @@ impl JsonBody {
         self.read_or_default().map(|Nothing {}| ())
     }
 
-    /// The same, where no body at all means nothing special.
+    /// The body read as `T`, or the default if there is no body.
     pub fn read_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
         if self.text.is_empty() { Ok(T::default()) } else { self.read() }
     }
 }
 
-/// Where the caller is in its trace. What is not understood, or told twice, is as if it was not there.
+/// The caller's span. A header that is malformed or repeated is ignored.
 fn trace(headers: &HeaderMap) -> Option<TraceContext> {
     let mut told = headers.get_all("traceparent").iter();
     let only = told.next().filter(|_| told.next().is_none())?;
     only.to_str().ok()?.trim().parse().ok()
 }
 
-/// Reads JSON as `T`, with the place of a mistake.
+/// Reads JSON as `T`; an error names its path.
 pub fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let read = serde_path_to_error::deserialize(&mut deserializer);
@@ -170,7 +169,7 @@ pub fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     })
 }
 
-/// The problem of a text that is no JSON.
+/// The problem for a text that is not JSON.
 pub fn unreadable(error: &serde_json::Error) -> Problem {
     let mut wrong = Wrong::new("", "json", without_place(error));
     (wrong.line, wrong.column) = (Some(error.line()), Some(error.column()));
@@ -203,7 +202,7 @@ fn too_slow() -> Problem {
     Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "Too slow", detail)
 }
 
-/// What is packed has no size that could be limited before it is unpacked.
+/// Refuses compressed bodies: their size cannot be limited before they are unpacked.
 fn refuse_encoded(headers: &HeaderMap) -> Result<(), Problem> {
     let encoded = headers.get_all(CONTENT_ENCODING).iter();
     let mut encoded = encoded.filter(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"));
@@ -231,7 +230,7 @@ fn idempotency_key(method: &Method, headers: &HeaderMap) -> Result<Option<String
     Ok(Some(key.to_owned()))
 }
 
-/// Whether brackets are nested more than `most` deep. Says nothing about whether they match.
+/// Whether brackets are nested more than `most` deep. It does not check that they match.
 fn is_deeper_than(text: &str, most: usize) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in text.bytes() {

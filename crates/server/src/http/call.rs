@@ -1,4 +1,4 @@
-//! The API asked from inside: our own pages do nothing that the API does not do.
+//! Calls to the API from inside: our own pages do nothing that the API does not do.
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -14,12 +14,12 @@ use super::App;
 use super::access::Caller;
 use super::problem::Problem;
 
-/// An answer is at most so long: a page of a thousand of the largest objects.
+/// The largest response: a page of a thousand of the largest objects.
 const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
 
 impl App {
-    /// Asks the API as this caller, who needs the same permission as from outside. What was answered, or the problem
-    /// as others would see it.
+    /// Calls the API as this caller, who needs the same permission as from outside. Returns the
+    /// response, or the problem as other callers would see it.
     pub async fn call(
         &self,
         caller: &Caller,
@@ -31,7 +31,7 @@ impl App {
         self.call_with(caller, method, path, "application/json", body).await
     }
 
-    /// The same with a body of another type.
+    /// The same with a body of another content type.
     pub async fn call_with(
         &self,
         caller: &Caller,
@@ -61,7 +61,7 @@ impl App {
         Ok((status, answer))
     }
 
-    /// The answer to a request whose caller is known already.
+    /// The response to a request that already has its caller.
     pub(crate) async fn answer(&self, request: Request) -> Result<Response, Problem> {
         let router = self.0.router.get().and_then(Weak::upgrade);
         let router = router.ok_or_else(|| Problem::unavailable("The node is stopping."))?;
@@ -69,7 +69,7 @@ impl App {
         Ok(response)
     }
 
-    /// The OpenAPI document, to be shown.
+    /// The OpenAPI document, parsed.
     pub(crate) fn read_document(&self) -> Result<Value, Problem> {
         serde_json::from_str(self.document())
             .map_err(|_| Problem::unavailable("The document could not be read."))
@@ -169,7 +169,7 @@ mod tests {
             let wrong = sign_in(&app, "wrong", from, &headers).await.unwrap_err();
             assert_eq!(wrong.status(), StatusCode::UNAUTHORIZED);
         }
-        // Whoever knows the secret is not kept out by others of the same address who guess.
+        // Whoever knows the secret is admitted, even if others guess from the same address.
         sign_in(&app, SECRET, from, &headers).await.unwrap();
     }
 }

@@ -1,4 +1,5 @@
-//! How this node reaches people: what is set up, without secrets, and a message to try it.
+//! Channels through which this node reaches people: what is configured, without secrets, and a test
+//! message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +20,15 @@ use super::body::JsonBody;
 use super::problem::{Problem, Wrong};
 use super::query::Query;
 
-/// A test message is sent or given up within this.
+/// How long sending a test message may take.
 const TEST_TIME: Duration = Duration::from_secs(30);
 
-/// Whom the node can tell something, and what tells them.
+/// The configured channels, and the runners that send messages.
 pub(crate) struct Reach {
-    /// As decisions see it.
+    /// The setup as the engine knows it.
     pub(crate) setup: Arc<Setup>,
-    /// The mail server's host, and who its messages come from.
+    /// The mail server's host, and the sender's address.
     pub(crate) mail: Option<(String, String)>,
-    /// What sends messages.
     pub(crate) runners: Runners,
 }
 
@@ -36,40 +36,40 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(test))
 }
 
-/// The ways in which this node reaches people.
+/// The channels through which this node reaches people.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChannelsObject {
-    /// One for each kind.
+    /// One item for each kind of channel.
     pub(crate) items: Vec<ChannelObject>,
-    /// What happens when something fails and neither its trigger nor its workflow says so.
+    /// The actions on a failure, where neither the trigger nor the workflow names any.
     pub(crate) on_failure: Vec<String>,
-    /// What happens when it succeeds again.
+    /// The actions on recovery, where neither the trigger nor the workflow names any.
     pub(crate) on_recovery: Vec<String>,
-    /// What links in messages begin with.
+    /// The address with which links in messages begin.
     pub(crate) public_url: Option<String>,
 }
 
-/// One way to reach people.
+/// One kind of channel.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChannelObject {
     /// `email`, `webhook` or `slack`.
     pub(crate) kind: &'static str,
-    /// Whether messages can be sent so.
+    /// Whether messages can be sent through it.
     pub(crate) configured: bool,
     /// The mail server.
     pub(crate) host: Option<String>,
-    /// Who mail comes from.
+    /// The sender of mail.
     pub(crate) from: Option<String>,
-    /// Hosts that webhooks are signed for with secrets of their own.
+    /// Hosts with webhook signing keys of their own.
     pub(crate) hosts: Vec<String>,
     /// Whether webhooks to all other hosts are signed too.
     pub(crate) other_hosts: bool,
-    /// What to set, if it is not set up.
+    /// What to set if it is not configured.
     pub(crate) remedy: Option<&'static str>,
 }
 
 impl Reach {
-    /// Nobody is reached.
+    /// A node without channels.
     #[cfg(test)]
     pub(crate) fn nowhere() -> Reach {
         let runners = Runners::new(runners::Policy::default());
@@ -124,14 +124,14 @@ fn shown(actions: &[IncidentAction]) -> Vec<String> {
     actions.iter().flat_map(of_one).collect()
 }
 
-/// How this node reaches people, without secrets.
+/// Lists the channels through which this node reaches people, without secrets.
 #[utoipa::path(get, path = "/channels", tag = "node",
     responses((status = 200, body = ChannelsObject)))]
 async fn list(State(app): State<App>, Query(()): Query<()>) -> Answered {
     answer::ok(&app.reach().shown())
 }
 
-/// Whom to send a test message.
+/// The recipient of a test message.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Tested {
@@ -139,12 +139,12 @@ struct Tested {
     channel: String,
 }
 
-/// A test message was sent.
+/// A test message that was sent.
 #[derive(Debug, Serialize, ToSchema)]
 struct Sent {
-    /// To whom, without secrets.
+    /// The recipient, without secrets.
     channel: String,
-    /// Always true: what was not sent is a problem.
+    /// Always true: a failure is returned as a problem.
     sent: bool,
 }
 
@@ -192,7 +192,7 @@ async fn test(State(app): State<App>, Query(()): Query<()>, body: JsonBody) -> A
     Err(Problem::not_sent(Wrong::new("channel", "not-sent", message).suggest(remedy)))
 }
 
-/// What is worth a look when a message through the channel does not arrive.
+/// What to check when a message through the channel does not arrive.
 fn what_to_check(channel: &Channel) -> &'static str {
     match channel {
         Channel::Email(_) => {

@@ -1,10 +1,10 @@
-//! Where a page begins, as a text that callers pass on without reading it.
+//! Cursors of pages as opaque texts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use store::Cursor;
 
-/// The cursor as it is shown.
+/// The text of a cursor.
 pub fn write(cursor: &Cursor) -> String {
     let text = match cursor {
         Cursor::Number(number) => format!("n{number}"),
@@ -16,7 +16,7 @@ pub fn write(cursor: &Cursor) -> String {
     URL_SAFE_NO_PAD.encode(text)
 }
 
-/// The cursor that was shown as `text`.
+/// The cursor that [`write()`] gave as `text`.
 pub fn read(text: &str) -> Option<Cursor> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
     let kind = text.get(..1)?;

@@ -1,4 +1,4 @@
-//! Whether the node is alive and ready, and its figures.
+//! Health, readiness and metrics of the node.
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -17,9 +17,10 @@ use super::App;
 use super::answer::Answered;
 use super::problem::Problem;
 
-/// A store that takes longer is not reachable.
+/// A store that takes longer to answer counts as not reachable.
 const QUICK: Duration = Duration::from_secs(5);
-/// Each topic is a series of its own: more of them would cost those who keep the figures too much.
+/// How many topics have metrics: each is a series of its own, and more would cost those who store
+/// metrics too much.
 const TOPICS_TOLD: usize = 200;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -27,13 +28,13 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz)).routes(routes!(metrics))
 }
 
-/// Alive.
+/// Tells that the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "node", responses((status = 200, body = String)))]
 async fn healthz() -> &'static str {
     "ok"
 }
 
-/// Ready: the store answers, commits succeed, and what is due is driven.
+/// Tells whether the node is ready: the store answers, commits succeed, and due wakeups are driven.
 #[utoipa::path(get, path = "/readyz", tag = "node",
     responses((status = 200, body = String), (status = 503, body = Problem)))]
 async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
@@ -47,7 +48,7 @@ async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
     }
 }
 
-/// Figures in the OpenMetrics format.
+/// Gets metrics in the OpenMetrics format.
 #[utoipa::path(get, path = "/metrics", tag = "node",
     responses((status = 200, body = String, content_type = "application/openmetrics-text"), (status = 401, body = Problem),
         (status = 503, body = Problem)))]
@@ -83,7 +84,7 @@ async fn stats(app: &App) -> Result<Stats, Problem> {
     answered.unwrap_or_else(|_| Err(slow())).map_err(|failure| Problem::unavailable(told(&failure)))
 }
 
-/// As a sentence.
+/// The failure as a sentence.
 fn told(failure: &Failure) -> String {
     let said = failure.to_string();
     let mut letters = said.chars();
@@ -92,7 +93,7 @@ fn told(failure: &Failure) -> String {
         .map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
-/// What is read from the store, not counted.
+/// Gauges that are read from the store.
 fn gauges(stats: &Stats, nodes: u64, ready: u64) -> String {
     let mut text = String::new();
     let schedules = Status::ALL.map(|status| (status.name(), of(&stats.schedules, status)));
@@ -115,7 +116,7 @@ fn gauges(stats: &Stats, nodes: u64, ready: u64) -> String {
     text
 }
 
-/// How long what decides readiness has been going on; zero when nothing does.
+/// Gauges of how long the conditions behind readiness have lasted; zero when there are none.
 fn ages(app: &App, stats: &Stats) -> String {
     let (now, readiness) = (app.now(), &app.hub().readiness);
     let due = stats.next_wakeup.filter(|_| stats.due > 0);
@@ -142,7 +143,7 @@ fn ages(app: &App, stats: &Stats) -> String {
     text
 }
 
-/// What questions are asked through; an embedded store has none.
+/// Gauges of the connections for queries; an embedded store has none.
 fn connections(pool: Option<Connections>) -> String {
     let Some(Connections { used, idle, waiting }) = pool else { return String::new() };
     let mut text = String::new();
@@ -152,7 +153,7 @@ fn connections(pool: Option<Connections>) -> String {
     text
 }
 
-/// Queues without anything are not told of.
+/// Gauges of queue depths. Empty queues are left out.
 fn depths(queues: &[QueueView]) -> String {
     let name = "punctual_queue_depth";
     let mut text = format!("# HELP {name} Attempts that wait for a worker.\n# TYPE {name} gauge\n");
@@ -162,7 +163,7 @@ fn depths(queues: &[QueueView]) -> String {
     text
 }
 
-/// The first topics by their names. A shared one has no workflow.
+/// Gauges of the first topics by name. A shared topic has no workflow.
 fn topic_gauges(topics: &[TopicView]) -> String {
     let name = "punctual_topic_events";
     let mut text = format!(

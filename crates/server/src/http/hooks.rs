@@ -1,4 +1,4 @@
-//! Calls from outside that start workflows, or are published to a topic: webhook triggers.
+//! Webhook triggers: calls from outside that start workflows, or are published to a topic.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -36,14 +36,15 @@ use super::shapes;
 use super::{App, topics};
 use crate::webhooks::{Signed, verify};
 
-/// Signs nothing: calls are checked with it where there is no trigger, so that the answer takes as long.
+/// A key that never signs anything. Calls are checked with it where there is no trigger, so that
+/// the answer takes as long.
 const NO_KEY: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-/// Refused calls are answered at multiples of this. Ten times what it takes to find a trigger in a
-/// definition of 240 KB.
+/// Refused calls are answered at multiples of this. It is ten times what finding a trigger takes in
+/// a definition of 240 KB.
 const REFUSAL_SLOT: Duration = Duration::from_millis(5);
-/// Who the runs are said to come from.
+/// The name shown as the starter of such runs.
 const BY_CALL: &str = "webhook";
-/// Parts of names of headers that hold what lets somebody in: they are not passed on.
+/// Parts of the names of headers that carry credentials. Such headers are not passed on.
 const SECRET_BEARING: [&str; 7] =
     ["authorization", "cookie", "token", "secret", "signature", "password", "key"];
 
@@ -57,10 +58,11 @@ pub(super) struct HookCalled {
     run_id: String,
 }
 
-/// Starts a workflow by one of its webhook triggers, or publishes the call to a topic, as the trigger says. If the trigger has a secret, the call is signed as Standard
-/// Webhooks says, and needs no token; else one is needed whose holder may operate. A call that comes again
-/// with the same `webhook-id` gets the same answer, and does nothing. What is published has the `webhook-id` as its
-/// message id, or else a hash of the body.
+/// Calls a webhook trigger: starts its workflow, or publishes the call to a topic.
+/// If the trigger has a secret, the call must be signed as Standard Webhooks says, and needs no
+/// token; otherwise the caller needs a token with the permission to operate. A repeated call with
+/// the same `webhook-id` gets the same response, and has no effect. A published event has the
+/// `webhook-id` as its message id, or a hash of the body if there is none.
 #[utoipa::path(post, path = "/hooks/{workflow}/{trigger}", tag = "hooks",
     request_body(content((Value = "application/json"), (Option<String> = "text/plain")),
         description = "Any JSON, or a text; nothing is null"),
@@ -79,7 +81,8 @@ async fn call(State(app): State<App>, request: Request) -> Answered {
     let uninvited = parts.extensions.remove().map(|Uninvited(problem)| problem);
     let (headers, path) = (parts.headers.clone(), parts.uri.path().to_owned());
     let request = Request::from_parts(parts, content);
-    // Read before anything is decided: what is wrong with a body does not tell whether somebody would have taken it.
+    // The body is read before anything is decided, so an error in it does not reveal whether the
+    // trigger exists.
     let body = <RawBody as FromRequest<()>>::from_request(request, &()).await?;
     let begun = Instant::now();
     let found = find(&app, &workflow, trigger).await?;
@@ -91,7 +94,8 @@ async fn call(State(app): State<App>, request: Request) -> Answered {
             Ok(Signed::from(&headers).id)
         }
     };
-    // Whoever may not ask does not learn which triggers there are: the answer is the same for all, and as late.
+    // A caller without permission must not learn which triggers exist: the response is the same for
+    // all, and takes as long.
     let is_let_in = secret.is_some() && believed.is_ok();
     if let Some(problem) = uninvited.filter(|_| !is_let_in) {
         sleep_until(begun + refused_after(begun.elapsed())).await;
@@ -114,7 +118,7 @@ async fn call(State(app): State<App>, request: Request) -> Answered {
     accepted(&HookCalled { run_id }, commanded.replayed)
 }
 
-/// The call is an event: its own id tells it from others, or what it says.
+/// Publishes the call as an event. Its message id is the call's id, or a hash of the body.
 async fn publish(
     app: &App,
     hook: &Hook,
@@ -150,21 +154,21 @@ fn accepted(called: &HookCalled, is_replayed: bool) -> Result<Response, Problem>
     Ok(answer::replayed(response, is_replayed))
 }
 
-/// A trigger that calls start.
+/// A webhook trigger.
 struct Hook {
     workflow: WorkflowId,
     trigger: String,
-    /// Whether the definition lets it do anything.
+    /// Whether the definition enables the trigger.
     enabled: bool,
-    /// The name of what calls are signed with.
+    /// The name of the secret that calls are signed with.
     secret: Option<String>,
-    /// What the run works on, to be filled in; the body, if nothing.
+    /// The template of the run's payload; the body, if there is none.
     payload: Option<Value>,
     /// The topic that calls are published to, if they start no run.
     publishes: Option<TopicDeclaration>,
 }
 
-/// The names of the workflow and of the trigger that are called.
+/// The names of the workflow and the trigger, from the path.
 async fn names(app: &App, parts: &mut Parts) -> Result<(String, String), Problem> {
     let workflow = part(parts, app, "workflow").await?;
     let trigger = part(parts, app, "trigger").await?;
@@ -172,15 +176,14 @@ async fn names(app: &App, parts: &mut Parts) -> Result<(String, String), Problem
     Ok((workflow, trigger))
 }
 
-/// When a call is refused, counted from where it was read: at the next full slot after what has
-/// passed.
+/// How long after reading a call its refusal is answered: at the end of the current slot.
 ///
-/// To find a trigger takes longer than to find none, and longer for a large definition: a caller
-/// who may not ask could tell from the time what there is. So an answer waits until its slot is
-/// over. Work that fits into one slot cannot be told from other such work, and where a busy node
-/// needs longer, the time tells the number of slots and no more. The definition is not kept in
-/// memory for this: nodes on one store would have to tell each other of every change. The caller's
-/// own upload does not count, because the body is read before.
+/// Finding a trigger takes longer than finding none, and longer for a large definition. From the
+/// response time a caller without permission could tell what exists. So a refusal waits until its
+/// slot ends. Work that fits into one slot takes the same time for all, and where a busy node needs
+/// longer, the time reveals only the number of slots. The definition is not cached for this: nodes
+/// on one store would have to notify each other of every change. The caller's own upload does not
+/// count, because the body is read before.
 fn refused_after(passed: Duration) -> Duration {
     let slots = passed.as_micros() / REFUSAL_SLOT.as_micros() + 1;
     REFUSAL_SLOT.saturating_mul(u32::try_from(slots).unwrap_or(u32::MAX))
@@ -194,7 +197,8 @@ async fn find(app: &App, workflow: &str, trigger: String) -> Result<Option<Hook>
     let TriggerKind::Webhook { secret, payload, publish } = &known.kind else { return Ok(None) };
     let is_live = view.workflow.live == Some(view.revision);
     let publishes = publish.as_ref().and_then(|name| view.definition.topic(name).cloned());
-    // What starts runs is for the engine to refuse; a topic has nobody who would.
+    // The engine refuses to start runs of a workflow that is not live. Publishing to a topic has no
+    // such check, so it is made here.
     if publishes.is_some() && !(is_live && view.workflow.status == WorkflowStatus::Published) {
         return Ok(None);
     }
@@ -208,8 +212,8 @@ async fn find(app: &App, workflow: &str, trigger: String) -> Result<Option<Hook>
     }))
 }
 
-/// The call's id, if it was signed with the secret. Several, with spaces between them, are for a change from one to
-/// the next.
+/// The call's id, if the call was signed with the secret. The secret may hold several keys,
+/// separated by spaces, for a rotation from one to the next.
 fn believed<'a>(
     app: &App,
     secret: &str,
@@ -225,20 +229,21 @@ fn believed<'a>(
     let keys = keys.map_err(|error| unusable(&error.to_string()))?;
     let verified = verify(&keys, Signed::from(headers), body.text.as_bytes(), app.now());
     verified.map_err(|why| {
-        // Whoever calls is not told, unless they may ask.
+        // The caller learns the reason only if they may operate.
         tracing::debug!(secret, %why, "a call of a webhook trigger is not believed");
         let status = StatusCode::UNAUTHORIZED;
         Problem::new(status, "unauthorized", "Unauthorized", why.to_string())
     })
 }
 
-/// Takes the time of a check, where there is nothing to check a call with.
+/// Takes as long as a real check, where there is no secret to check a call with.
 fn disbelieve(headers: &HeaderMap, body: &RawBody, now: Timestamp) {
     let none = WebhookKey::from_str(NO_KEY).into_iter().collect::<Vec<_>>();
     let _ = verify(&none, Signed::from(headers), body.text.as_bytes(), now);
 }
 
-/// The same call does once. Keys that callers give themselves have no spaces, so they are never these.
+/// Makes a repeated call take effect once. Keys that callers send have no spaces, so they never
+/// collide with these.
 fn once(hook: &Hook, id: &str, body: &RawBody) -> Idempotency {
     let key = format!("hook {} {} {id}", hook.workflow, hook.trigger);
     Idempotency { key, fingerprint: Sha256::digest(&body.text).into() }
@@ -273,7 +278,7 @@ fn written(value: &Value) -> Result<Box<RawValue>, Problem> {
     to_raw_value(value).map_err(|_| Problem::bad_request("The body cannot be passed on."))
 }
 
-/// Headers for people and programs, without those that let somebody in.
+/// The headers that the payload may contain: all but those that carry credentials.
 fn passed_on(headers: &HeaderMap) -> Map<String, Value> {
     let is_plain =
         |name: &&HeaderName| !SECRET_BEARING.iter().any(|part| name.as_str().contains(part));

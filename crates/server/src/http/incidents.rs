@@ -1,4 +1,4 @@
-//! Incidents: what has failed and not succeeded since, and who was told.
+//! Incidents: failures without a later success, and who was notified.
 
 use axum::extract::State;
 use engine::incidents::{How, Told, ToldOutcome};
@@ -51,13 +51,13 @@ pub(super) struct IncidentObject {
     workflow_id: String,
     /// The workflow's name.
     workflow: Option<String>,
-    /// The schedule whose occurrence failed; nothing if no schedule started the run.
+    /// The schedule whose occurrence failed; null if no schedule started the run.
     schedule_id: Option<String>,
     /// The schedule's name.
     schedule: Option<String>,
     /// The run that failed. A schedule may die without one.
     run_id: Option<String>,
-    /// When the occurrence was due by its rule.
+    /// The nominal time of the occurrence.
     #[schema(value_type = Option<String>)]
     nominal_at: Option<Timestamp>,
     /// Why the run failed, or the schedule died.
@@ -65,25 +65,25 @@ pub(super) struct IncidentObject {
     /// When it failed for good.
     #[schema(value_type = String)]
     began_at: Timestamp,
-    /// What came of `on_failure`.
+    /// The results of the `on_failure` actions.
     told: Vec<ToldObject>,
-    /// When it was over.
+    /// When the incident ended.
     #[schema(value_type = Option<String>)]
     ended_at: Option<Timestamp>,
     /// `recovered`, `died` (another incident followed: the schedule died) or `removed`.
     ending: Option<&'static str>,
     /// The run that succeeded.
     ended_by: Option<String>,
-    /// What came of `on_recovery`.
+    /// The results of the `on_recovery` actions.
     recovery_told: Vec<ToldObject>,
 }
 
-/// What came of one channel, or of a workflow that was to be started.
+/// The result of one action: a message, or a workflow that was to be started.
 #[derive(Debug, Serialize, ToSchema)]
 struct ToldObject {
-    /// Whom or what, without secrets.
+    /// The channel or the workflow, without secrets.
     what: String,
-    /// The run that tells it, or that was started.
+    /// The run that sends the message, or that was started.
     run_id: Option<String>,
     /// Why nothing was sent or started, or why the message was not delivered.
     refused: Option<String>,
@@ -129,7 +129,7 @@ impl IncidentObject {
     }
 }
 
-/// Incidents, latest first.
+/// Lists incidents, latest first.
 #[utoipa::path(get, path = "/incidents", tag = "incidents",
     params(("open" = Option<bool>, Query, description = "Only those that are not over"),
         ("workflow" = Option<String>, Query, description = "Id or name of a workflow"),

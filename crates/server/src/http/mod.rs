@@ -1,6 +1,6 @@
-//! The API: HTTP in, commands to the [`Hub`] and questions to the store out.
+//! The HTTP API: turns requests into commands to the [`Hub`] and queries to the store.
 //!
-//! Every route is declared with its documentation, so that `/openapi.json` has all of them.
+//! Every route is declared with its documentation, so `/openapi.json` lists all of them.
 
 pub mod access;
 pub mod answer;
@@ -66,10 +66,10 @@ use crate::hub::Hub;
 use crate::pages;
 use crate::secrets::Secrets;
 
-/// A request is answered after this, one way or the other. Streams have begun by then.
+/// A request is answered within this time, if only with an error. Streams have begun by then.
 const REQUEST_TIME: Duration = Duration::from_secs(60);
 
-/// What handlers share. Cheap to clone.
+/// What request handlers share. Cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<Shared>);
 
@@ -85,9 +85,10 @@ struct Shared {
     scripts: Option<Arc<Scripts>>,
     reach: Reach,
     stop: CancellationToken,
-    /// `/openapi.json`, known once all routes are.
+    /// The text of `/openapi.json`, set once all routes are known.
     document: OnceLock<String>,
-    /// The finished API, for our own pages. It holds this, so it is not held by this.
+    /// The finished router, for requests of our own pages. It holds this struct, so it is held
+    /// weakly here.
     router: OnceLock<Weak<Router>>,
 }
 
@@ -123,22 +124,22 @@ impl App {
         }))
     }
 
-    /// Where commands go.
+    /// The hub, which takes commands.
     pub fn hub(&self) -> &Arc<Hub> {
         &self.0.hub
     }
 
-    /// Where questions go.
+    /// The store, which answers queries.
     pub fn store(&self) -> &Arc<dyn Store> {
         self.0.hub.store()
     }
 
-    /// What declarations are read with.
+    /// The zones and calendars that declarations are read with.
     pub fn rules(&self) -> Arc<Rules> {
         self.store().rules()
     }
 
-    /// Now.
+    /// The current time by the store's clock.
     pub fn now(&self) -> Timestamp {
         self.0.hub.now()
     }
@@ -148,17 +149,17 @@ impl App {
         self.0.allows_exec
     }
 
-    /// What templates may name, and nothing shows.
+    /// The secrets that templates may name, and that are masked in everything shown.
     pub fn secrets(&self) -> &Arc<Secrets> {
         &self.0.secrets
     }
 
-    /// Where scripts are evaluated, if they are.
+    /// The script sandbox, if this node has one.
     pub fn scripts(&self) -> Option<&Scripts> {
         self.0.scripts.as_deref()
     }
 
-    /// Whom the node can tell something.
+    /// The channels through which the node can notify people.
     pub(crate) fn reach(&self) -> &Reach {
         &self.0.reach
     }
@@ -180,7 +181,7 @@ impl App {
         self.0.open_pages.clone()
     }
 
-    /// Carries out a command of a caller; who it was is in the audit log with what it changed.
+    /// Carries out a command of a caller, and writes it to the audit log in the same transaction.
     pub async fn command(
         &self,
         caller: &Caller,
@@ -191,7 +192,8 @@ impl App {
         self.hub().audited(command, idempotency, audit).await
     }
 
-    /// What is written to the audit log if they change something. What people type may hold a secret by mistake.
+    /// The audit entry for a change by this caller. Secrets are masked, as people may type one by
+    /// mistake.
     fn audit(&self, caller: &Caller, detail: Option<String>) -> Option<AuditEntry> {
         let secrets = self.secrets();
         let detail = detail.map(|detail| secrets.mask(&detail).into_owned());
@@ -242,7 +244,7 @@ fn routes() -> OpenApiRouter<App> {
         .nest("/api", schedules::alias_routes())
 }
 
-/// The whole API. It is there for our own pages as long as somebody holds it.
+/// The whole API. Our own pages can use it as long as the caller holds it.
 pub(crate) fn router(app: App) -> Arc<Router> {
     let (router, document) = routes().split_for_parts();
     app.0.document.get_or_init(|| openapi::text(&document));
@@ -261,7 +263,7 @@ pub(crate) fn router(app: App) -> Arc<Router> {
     router
 }
 
-/// An answer is what it says that it is: browsers do not guess.
+/// Forbids browsers to guess content types.
 async fn not_sniffed(mut response: Response) -> Response {
     let value = HeaderValue::from_static("nosniff");
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, value);
@@ -279,7 +281,8 @@ async fn unknown_method(request: Request) -> Problem {
     Problem::new(status, "wrong-method", "Method not allowed", detail)
 }
 
-/// What is written to the store goes on in tasks of its own ([`Hub::uninterrupted`]): only the answer is given up here.
+/// Limits how long a request may take. Only the response is given up: writes to the store go on in
+/// tasks of their own ([`Hub::uninterrupted`]).
 async fn in_time(request: Request, next: Next) -> Response {
     let is_safe = request.method().is_safe();
     match tokio::time::timeout(REQUEST_TIME, next.run(request)).await {

@@ -17,48 +17,48 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list))
 }
 
-/// A life of a node.
+/// One start of a node.
 #[derive(Debug, Serialize, ToSchema)]
 struct NodeObject {
-    /// Another one for each life.
+    /// The node's id, a new one for each start.
     id: String,
     name: String,
-    /// When this life began.
+    /// When this start joined the store.
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
-    /// When it was last heard of; nothing on an embedded store.
+    /// When it was last seen; null on an embedded store.
     #[schema(value_type = Option<String>, format = DateTime)]
     seen_at: Option<Timestamp>,
-    /// Until when others leave its attempts alone; nothing on an embedded store.
+    /// Until when other nodes leave its attempts alone; null on an embedded store.
     #[schema(value_type = Option<String>, format = DateTime)]
     lease_until: Option<Timestamp>,
-    /// Attempts at a time.
+    /// How many attempts it performs at a time.
     capacity: Option<u64>,
-    /// Attempts that are its own.
+    /// How many attempts it holds.
     attempts: u64,
-    /// What this life has found after downtime.
+    /// What this start has recovered after downtime.
     recovered: RecoveredObject,
-    /// Whether it is the one that answers.
+    /// Whether it is the node that answers this request.
     is_this: bool,
 }
 
-/// What was found after downtime, and what became of it.
+/// What was recovered after downtime.
 #[derive(Debug, Serialize, ToSchema)]
 struct RecoveredObject {
     /// Occurrences that were due meanwhile and do not run.
     missed: u64,
-    /// Occurrences that were due meanwhile and run, or wait to.
+    /// Occurrences that were due meanwhile and run, or wait to run.
     made_up: u64,
     /// Occurrences that were due meanwhile and were merged into others.
     coalesced: u64,
-    /// Attempts of nodes that are gone.
+    /// Attempts of dead nodes that were taken over.
     taken_over: u64,
 }
 
 impl NodeObject {
     fn new(view: NodeView, app: &App) -> NodeObject {
         let is_this = view.id == app.hub().node();
-        // An embedded store has one node, which knows for itself.
+        // An embedded store has one node, which knows its capacity itself.
         let own = is_this.then(|| app.hub().metrics.capacity());
         NodeObject {
             id: view.id.to_string(),
@@ -79,7 +79,7 @@ impl NodeObject {
     }
 }
 
-/// Nodes, by id: all of those that share the store, and have not ended.
+/// Lists the nodes that share the store and have not ended, by id.
 #[utoipa::path(get, path = "/nodes", tag = "node",
     responses((status = 200, body = Listed<NodeObject>), (status = 503, body = Problem)))]
 async fn list(State(app): State<App>, Query(()): Query<()>) -> Answered {

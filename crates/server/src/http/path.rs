@@ -6,11 +6,11 @@ use engine::ScheduleId;
 
 use super::problem::Problem;
 
-/// The part called `id`, decoded. One that cannot be decoded names nothing.
+/// The part called `id`, decoded. If it cannot be decoded, the response is 404.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathId(pub String);
 
-/// The part called `id`, which is a schedule's.
+/// The part called `id`, as the id of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulePath(pub ScheduleId);
 

@@ -13,39 +13,40 @@ use language::definition::Flaw;
 use serde::{Deserialize, Serialize};
 use store::Failure;
 
-/// Seconds after which asking again may help.
+/// The `Retry-After` of a 503 response, in seconds.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Problem {
-    /// What kind, for programs: `urn:punctual:not-found`.
+    /// The kind of problem, for programs, such as `urn:punctual:not-found`.
     #[serde(rename = "type")]
     kind: String,
-    /// What kind, in words.
+    /// The kind of problem, in words.
     #[schema(value_type = String)]
     title: Cow<'static, str>,
     /// The HTTP status.
     #[serde(serialize_with = "as_number", deserialize_with = "of_number")]
     #[schema(value_type = u16)]
     status: StatusCode,
-    /// What was wrong and what to do.
+    /// What is wrong, and what to do.
     detail: String,
-    /// Each mistake in what was sent.
+    /// Each error in the request.
     #[serde(default)]
     errors: Vec<Wrong>,
-    /// The run in the way.
+    /// The run that is in the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     run_id: Option<Box<str>>,
 }
 
-/// One mistake in what was sent.
+/// One error in the request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Wrong {
-    /// The way to the field, such as `[3].cron`; a query parameter's name; empty for the whole.
+    /// The path to the field, such as `[3].cron`; the name of a query parameter; or empty for the
+    /// whole.
     pub path: String,
-    /// A stable word for programs.
+    /// A stable code for programs.
     pub code: String,
     /// What is wrong.
     pub message: String,
@@ -55,7 +56,7 @@ pub struct Wrong {
     /// The character, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<usize>,
-    /// What may stand there.
+    /// What is allowed there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed: Option<String>,
     /// What to write instead.
@@ -73,7 +74,7 @@ fn of_number<'a, D: serde::Deserializer<'a>>(deserializer: D) -> Result<StatusCo
 }
 
 impl Wrong {
-    /// A mistake at `path`.
+    /// An error at `path`.
     pub fn new(
         path: impl Into<String>,
         code: impl Into<String>,
@@ -82,14 +83,14 @@ impl Wrong {
         Wrong { path: path.into(), code: code.into(), message: message.into(), ..Wrong::default() }
     }
 
-    /// With what may stand there.
+    /// Adds what is allowed there.
     #[must_use]
     pub fn allow(mut self, allowed: impl Into<String>) -> Wrong {
         self.allowed = Some(allowed.into());
         self
     }
 
-    /// With what to write instead.
+    /// Adds what to write instead.
     #[must_use]
     pub fn suggest(mut self, remedy: impl Into<String>) -> Wrong {
         self.remedy = Some(remedy.into());
@@ -115,7 +116,7 @@ impl fmt::Display for Wrong {
 
 impl From<Mistake> for Wrong {
     fn from(Mistake { path, problem }: Mistake) -> Wrong {
-        // A text that was cut does not begin where the caller's does.
+        // The text was cut, so its columns are not those of the caller's text.
         let whole = problem.span == (0..problem.text.len()) || problem.text.starts_with('…');
         Wrong {
             path,
@@ -145,7 +146,7 @@ impl From<Flaw> for Wrong {
 }
 
 impl Problem {
-    /// A problem of a kind: a stable word for programs, and the same in words.
+    /// A problem of a kind: `kind` is a stable word for programs, `title` the same in words.
     pub fn new(
         status: StatusCode,
         kind: &'static str,
@@ -162,35 +163,35 @@ impl Problem {
         }
     }
 
-    /// What was sent cannot be read.
+    /// 400: the request cannot be read.
     pub fn bad_request(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, "bad-request", "Bad request", detail)
     }
 
-    /// Whoever asks may not.
+    /// 403: the caller may not do this.
     pub fn forbidden(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail)
     }
 
-    /// The problem that was answered with, read back.
+    /// Reads back a problem from the response that carried it.
     pub(super) fn read(status: StatusCode, text: &str) -> Problem {
         let read = serde_json::from_str(text);
         read.unwrap_or_else(|_| Problem::new(status, "other", "Problem", text))
     }
 
-    /// There is no such thing.
+    /// 404: there is no such thing.
     pub fn not_found(what: &str, id: &str) -> Problem {
         let id: String = id.chars().filter(|c| !c.is_control()).take(100).collect();
         let detail = format!("There is no {what} {id}.");
         Problem::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
     }
 
-    /// It does not fit what is there.
+    /// 409: the request does not fit the current state.
     pub fn conflict(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::CONFLICT, "conflict", "Conflict", detail)
     }
 
-    /// What was sent can be read and is wrong.
+    /// 422: the request can be read, but its values are wrong.
     pub fn invalid(errors: impl IntoIterator<Item = impl Into<Wrong>>) -> Problem {
         let mut problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "Invalid", "");
         problem.errors = errors.into_iter().map(Into::into).collect();
@@ -198,33 +199,33 @@ impl Problem {
         problem
     }
 
-    /// Query parameters that are wrong.
+    /// 400: query parameters are wrong.
     pub fn bad_query(errors: Vec<Wrong>) -> Problem {
         let mut problem = Problem::bad_request(in_one_line(&errors));
         problem.errors = errors;
         problem
     }
 
-    /// Too much is going on.
+    /// 503: the node cannot answer now.
     pub fn unavailable(detail: impl Into<String>) -> Problem {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Problem::new(status, "unavailable", "Not available", detail)
     }
 
-    /// Somebody outside, whom the node was to reach, did not take it.
+    /// 502: the recipient outside did not accept the message.
     pub fn not_sent(wrong: Wrong) -> Problem {
         let detail = in_one_line(std::slice::from_ref(&wrong));
         let problem = Problem::new(StatusCode::BAD_GATEWAY, "not-sent", "Not sent", detail);
         Problem { errors: vec![wrong], ..problem }
     }
 
-    /// More than is taken.
+    /// 413: the body is too large.
     pub fn too_large(limit: usize) -> Problem {
         let detail = format!("The body is larger than {} KiB.", limit / 1024);
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Too large", detail)
     }
 
-    /// A part of the body that is more than is taken.
+    /// 413: one value in the body is too large.
     pub fn too_large_value(wrong: Wrong) -> Problem {
         let status = StatusCode::PAYLOAD_TOO_LARGE;
         let detail = in_one_line(std::slice::from_ref(&wrong));
@@ -232,13 +233,13 @@ impl Problem {
         Problem { errors: vec![wrong], ..problem }
     }
 
-    /// Something else than is taken.
+    /// 415: the content type is not accepted.
     pub fn wrong_type(detail: impl Into<String>) -> Problem {
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         Problem::new(status, "wrong-type", "Wrong content type", detail)
     }
 
-    /// Each mistake in what was sent; what cannot be read at all is one.
+    /// Each error in the request; a problem without a list counts as one error.
     pub(super) fn into_errors(self) -> Vec<Wrong> {
         match self.errors.is_empty() {
             true => vec![Wrong::new("", "invalid", self.detail.trim_end_matches('.'))],
@@ -246,43 +247,43 @@ impl Problem {
         }
     }
 
-    /// Says more.
+    /// Appends a sentence to the detail.
     pub(super) fn add_detail(&mut self, more: &str) {
         self.detail = format!("{} {more}", self.detail);
     }
 
-    /// With another title.
+    /// Replaces the title.
     pub(super) fn retitle(&mut self, title: &'static str) {
         self.title = title.into();
     }
 
-    /// What was wrong and what to do.
+    /// What is wrong, and what to do.
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// What kind, in words.
+    /// The kind of problem, in words.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// Each mistake in what was sent.
+    /// Each error in the request.
     pub fn errors(&self) -> &[Wrong] {
         &self.errors
     }
 
-    /// The run in the way.
+    /// The run that is in the way.
     pub fn run_id(&self) -> Option<&str> {
         self.run_id.as_deref()
     }
 
-    /// Which status it answers with.
+    /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 }
 
-/// The first mistake, and how many more there are.
+/// The first error, and how many more there are.
 fn in_one_line(errors: &[Wrong]) -> String {
     match errors {
         [] => "Something that was sent is wrong.".to_owned(),
@@ -295,7 +296,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = serde_json::to_string(&self).unwrap_or_default();
         let mut response = (self.status, body).into_response();
-        // Pages show it in another form.
+        // Pages render the problem as HTML.
         response.extensions_mut().insert(self.clone());
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -371,7 +372,7 @@ impl From<Failure> for Problem {
     }
 }
 
-/// As the beginning of a sentence.
+/// With a capital first letter, to begin a sentence.
 fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

@@ -1,4 +1,4 @@
-//! Query parameters: every one is known, has one value, and the value is checked.
+//! Query parameters: unknown ones are refused, each has one value, and every value is checked.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -13,21 +13,21 @@ use url::form_urlencoded;
 use super::cursor;
 use super::problem::{Problem, Wrong};
 
-/// Items on a page when nothing is said.
+/// The default number of items on a page.
 pub const DEFAULT_LIMIT: usize = 50;
-/// Items on a page at most.
+/// The largest number of items on a page.
 pub const LARGEST_LIMIT: usize = 1_000;
 
-/// Parameters of a route.
+/// The query parameters of a route.
 pub trait Parameters: Sized {
-    /// Every parameter there is.
+    /// The names of all parameters.
     const KNOWN: &'static [&'static str];
 
-    /// Takes the values. Mistakes are collected in `values`.
+    /// Reads the values. Errors are collected in `values`.
     fn read(values: &mut Values) -> Self;
 }
 
-/// The query of a request, read as `T`; anything unknown or wrong is refused.
+/// The query of a request, read as `T`. Unknown or wrong parameters are refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<T>(pub T);
 
@@ -45,23 +45,23 @@ impl<S: Sync, T: Parameters> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// No parameters.
+/// A route without parameters.
 impl Parameters for () {
     const KNOWN: &'static [&'static str] = &[];
 
     fn read(_: &mut Values) {}
 }
 
-/// Where a list begins and how long a page is: `limit` and `cursor`.
+/// Where a page begins and how long it is: `limit` and `cursor`.
 #[derive(Clone, Debug)]
 pub struct Paging {
-    /// Items at most.
+    /// How many items at most.
     pub limit: usize,
-    /// Where the page begins.
+    /// The cursor after which the page begins.
     pub after: Option<Cursor>,
 }
 
-/// The values that were given.
+/// The given values, and the errors found so far.
 #[derive(Debug)]
 pub struct Values {
     given: HashMap<String, String>,
@@ -95,19 +95,19 @@ impl Values {
         self.wrong.push(wrong);
     }
 
-    /// Says that a value is wrong.
+    /// Records that a value is wrong.
     pub fn refuse(&mut self, name: &str, code: &str, message: &str, allowed: Option<&str>) {
         let mut wrong = Wrong::new(name, code, message);
         wrong.allowed = allowed.map(str::to_owned);
         self.wrong.push(wrong);
     }
 
-    /// The value as it was given; an empty one is none.
+    /// The value as it was given; `None` if it is empty.
     pub fn text(&mut self, name: &str) -> Option<String> {
         self.given.remove(name).filter(|value| !value.is_empty())
     }
 
-    /// The value read as `T`; `allowed` says what it may be.
+    /// The value read as `T`; `allowed` describes valid values.
     pub fn parsed<T: FromStr>(&mut self, name: &str, allowed: &str) -> Option<T> {
         let value = self.text(name)?;
         let parsed = value.parse().ok();
@@ -143,7 +143,7 @@ impl Values {
         found
     }
 
-    /// Several of `all`, by their names, with commas between them.
+    /// Several of `all`, by their names, separated by commas.
     pub fn several_of<T: Copy>(
         &mut self,
         name: &str,
@@ -166,7 +166,7 @@ impl Values {
         found
     }
 
-    /// The value read as `T`, which has to be given.
+    /// The value read as `T`; it must be given.
     pub fn required<T: FromStr>(&mut self, name: &str, allowed: &str) -> Option<T> {
         if self.given.get(name).is_none_or(String::is_empty) {
             self.refuse(name, "missing", "is missing", Some(allowed));
@@ -185,7 +185,7 @@ impl Values {
         self.parsed(name, "a time such as 2026-03-08T09:00:00+01:00 (in a URL, + is %2B)")
     }
 
-    /// `limit` and `cursor`.
+    /// The paging parameters `limit` and `cursor`.
     pub fn paging(&mut self) -> Paging {
         let limit = self.number("limit", 1..=LARGEST_LIMIT as u64);
         let cursor = self.text("cursor");

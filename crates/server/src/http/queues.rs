@@ -1,4 +1,4 @@
-//! What waits for workers.
+//! The queues of workers.
 
 use axum::extract::State;
 use serde::Serialize;
@@ -27,7 +27,7 @@ struct QueueObject {
     depth: u64,
 }
 
-/// The queues in which something waits for a worker, by name.
+/// Lists the queues in which attempts wait for a worker, by name.
 #[utoipa::path(get, path = "/queues", tag = "attempts",
     responses((status = 200, body = Queues), (status = 400, body = Problem)))]
 async fn list(State(app): State<App>, Query(()): Query<()>) -> Answered {

@@ -1,16 +1,18 @@
-//! Keys that an object has twice. Readers differ over which one counts: what one checks, another one does not see.
+//! Refuses JSON objects with a repeated key. Parsers differ over which one counts, so one parser
+//! could check what another one does not see.
 
 use std::collections::HashSet;
 
 use super::problem::{Problem, Wrong};
 
-/// Where we are in a text, innermost last. How deep that may be is checked before.
+/// The nesting at a position in the text, innermost last. Its depth is checked before.
 enum Level {
     Object { keys: HashSet<String>, key: String, awaits_key: bool },
     List { index: usize },
 }
 
-/// Refuses JSON in which an object has a key twice, with its place. What is no JSON is for others to refuse.
+/// Refuses JSON in which an object has a key twice, and names the position. Text that is not JSON
+/// is refused elsewhere.
 pub(super) fn refuse(text: &str) -> Result<(), Problem> {
     let Some((at, path)) = find(text) else { return Ok(()) };
     let before = &text[..at];
@@ -21,7 +23,7 @@ pub(super) fn refuse(text: &str) -> Result<(), Problem> {
     Err(Problem::invalid([wrong]))
 }
 
-/// Where the second one begins, and its path.
+/// Where the second occurrence begins, and its path.
 fn find(text: &str) -> Option<(usize, String)> {
     let bytes = text.as_bytes();
     let mut levels: Vec<Level> = Vec::new();
@@ -45,7 +47,7 @@ fn find(text: &str) -> Option<(usize, String)> {
                 if let Some(Level::Object { keys, key, awaits_key }) = levels.last_mut()
                     && std::mem::take(awaits_key)
                 {
-                    // The same key may be written in several ways.
+                    // The same key may be escaped in several ways.
                     *key = serde_json::from_str(&text[at..end]).ok()?;
                     if !keys.insert(key.clone()) {
                         return Some((at, path(&levels)));
@@ -61,7 +63,7 @@ fn find(text: &str) -> Option<(usize, String)> {
     None
 }
 
-/// Behind the quote that ends the text which begins here.
+/// The position after the quote that ends the string which begins here.
 fn end_of_text(bytes: &[u8], begin: usize) -> Option<usize> {
     let mut at = begin + 1;
     loop {

@@ -1,6 +1,7 @@
-//! What fields hold whose Rust types do not say it, for the OpenAPI document: words out of a list, errors, ids.
+//! Schemas for the OpenAPI document where the Rust type of a field does not suffice: enumerations,
+//! errors, ids.
 //!
-//! The lists are the engine's own, so that a word that it learns is in the document.
+//! The enumerations are the engine's own, so a new value is in the document at once.
 
 use engine::handlers::MutationStatus as Mutations;
 use engine::ledger::Outcome;
@@ -24,7 +25,7 @@ fn one_of<'a>(description: &str, words: impl IntoIterator<Item = &'a str>) -> Re
     schema.build().into()
 }
 
-/// The word that a value is written as.
+/// The word that a value is serialized as.
 fn written(value: impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
@@ -112,17 +113,17 @@ macro_rules! composed {
     )*};
 }
 
-// What they hold is composed when all routes are known: see `openapi/composed.rs`.
+// Their content is composed when all routes are known: see `openapi/composed.rs`.
 composed! {
     /// A new schedule.
     ScheduleInput;
     /// Several new schedules.
     ScheduleBatch;
-    /// What is to change in a schedule.
+    /// Changes to a schedule.
     ScheduleChange;
-    /// A schedule that was changed, or what would change.
+    /// A changed schedule, or with `dry_run` what would change.
     ScheduleEdited;
-    /// A rule to be previewed.
+    /// A rule to preview.
     PreviewInput;
     /// The declared part of a schedule.
     DeclaredSchedule;
@@ -138,10 +139,10 @@ composed! {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "the document's description of the engine's own type")]
 pub(crate) struct RunError {
-    /// A word for programs, such as `exit_code` or `timeout`.
+    /// A code for programs, such as `exit_code` or `timeout`.
     code: String,
-    /// For people.
+    /// A message for people.
     message: String,
-    /// In which step.
+    /// The step that failed.
     step: Option<String>,
 }

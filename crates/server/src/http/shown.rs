@@ -1,9 +1,9 @@
-//! Instants as they are shown: RFC 3339 with the offset of a zone, exact to what is stored.
+//! Instants in responses: RFC 3339 with the offset of a zone, as exact as they are stored.
 
 use calendar::Zone;
 use jiff::Timestamp;
 
-/// The instant in the zone; with its milliseconds, if there are any.
+/// The instant in the zone, with milliseconds if there are any.
 pub fn time(zone: &Zone, at: Timestamp) -> String {
     let mut text = zone.rfc3339(at);
     let milliseconds = at.as_millisecond().rem_euclid(1_000);

@@ -1,4 +1,4 @@
-//! Figures for people.
+//! Counts of what is stored, for people.
 
 use std::collections::BTreeMap;
 
@@ -19,29 +19,29 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(stats))
 }
 
-/// How much there is.
+/// Counts of what is stored.
 #[derive(Debug, Serialize, ToSchema)]
 struct StatsObject {
     /// Schedules by status.
     schedules: BTreeMap<&'static str, u64>,
     /// Runs that have not ended, by status.
     runs: BTreeMap<&'static str, u64>,
-    /// Questions to people that nobody has answered.
+    /// Approvals that nobody has decided.
     approvals: u64,
     /// Incidents that have not ended.
     incidents: u64,
     workflows: u64,
-    /// Workflows that are paused with a reason: a handler failed, or a person said why.
+    /// Workflows that are paused with a reason: a handler failed, or a person gave one.
     paused_workflows: u64,
-    /// What is due and not taken up yet.
+    /// Wakeups that are due and not claimed yet.
     due: u64,
-    /// The next time something is due.
+    /// When the next wakeup is due.
     #[schema(value_type = Option<String>, format = DateTime)]
     next_wakeup_at: Option<Timestamp>,
-    /// What cannot be read or decided as it is stored: nothing of it happens until `punctual doctor --repair`, or a
-    /// person, has put it right. Everything else goes on.
+    /// Rows that cannot be read or decided as they are stored. Nothing happens with them until
+    /// `punctual doctor --repair`, or a person, has repaired them. Everything else goes on.
     set_aside: Vec<SetAsideObject>,
-    /// Bytes in the store.
+    /// The size of the store in bytes.
     store_bytes: u64,
     /// The release of the zone database.
     zone_database: String,
@@ -51,7 +51,7 @@ struct StatsObject {
     now: Timestamp,
 }
 
-/// One thing that was set aside.
+/// A row that was set aside.
 #[derive(Debug, Serialize, ToSchema)]
 struct SetAsideObject {
     /// `schedule`, `run` or `handler`.
@@ -71,7 +71,7 @@ impl From<store::SetAside> for SetAsideObject {
     }
 }
 
-/// How much there is.
+/// Gets counts of what is stored.
 #[utoipa::path(get, path = "/stats", tag = "node",
     responses((status = 200, body = StatsObject), (status = 503, body = Problem)))]
 async fn stats(State(app): State<App>, Query(()): Query<()>) -> Answered {

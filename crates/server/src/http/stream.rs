@@ -1,4 +1,4 @@
-//! What happens, as server-sent events.
+//! Notices of changes, as server-sent events.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -23,21 +23,21 @@ use super::problem::Problem;
 use super::query::Query;
 use crate::turnings;
 
-/// Streams at a time.
+/// How many streams may be open at a time.
 pub(super) const MOST_STREAMS: usize = 64;
-/// A silent stream says so, that nobody in between takes it for dead.
+/// How often a silent stream sends a comment, so that proxies do not close it.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(listen))
 }
 
-/// What happens from now on.
+/// Streams what happens from now on.
 ///
-/// Events `occurrence`, `run`, `schedule` and `workflow` with JSON data; `steps` with `run_id` when a run whose status
-/// stays has come further; `output` with `run_id` and `step_id` when what
-/// this node performs says something, twice a second at most for each attempt; `lagged` with how many batches were
-/// lost by a listener that is too slow.
+/// Events `occurrence`, `run`, `schedule` and `workflow` carry JSON data. `steps`, with `run_id`,
+/// is sent when a run has progressed and its status is the same. `output`, with `run_id` and
+/// `step_id`, is sent when an attempt on this node writes output, at most twice a second per
+/// attempt. `lagged` says how many batches a slow listener has lost.
 #[utoipa::path(get, path = "/stream", tag = "node",
     responses((status = 200, content_type = "text/event-stream", body = String),
         (status = 503, body = Problem)))]

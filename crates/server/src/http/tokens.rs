@@ -1,4 +1,4 @@
-//! Routes of tokens: who may ask.
+//! Routes of access tokens.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -20,11 +20,11 @@ use super::problem::{Problem, Wrong};
 use super::query::Query;
 use super::shapes;
 
-/// A name is read in lists, and in sentences of others.
+/// Names are shown in lists, and in sentences of others.
 const LONGEST_NAME: usize = 64;
-/// Queues that one token is for.
+/// How many queues a token may be limited to.
 const MOST_QUEUES: usize = 100;
-/// Names that say something else where somebody is named.
+/// Names that have another meaning where a caller is named.
 const RESERVED: [&str; 5] = ["anyone", "node", "nobody", "webhook", "via"];
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -35,12 +35,12 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[derive(Serialize, ToSchema)]
 struct TokenObject {
     id: String,
-    /// What its holder is called in the audit log.
+    /// The name of its holder in the audit log.
     name: String,
     /// `viewer`, `operator`, `approver`, `designer`, `worker`, `admin`.
     #[schema(value_type = Vec<shapes::RoleName>)]
     roles: Vec<String>,
-    /// From which queues its holder may claim; null for every one.
+    /// The queues its holder may claim from; null for all.
     queues: Option<Vec<String>>,
     /// `active`, `expired` or `revoked`.
     #[schema(value_type = shapes::TokenStatus)]
@@ -75,28 +75,28 @@ impl TokenObject {
     }
 }
 
-/// A token with its secret: it is shown this once.
+/// A token with its secret, which is shown only this once.
 #[derive(Serialize, ToSchema)]
 struct Made {
     #[serde(flatten)]
     token: TokenObject,
-    /// What to send as `Authorization: Bearer SECRET`. It is kept nowhere.
+    /// The secret to send as `Authorization: Bearer SECRET`. It is not stored.
     secret: String,
 }
 
-/// Whoever asks.
+/// The caller.
 #[derive(Serialize, ToSchema)]
 struct Me {
-    /// What the token is called; `anyone` where none is needed, `node` with the node's own.
+    /// The name of the token; `anyone` where none is needed, `node` for the node's own token.
     name: String,
     #[schema(value_type = Vec<shapes::RoleName>)]
     roles: Vec<&'static str>,
-    /// From which queues they may claim; left out for every one.
+    /// The queues they may claim from; left out for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     queues: Option<Vec<String>>,
 }
 
-/// Who is asking, and what they may do.
+/// Gets the caller, and what they may do.
 #[utoipa::path(get, path = "/me", tag = "access", responses((status = 200, body = Me)))]
 async fn me(caller: Caller, Query(()): Query<()>) -> Answered {
     let roles = caller.roles.iter().map(|role| role.name()).collect();
@@ -104,7 +104,8 @@ async fn me(caller: Caller, Query(()): Query<()>) -> Answered {
     answer::ok(&Me { name: caller.name.to_string(), roles, queues })
 }
 
-/// Tokens, in the order they were made. Those that are good no more stay: no other one has their name.
+/// Lists tokens, in the order they were made.
+/// Expired and revoked tokens stay in the list: their names are not used again.
 #[utoipa::path(get, path = "/tokens", tag = "access",
     responses((status = 200, body = Listed<TokenObject>), (status = 403, body = Problem)))]
 async fn list(State(app): State<App>, Query(()): Query<()>) -> Answered {
@@ -119,24 +120,24 @@ async fn list(State(app): State<App>, Query(()): Query<()>) -> Answered {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    /// What its holder is called: letters, digits and `._@+-`.
+    /// The name of its holder: letters, digits and `._@+-`.
     #[schema(min_length = 1, max_length = 64)]
     name: String,
     /// `viewer`, `operator`, `approver`, `designer`, `worker`, `admin`.
     #[schema(value_type = Vec<shapes::RoleName>, min_items = 1)]
     roles: Vec<String>,
-    /// From which queues its holder may claim, for the role worker; from every one if left out. `agent:NAME` is the
-    /// queue of an agent's tasks.
+    /// The queues its holder may claim from, for the role worker; all if left out. `agent:NAME` is
+    /// the queue of an agent's tasks.
     queues: Option<Vec<String>>,
-    /// How long it is good, such as `90d`.
+    /// How long it is valid, such as `90d`.
     expires_in: Option<String>,
-    /// Or until when, RFC 3339.
+    /// Or until when it is valid, RFC 3339.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
 }
 
 impl Wanted {
-    /// The token, or everything that is wrong with it.
+    /// The new token, or everything that is wrong with the request.
     fn read(self, caller: &Caller, now: Timestamp) -> Result<NewToken, Problem> {
         let mut wrong = Vec::new();
         let name = self.name.trim().to_owned();
@@ -166,7 +167,7 @@ impl Wanted {
         if !wrong.is_empty() {
             return Err(Problem::invalid(wrong));
         }
-        // Nobody could make another one after that.
+        // Without an admin nobody could make another token.
         if caller.standing == Standing::Anyone && !roles.contains(&Role::Admin) {
             let first = "the first token must have the role admin: from then on nobody may do \
                          anything without one";
@@ -191,7 +192,7 @@ fn wrong_name(name: &str) -> Option<Wrong> {
     is_reserved.then(|| Wrong::new("name", "reserved", "means something else"))
 }
 
-/// A limit that would limit nothing is refused: whoever sets it believes in it.
+/// Refuses a list of queues that would limit nothing: whoever sets it relies on it.
 fn wrong_queues(queues: Option<&[String]>, roles: &[Role]) -> Option<Wrong> {
     let queues = queues?;
     if roles.contains(&Role::Admin) || !roles.contains(&Role::Worker) {
@@ -245,8 +246,9 @@ fn expiry(
     }
 }
 
-/// Makes a token. Its secret is in the answer, and nowhere else. The first one that is ever made needs the role
-/// admin, unless the node has a token of its own: from then on a token is needed for everything.
+/// Makes a token. Its secret is in the response, and is stored nowhere.
+/// The very first token needs the role admin, unless the node has a token of its own: from then on
+/// every request needs a token.
 #[utoipa::path(post, path = "/tokens", tag = "access", request_body = Wanted,
     responses((status = 201, body = Made), (status = 403, body = Problem),
         (status = 409, body = Problem, description = "There is or was one of that name"),
@@ -277,7 +279,8 @@ async fn create(
     answer::json(StatusCode::CREATED, &Made { token, secret })
 }
 
-/// The same answer again would have the secret in it, which is kept nowhere.
+/// Refuses an idempotency key: a repeated response would have to contain the secret, which is not
+/// stored.
 fn refuse_key(body: &JsonBody) -> Result<(), Problem> {
     match &body.idempotency {
         Some(_) => Err(Problem::bad_request(
@@ -288,8 +291,8 @@ fn refuse_key(body: &JsonBody) -> Result<(), Problem> {
     }
 }
 
-/// A token is good no more, and whoever has signed in with it is signed out. What they have open ends at once, on every
-/// node of a shared store.
+/// Revokes a token, and signs out everyone who signed in with it.
+/// Their open streams end at once, on every node of a shared store.
 #[utoipa::path(post, path = "/tokens/{id}/revoke", tag = "access",
     params(("id" = String, Path, description = "The id, or the name")),
     responses((status = 200, body = TokenObject), (status = 403, body = Problem),
@@ -304,7 +307,7 @@ async fn revoke(
     body.expect_nothing()?;
     let unknown = || Problem::not_found("token", &id);
     let tokens = app.store().tokens().await?;
-    // A name may look like an id: the id counts.
+    // A name may look like an id: then the id counts.
     let by_id = tokens.iter().find(|token| token.id.to_string() == id);
     let known = by_id.or_else(|| tokens.iter().find(|token| token.name == id));
     let known = known.ok_or_else(unknown)?;

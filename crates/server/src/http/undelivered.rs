@@ -1,5 +1,5 @@
-//! Messages about deadlines and incidents that were not delivered. The run that was to deliver one knows; wherever
-//! the message is shown, its run is asked.
+//! Messages about deadlines and incidents that were not delivered. Delivery is known from the run
+//! that sends a message, so the run is read wherever the message is shown.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,8 @@ use super::problem::Problem;
 /// Why messages were not delivered, by the id of their run.
 pub(crate) type Undelivered = HashMap<String, String>;
 
-/// Why the message of this run was not delivered; nothing if it was, or will be, or if the run is no message.
+/// Why the message of this run was not delivered. `None` if it was or may still be, or if the run
+/// sends no message.
 async fn reason(app: &App, run: RunId) -> Result<Option<String>, Problem> {
     let Some(found) = app.store().run(run).await? else { return Ok(None) };
     let run = &found.view.run;
@@ -27,7 +28,7 @@ async fn reason(app: &App, run: RunId) -> Result<Option<String>, Problem> {
     Ok(Some(format!("not delivered: {said}")))
 }
 
-/// Of the messages about these incidents.
+/// Reasons for the messages about these incidents.
 pub(crate) async fn of_incidents(
     app: &App,
     incidents: &[IncidentView],

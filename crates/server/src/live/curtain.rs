@@ -1,20 +1,21 @@
-//! From bytes as they come to text that may be shown: a secret that comes in pieces is masked too.
+//! Turns the bytes of a stream into text that may be shown. A secret that arrives in pieces is
+//! masked too.
 
 use crate::secrets::{Secrets, columns_after};
 
-/// Before one stream of an attempt.
+/// The redactor of one output stream of an attempt.
 #[derive(Debug, Default)]
 pub(super) struct Curtain {
-    /// The beginning of a character.
+    /// An incomplete UTF-8 sequence at the end of the bytes so far.
     cut: Vec<u8>,
-    /// What may be the beginning of a secret.
+    /// Text held back because it may be the beginning of a secret.
     held: String,
-    /// How many characters its line has before it, since its last space.
+    /// How many characters precede `held` on its line since the last space.
     columns: usize,
 }
 
 impl Curtain {
-    /// What may be shown, now that this has come.
+    /// Takes the next bytes and returns the text that may be shown now.
     pub(super) fn pass(&mut self, bytes: &[u8], secrets: &Secrets) -> String {
         self.decode(bytes);
         let settled = secrets.settled(&self.held, self.columns);
@@ -24,7 +25,7 @@ impl Curtain {
         shown
     }
 
-    /// What is left, when nothing comes any more.
+    /// Returns the held text, masked, at the end of the stream.
     pub(super) fn rest(&mut self, secrets: &Secrets) -> String {
         self.held.push_str(&String::from_utf8_lossy(&std::mem::take(&mut self.cut)));
         let rest = std::mem::take(&mut self.held);

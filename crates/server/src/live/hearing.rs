@@ -1,4 +1,4 @@
-//! One attempt that is listened to.
+//! The output of one attempt, on its way from a runner to those who watch.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use super::curtain::Curtain;
 use super::{About, Live};
 use crate::secrets::Secrets;
 
-/// Between an attempt and those who watch.
+/// Takes the output of one attempt, masks secrets in it, and passes it on to [`Live`].
 #[derive(Debug)]
 pub(crate) struct Hearing {
     live: Arc<Live>,
@@ -24,7 +24,7 @@ impl Hearing {
         Arc::new(Hearing { live, secrets, about, curtains })
     }
 
-    /// For a runner.
+    /// A sink that a runner writes output to.
     pub(crate) fn ear(self: &Arc<Self>) -> Ear {
         let hearing = self.clone();
         Ear::new(move |stream, bytes| hearing.hear(stream, bytes))
@@ -35,12 +35,12 @@ impl Hearing {
         self.live.say(&self.about, &shown);
     }
 
-    /// A whole line.
+    /// Takes one whole line, of a script's log.
     pub(crate) fn hear_line(&self, line: &str) {
         self.live.say(&self.about, &format!("{}\n", self.secrets.mask(line)));
     }
 
-    /// Nothing comes any more.
+    /// Ends both streams: passes on what was held back.
     pub(crate) fn close(&self) {
         let rest = self.curtain().each_mut().map(|curtain| curtain.rest(&self.secrets));
         rest.iter().for_each(|rest| self.live.say(&self.about, rest));

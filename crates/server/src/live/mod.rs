@@ -1,5 +1,5 @@
-//! What attempts of this node say while they are performed: the last of it, for those who watch. It is kept in memory
-//! alone, and nothing depends on it.
+//! Live output: the last part of what this node's attempts write while they run, for those who
+//! watch. It is kept in memory only, and nothing depends on it.
 
 mod curtain;
 mod hearing;
@@ -17,21 +17,22 @@ pub(crate) use hearing::Hearing;
 
 use crate::clock::Stopwatch;
 
-/// Of what an attempt says, so many bytes are kept: the last ones.
+/// How many bytes of an attempt's output are kept: the last ones.
 const KEPT: usize = 64 * 1024;
-/// Attempts that are heard, those that have just ended included. Further ones are not: 32 MiB at most.
+/// For how many attempts output is kept, recently ended ones included: at most 32 MiB in all. The
+/// output of further attempts is dropped.
 const MOST_HEARD: usize = 512;
-/// Those who watch are told of an attempt no more often than this.
+/// Watchers are notified about an attempt at most this often.
 const TOLD: Duration = Duration::from_millis(500);
 
-/// What attempts say.
+/// The output of this node's attempts.
 #[derive(Debug)]
 pub(crate) struct Live {
     heard: Mutex<VecDeque<Heard>>,
     notices: broadcast::Sender<Arc<[Notice]>>,
 }
 
-/// What one attempt has said.
+/// The output of one attempt.
 #[derive(Debug)]
 struct Heard {
     run: RunKey,
@@ -41,29 +42,29 @@ struct Heard {
     part: Part,
     attempt: u32,
     tail: String,
-    /// Bytes that were there before the tail.
+    /// How many bytes were dropped before the tail.
     before: u64,
     has_ended: bool,
     told: Option<Stopwatch>,
-    /// Those who watch will be told.
+    /// A notice to watchers is scheduled.
     is_to_be_told: bool,
 }
 
-/// The last of what an attempt has said.
+/// The last part of an attempt's output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) text: String,
-    /// How many bytes were before it.
+    /// How many bytes of output precede the text.
     pub(crate) offset: u64,
 }
 
 impl Live {
-    /// Those who watch are told through these.
+    /// Watchers are notified through `notices`.
     pub(crate) fn new(notices: broadcast::Sender<Arc<[Notice]>>) -> Live {
         Live { heard: Mutex::default(), notices }
     }
 
-    /// What this attempt of this part has said, if it was heard here.
+    /// The output of this attempt of this part, if the attempt ran on this node and is still kept.
     pub(crate) fn tail(&self, run: RunKey, part: Part, attempt: u32) -> Option<Tail> {
         let heard = self.heard();
         let is_it = |heard: &&Heard| (heard.run, heard.part, heard.attempt) == (run, part, attempt);
@@ -71,19 +72,20 @@ impl Live {
         Some(Tail { text: found.tail.clone(), offset: found.before })
     }
 
-    /// The attempt has ended, and that is committed. What it has said stays until there is no room for it.
+    /// Marks an attempt as ended, after that was committed. Its output stays until another attempt
+    /// needs the room.
     pub(crate) fn ended(&self, run: RunKey, token: u32) {
         if let Some(heard) = find(&mut self.heard(), run, token) {
             heard.has_ended = true;
         }
     }
 
-    /// Nothing is performed here any more.
+    /// Forgets all output: this node performs nothing any more.
     pub(crate) fn clear(&self) {
         self.heard().clear();
     }
 
-    /// Takes what an attempt says.
+    /// Appends output of an attempt, and schedules a notice to watchers.
     fn say(self: &Arc<Self>, perform: &About, text: &str) {
         if text.is_empty() {
             return;
@@ -130,7 +132,8 @@ fn find(all: &mut VecDeque<Heard>, run: RunKey, token: u32) -> Option<&mut Heard
     all.iter_mut().rfind(|heard| heard.run == run && heard.token == token)
 }
 
-/// Whether there is room, if need be in place of one that has ended.
+/// Whether there is room for another attempt. If there is none, removes the oldest one that has
+/// ended.
 fn make_room(all: &mut VecDeque<Heard>) -> bool {
     if all.len() < MOST_HEARD {
         return true;
@@ -139,7 +142,7 @@ fn make_room(all: &mut VecDeque<Heard>) -> bool {
     over.and_then(|at| all.remove(at)).is_some()
 }
 
-/// Which attempt says something.
+/// Identifies the attempt that output belongs to.
 #[derive(Clone, Debug)]
 struct About {
     run: RunKey,

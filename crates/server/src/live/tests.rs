@@ -15,7 +15,8 @@ fn secrets(values: &[&str]) -> Secrets {
     Secrets::read(None, environment).unwrap()
 }
 
-/// The text in pieces of every size gives the same as a whole, and never shows a secret on the way.
+/// Cut into pieces of any size, the text gives the same result as in one piece, and never shows a
+/// secret on the way.
 #[track_caller]
 fn assert_masked_in_pieces(text: &str, secrets: &Secrets, known: &[&str]) {
     let expected = secrets.mask(text).into_owned();

@@ -1,4 +1,4 @@
-//! What people are asked, and what they answer.
+//! The page of open approvals, with forms to decide them.
 
 use axum::Router;
 use axum::response::Response;
@@ -14,7 +14,7 @@ use crate::http::App;
 use crate::http::problem::Problem;
 use crate::http::query::{Paging, Parameters, Query, Values};
 
-/// Questions on a page: each is a form.
+/// How many approvals a page shows: each is a form.
 const MOST: usize = 25;
 
 pub(super) fn routes() -> Router<App> {
@@ -60,7 +60,7 @@ async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
     Ok(visit.show(Page::new("Approvals", content).live("all")))
 }
 
-/// The names by which questions are for whoever looks.
+/// The names by which approvals are assigned to the visitor: their own and those of their roles.
 fn own_names(visit: &Visit) -> Vec<String> {
     let roles = visit.caller.roles.iter().map(|role| role.name().to_owned());
     [visit.caller.name.to_string()].into_iter().chain(roles).collect()

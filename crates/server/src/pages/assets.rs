@@ -1,4 +1,5 @@
-//! What pages load: one stylesheet, one script, one icon, all in the binary, named by their content.
+//! The files that pages load: one stylesheet, one script, one icon. All are in the binary, and
+//! their addresses contain a hash of their content.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -9,7 +10,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use sha2::{Digest as _, Sha256};
 
-/// Something that a page loads.
+/// A file that pages load.
 pub(super) struct Asset {
     name: &'static str,
     kind: &'static str,
@@ -25,7 +26,7 @@ impl Asset {
         Asset { name, kind, content, address: format!("/assets/{short}/{name}") }
     }
 
-    /// Where it is: another address for another content, so that nobody has to ask again.
+    /// Its address. Another content has another address, so browsers may cache it for ever.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
@@ -41,7 +42,7 @@ pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
 pub(super) static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")));
 
-/// An asset, whichever content its address was made for.
+/// Sends an asset. The hash in the address is ignored.
 pub(super) async fn send(Path((_, name)): Path<(String, String)>) -> Response {
     let all = [&*STYLE, &*SCRIPT, &*ICON];
     let Some(asset) = all.into_iter().find(|asset| asset.name == name) else {

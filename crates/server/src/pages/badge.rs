@@ -1,4 +1,4 @@
-//! Where things stand, as a word with a colour.
+//! Statuses as coloured words.
 
 use engine::ledger::Outcome;
 use engine::run::RunStatus;
@@ -15,7 +15,7 @@ pub(super) fn run(status: RunStatus) -> Markup {
     badge(status.name(), run_class(status))
 }
 
-/// The colour of a run, also in drawings.
+/// The colour of a run's status, also in drawings.
 pub(super) fn run_class(status: RunStatus) -> &'static str {
     match status {
         RunStatus::Pending => "is-idle",
@@ -45,7 +45,7 @@ pub(super) fn outcome(outcome: Outcome) -> Markup {
     badge(outcome.name(), outcome_class(outcome))
 }
 
-/// The colour of what became of an occurrence, also in drawings.
+/// The colour of an occurrence's outcome, also in drawings.
 pub(super) fn outcome_class(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Started => "is-ok",
@@ -57,7 +57,7 @@ pub(super) fn outcome_class(outcome: Outcome) -> &'static str {
     }
 }
 
-/// A workflow: paused counts more than published.
+/// The status of a workflow. Paused takes precedence over published.
 pub(super) fn workflow(status: WorkflowStatus, is_paused: bool) -> Markup {
     match (status, is_paused) {
         (_, true) => badge("paused", "is-warn"),

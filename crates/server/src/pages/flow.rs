@@ -1,15 +1,15 @@
-//! The steps of a definition as a graph: what follows what, and why.
+//! The steps of a definition as a graph: which step follows which, and on which condition.
 
 use drawing::graph::{Edge, Graph, Node};
 use engine::run::StepState;
 use language::definition::{Action, Definition, OnError, Step};
 
-/// More steps are not drawn: nobody finds their way in such a picture.
+/// Larger definitions are not drawn: nobody finds their way in such a picture.
 pub(super) const MOST: usize = 300;
-/// So much of a condition is written on a line.
+/// How many characters of a condition are written on an edge.
 const CONDITION: usize = 40;
 
-/// How one step is drawn: its colour, what is said beside its type, where it leads.
+/// How one step is drawn: its colour, a note beside its type, and a link.
 #[derive(Default)]
 pub(super) struct Look {
     pub(super) class: Option<String>,
@@ -17,7 +17,7 @@ pub(super) struct Look {
     pub(super) href: Option<String>,
 }
 
-/// The graph of a definition's steps, each as `look` says by its place.
+/// The graph of a definition's steps. `look` is called with the index of each step.
 pub(super) fn graph(
     title: impl Into<String>,
     definition: &Definition,
@@ -70,7 +70,8 @@ fn edges(definition: &Definition) -> Vec<Edge> {
             .filter(|edge| edge.label.is_some())
             .map(|edge| (edge.from.clone(), edge.to.clone()))
             .collect();
-        // A target of a gateway may depend on it in so many words as well.
+        // A gateway's target may also list the gateway in `depends_on`: then only the labelled edge
+        // is kept.
         move |edge| {
             edge.label.is_some()
                 || !named.iter().any(|(from, to)| *from == edge.from && *to == edge.to)

@@ -1,12 +1,13 @@
-//! Forms as they are written: buttons that do one thing, and fields with their labels and hints.
+//! HTML of forms: buttons that perform one action, and fields with labels and hints.
 //!
-//! A form goes to `/forms/` and the rest of an address of the API; see [`super::forms`] for what becomes of it.
+//! A form is posted to `/forms/` and the rest of an API address; see [`super::forms`] for how it is
+//! handled.
 
 use maud::{Markup, html};
 
 use super::visit::Visit;
 
-/// A button that does one thing, which is one request to the API.
+/// A button that performs one request to the API.
 pub(super) struct Action<'a> {
     path: String,
     label: &'a str,
@@ -19,7 +20,7 @@ pub(super) struct Action<'a> {
 }
 
 impl<'a> Action<'a> {
-    /// `path` is the API's, from `/api/v1/` on, without it.
+    /// `path` is the API's path without `/api/v1/`.
     pub(super) fn new(path: impl Into<String>, label: &'a str) -> Action<'a> {
         Action {
             path: path.into(),
@@ -33,28 +34,29 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// Another method than POST.
+    /// Uses another method than POST.
     #[must_use]
     pub(super) fn method(mut self, method: &'a str) -> Action<'a> {
         self.method = Some(method);
         self
     }
 
-    /// Where to go afterwards, instead of back; `{id}` and other fields of the answer are filled in.
+    /// Where to go afterwards, instead of back; `{id}` and other fields of the response are filled
+    /// in.
     #[must_use]
     pub(super) fn next(mut self, next: impl Into<String>) -> Action<'a> {
         self.next = Some(next.into());
         self
     }
 
-    /// What to say afterwards.
+    /// The message to show afterwards.
     #[must_use]
     pub(super) fn said(mut self, said: &'a str) -> Action<'a> {
         self.said = Some(said);
         self
     }
 
-    /// What to ask before, of something that cannot be undone.
+    /// The question to ask first, for an action that cannot be undone.
     #[must_use]
     pub(super) fn ask(mut self, question: &'a str) -> Action<'a> {
         self.ask = Some(question);
@@ -69,7 +71,7 @@ impl<'a> Action<'a> {
         self
     }
 
-    /// A field that is sent along.
+    /// Adds a hidden field.
     #[must_use]
     pub(super) fn field(mut self, name: &'a str, value: impl Into<String>) -> Action<'a> {
         self.fields.push((name, value.into()));
@@ -90,7 +92,7 @@ impl<'a> Action<'a> {
     }
 }
 
-/// What every form to the API has: the key, where to go afterwards, what to say then.
+/// The hidden fields of every form to the API: the key, the next page, the message to show there.
 pub(super) fn hidden(
     visit: &Visit,
     next: &str,
@@ -109,7 +111,7 @@ pub(super) fn hidden(
     }
 }
 
-/// A field: its label, the control and a hint. `id` ties them together.
+/// A field: its label, the control and a hint. `id` connects them.
 pub(super) fn field(label: &str, id: &str, hint: &str, control: Markup) -> Markup {
     html! {
         div.field {
@@ -122,7 +124,7 @@ pub(super) fn field(label: &str, id: &str, hint: &str, control: Markup) -> Marku
     }
 }
 
-/// A line of text.
+/// A single-line text field.
 pub(super) fn text(label: &str, name: &str, value: &str, hint: &str) -> Markup {
     let id = id_of(name);
     let described = (!hint.is_empty()).then(|| format!("{id}-hint"));
@@ -134,7 +136,7 @@ pub(super) fn text(label: &str, name: &str, value: &str, hint: &str) -> Markup {
     )
 }
 
-/// Lines of text.
+/// A multi-line text field.
 pub(super) fn area(label: &str, name: &str, value: &str, rows: u32, hint: &str) -> Markup {
     let id = id_of(name);
     let described = (!hint.is_empty()).then(|| format!("{id}-hint"));
@@ -150,7 +152,7 @@ pub(super) fn area(label: &str, name: &str, value: &str, rows: u32, hint: &str) 
     )
 }
 
-/// One of several: values with their labels.
+/// A selection of one of several values, with their labels.
 pub(super) fn select(label: &str, name: &str, chosen: &str, all: &[(&str, &str)]) -> Markup {
     let id = id_of(name);
     field(
@@ -167,7 +169,7 @@ pub(super) fn select(label: &str, name: &str, chosen: &str, all: &[(&str, &str)]
     )
 }
 
-/// Yes or no.
+/// A checkbox.
 pub(super) fn check(label: &str, name: &str, is_on: bool) -> Markup {
     let id = id_of(name);
     html! {
@@ -178,7 +180,7 @@ pub(super) fn check(label: &str, name: &str, is_on: bool) -> Markup {
     }
 }
 
-/// An id for the field of this name.
+/// The id of the field with this name.
 fn id_of(name: &str) -> String {
     format!("field-{}", name.replace([':', '.'], "-"))
 }

@@ -1,4 +1,4 @@
-//! What is around every page: where one can go, who one is, and what was just done.
+//! The frame of every page: navigation, the visitor, and the message about the last action.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, SET_COOKIE};
 use axum::http::{HeaderValue, StatusCode};
@@ -11,21 +11,19 @@ use crate::http::access::Permission;
 
 /// A page before it is framed.
 pub(super) struct Page {
-    /// What it is about, in a few words.
     pub(super) title: String,
-    /// What changes it, as [`super::live`] takes it; nothing if it stands still.
+    /// What updates the page, as [`super::live`] takes it; `None` if it does not update.
     pub(super) live: Option<String>,
-    /// What is on it.
     pub(super) content: Markup,
 }
 
 impl Page {
-    /// A page that stands still.
+    /// A page that does not update.
     pub(super) fn new(title: impl Into<String>, content: Markup) -> Page {
         Page { title: title.into(), live: None, content }
     }
 
-    /// One that changes with what happens: `all`, `run:ID`, `schedule:ID`, `workflow:ID`.
+    /// Makes the page update when something changes: `all`, `run:ID`, `schedule:ID`, `workflow:ID`.
     #[must_use]
     pub(super) fn live(mut self, about: impl Into<String>) -> Page {
         self.live = Some(about.into());
@@ -33,7 +31,7 @@ impl Page {
     }
 }
 
-/// Where one can go: address, name, key, what it needs.
+/// The entries of the navigation: address, name, keyboard shortcut, permission.
 const PLACES: [(&str, &str, &str, Permission); 13] = [
     ("/", "Overview", "o", Permission::Read),
     ("/schedules", "Schedules", "s", Permission::Read),
@@ -51,12 +49,12 @@ const PLACES: [(&str, &str, &str, Permission); 13] = [
 ];
 
 impl Visit {
-    /// The page as it is sent.
+    /// Renders the page in its frame.
     pub(super) fn show(&self, page: Page) -> Response {
         self.show_with(StatusCode::OK, page)
     }
 
-    /// The same, with another status.
+    /// The same with another status.
     pub(super) fn show_with(&self, status: StatusCode, page: Page) -> Response {
         let mut response = (status, self.framed(&page).into_string()).into_response();
         let headers = response.headers_mut();
@@ -129,7 +127,7 @@ impl Visit {
     }
 }
 
-/// The head of every page, also of those without a frame.
+/// The HTML head of every page, also of pages without a frame.
 pub(super) fn head(title: &str) -> Markup {
     html! {
         head {
@@ -143,7 +141,7 @@ pub(super) fn head(title: &str) -> Markup {
     }
 }
 
-/// A clock at nine o'clock sharp.
+/// The logo: a clock at nine o'clock sharp.
 const MARK: PreEscaped<&str> = PreEscaped(
     r#"<svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2.2" stroke-linecap="round" aria-hidden="true"><circle cx="12" cy="12" r="9"/><path d="M12 6.5V12H7.5"/></svg>"#,
 );

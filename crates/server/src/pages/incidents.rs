@@ -1,4 +1,4 @@
-//! Incidents and who was told of them; and how the node reaches people.
+//! Incidents and who was notified of them; and the channels of this node.
 
 use axum::Router;
 use axum::response::Response;
@@ -19,9 +19,9 @@ use crate::http::problem::Problem;
 use crate::http::query::{Paging, Parameters, Query, Values};
 use crate::http::undelivered::{self, Undelivered};
 
-/// Incidents on a page at most.
+/// How many incidents a page shows.
 const MOST: usize = 50;
-/// So much of an error is shown in a table.
+/// How many characters of an error a table shows.
 const ERROR_CHARS: usize = 200;
 
 pub(super) fn routes() -> Router<App> {
@@ -71,7 +71,7 @@ async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
     Ok(visit.show(Page::new("Incidents", content).live("all")))
 }
 
-/// Incidents, one in each row.
+/// A table of incidents.
 pub(super) fn table(
     visit: &Visit,
     incidents: &[IncidentView],
@@ -136,7 +136,7 @@ fn told(all: &[Told], undelivered: &Undelivered) -> Markup {
     }
 }
 
-/// The incidents of one thing, if there were any lately.
+/// The latest incidents of a query, if there are any.
 pub(super) async fn card(visit: &Visit, query: IncidentQuery) -> Result<Markup, Problem> {
     let query = IncidentQuery { limit: 5, ..query };
     let found = visit.app.store().incidents(query).await?.items;

@@ -1,4 +1,4 @@
-//! Lists: how many there are, the way to more, and what to say when there are none.
+//! Parts of lists: the total, the link to the next page, and the text for an empty list.
 
 use maud::{Markup, html};
 use store::{Cursor, Total};
@@ -7,7 +7,7 @@ use url::form_urlencoded;
 use super::visit::Visit;
 use crate::http::cursor;
 
-/// How many there are, and a way to the next page. The filters stay as they are.
+/// The total, and a link to the next page. Filters are kept.
 pub(super) fn pager(visit: &Visit, total: Total, next: Option<&Cursor>) -> Markup {
     let count = match total {
         Total::Exact(1) => "1 in all".to_owned(),
@@ -31,7 +31,7 @@ pub(super) fn pager(visit: &Visit, total: Total, next: Option<&Cursor>) -> Marku
     }
 }
 
-/// The heads of columns. One that needs no name, of actions, is named for those who listen.
+/// The heads of columns. A column of actions has no visible name, but one for screen readers.
 pub(super) fn heads(names: &[&str]) -> Markup {
     html! {
         thead {
@@ -47,12 +47,12 @@ pub(super) fn heads(names: &[&str]) -> Markup {
     }
 }
 
-/// What stands where a list would.
+/// The text shown in place of an empty list.
 pub(super) fn empty(what: &str, remedy: Markup) -> Markup {
     html! { div.empty { p { strong { (what) } } (remedy) } }
 }
 
-/// An address with one query parameter set, or taken away.
+/// An address with one query parameter set or removed.
 pub(super) fn with(address: &str, name: &str, value: Option<&str>) -> String {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
     let mut changed = form_urlencoded::Serializer::new(String::new());

@@ -1,4 +1,4 @@
-//! Tells open pages that what they show has changed, and no more: they ask for themselves again.
+//! Notifies open pages that what they show has changed. A page then loads itself again.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::http::answer::Answered;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
 
-/// Open pages at a time.
+/// How many pages may listen at a time.
 pub(crate) const MOST_PAGES: usize = 256;
-/// A page is told at most so often.
+/// The shortest time between two notifications of a page.
 const PACE: Duration = Duration::from_millis(400);
-/// Other nodes change things without telling this one: pages look again after so long on a shared store, and after
-/// [`PACE`], so that they show within a second what was changed elsewhere.
+/// On a shared store other nodes change things without notifying this one, so pages are notified
+/// after this time. With [`PACE`] they show such changes within a second.
 const LOOK_AGAIN: Duration = Duration::from_millis(450);
-/// A silent stream says so, that nobody in between takes it for dead.
+/// How often a silent stream sends a comment, so that proxies do not close it.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// What a page is about.
+/// What a page shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum About {
     All,
@@ -48,7 +48,8 @@ impl About {
         }
     }
 
-    /// Whether a notice may have changed the page. Those that do not say whose they are may have.
+    /// Whether a notice may have changed the page. A notice that does not say what it is about may
+    /// have.
     fn concerns(&self, notice: &Notice) -> bool {
         match (self, notice) {
             (About::All, notice) => !matches!(notice, Notice::Output { .. }),
@@ -70,7 +71,7 @@ impl About {
             (About::Workflow(wanted), Notice::Run { workflow, .. }) => {
                 workflow.to_string() == *wanted
             }
-            // Only the run's own page shows its steps and what they say.
+            // Only the page of the run itself shows its steps and their output.
             (_, Notice::Steps { .. } | Notice::Output { .. }) => false,
             (About::Schedule(_) | About::Workflow(_) | About::Run(_), _) => true,
         }
@@ -95,7 +96,7 @@ impl Parameters for Wanted {
     }
 }
 
-/// Server-sent events `changed`: whoever gets one looks again.
+/// Streams server-sent events `changed`, upon which a page loads itself again.
 pub(super) async fn listen(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
     let Ok(permit) = app.open_pages().try_acquire_owned() else {
         return Err(Problem::unavailable(format!("{MOST_PAGES} pages are open already.")));
@@ -143,10 +144,10 @@ impl Listener {
             () = look_again => {}
             () = app.stopped() => return None,
         }
-        // What follows at once is told together with it.
+        // Notices that follow at once are covered by the same event.
         tokio::time::sleep(PACE).await;
         while !matches!(self.notices.try_recv(), Err(TryRecvError::Empty | TryRecvError::Closed)) {}
-        // Browsers do not tell of an event without data.
+        // Browsers ignore an event without data.
         Some((Ok(Event::default().event("changed").data("look")), self))
     }
 }

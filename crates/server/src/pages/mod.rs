@@ -1,8 +1,8 @@
-//! The pages: what was committed, made readable on the server.
+//! The pages: HTML, rendered on the server from committed data.
 //!
-//! A page reads from the store and is HTML that needs no script. What a form does is a request to the API, made in
-//! process by [`forms`]: there is one owner of what may be done, by whom, and how it is recorded. With the script,
-//! a page asks for itself again when [`live`] says that something has changed.
+//! A page reads from the store and needs no script. A form makes one request to the API, in process
+//! ([`forms`]), so the API alone decides what may be done, by whom, and how it is recorded. With
+//! the script, a page loads itself again when [`live`] reports a change.
 
 mod approvals;
 mod assets;
@@ -44,11 +44,11 @@ pub(crate) use trouble::tell as tell_trouble;
 
 use crate::http::App;
 
-/// Nothing from elsewhere, nothing inline, nobody's frame.
+/// The content security policy: nothing from other sites, nothing inline, no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// Every page.
+/// The routes of all pages.
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .merge(overview::routes())

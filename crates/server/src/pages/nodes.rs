@@ -1,4 +1,4 @@
-//! Nodes, and what waits for workers.
+//! The page of nodes and queues.
 
 use axum::Router;
 use axum::response::Response;
@@ -63,7 +63,7 @@ fn node_rows(visit: &Visit, nodes: &[NodeView]) -> Markup {
 
 fn node_row(visit: &Visit, node: &NodeView) -> Markup {
     let is_this = node.id == visit.app.hub().node();
-    // An embedded store has one node, which knows for itself.
+    // An embedded store has one node, which knows its capacity itself.
     let own = is_this.then(|| visit.app.hub().metrics.capacity());
     let capacity = own.or(node.capacity);
     let is_late = node.lease_until.is_some_and(|until| until < visit.now);
@@ -91,7 +91,7 @@ fn node_row(visit: &Visit, node: &NodeView) -> Markup {
     }
 }
 
-/// What this life has found after downtime.
+/// What this start of a node has recovered after downtime.
 fn recovered(found: Recovered) -> String {
     let Recovered { missed, made_up, coalesced, taken_over } = found;
     let counts = [

@@ -1,4 +1,4 @@
-//! Settings of whoever looks: the zone that times are shown in, light or dark. Kept in their browser.
+//! Settings of the visitor: the time zone and the theme. They are kept in cookies.
 
 use axum::Router;
 use axum::http::HeaderValue;

@@ -1,4 +1,4 @@
-//! Signing in with a token, and out again.
+//! The page to sign in with a token, and to sign out.
 
 use axum::Router;
 use axum::extract::State;

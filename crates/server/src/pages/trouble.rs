@@ -12,7 +12,7 @@ use crate::http::App;
 use crate::http::access::Caller;
 use crate::http::problem::Problem;
 
-/// A problem is shown to people as a page; programs get it as it is.
+/// Middleware that shows a problem to people as a page; programs get it as JSON.
 pub(crate) async fn tell(State(app): State<App>, request: Request, next: Next) -> Response {
     let accepts = request.headers().get(ACCEPT).and_then(|accepts| accepts.to_str().ok());
     let is_program = request.uri().path().starts_with("/api")
@@ -42,7 +42,7 @@ pub(super) fn shown(visit: &Visit, problem: &Problem) -> Response {
     visit.show_with(problem.status(), Page::new(problem.title(), content))
 }
 
-/// A problem in words, with each mistake.
+/// A problem in words, with each error.
 pub(super) fn told(problem: &Problem) -> Markup {
     html! {
         div.said.is-bad role="alert" {

@@ -1,4 +1,4 @@
-//! Values as people read them: JSON with indents, text as text, both cut where they are long.
+//! Values for people: indented JSON and plain text, cut where they are long.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use serde_json::Value;
 
 use super::listing::grouped;
 
-/// So much of one value is shown.
+/// How many bytes of one value are shown.
 const LONGEST: usize = 8 * 1024;
-/// So much of all values of a page: the rest is a link away.
+/// How many bytes of all values a page shows. The rest is behind links.
 const ON_A_PAGE: usize = 40 * 1024;
-/// Texts inside of a longer value are not looked for.
+/// In longer values, texts with several lines are not extracted.
 const LOOKED_THROUGH: usize = 256 * 1024;
 
-/// How much may still be shown on a page.
+/// How many bytes of values a page may still show.
 pub(super) struct Room {
     left: usize,
 }
 
 impl Room {
-    /// Of a whole page.
+    /// The room of a whole page.
     pub(super) fn new() -> Room {
         Room { left: ON_A_PAGE }
     }
@@ -30,7 +30,7 @@ impl Room {
     }
 }
 
-/// A value that is opened to be seen. `whole` is where all of it is.
+/// A value in a collapsed section. `whole` is the address of the full value.
 pub(super) fn folded(id: &str, title: &str, json: &str, whole: &str, room: &mut Room) -> Markup {
     let size = html! { span.muted.small { " " (bytes(json.len())) } };
     if room.take() < LONGEST.min(json.len()) {
@@ -44,7 +44,7 @@ pub(super) fn folded(id: &str, title: &str, json: &str, whole: &str, room: &mut 
     }
 }
 
-/// A value as it is: what of it is text with several lines stands as text.
+/// A value with its multi-line texts shown as text.
 pub(super) fn open(json: &str, whole: &str, room: &mut Room) -> Markup {
     let (texts, rest) = texts_in(json);
     html! {
@@ -62,7 +62,7 @@ fn cut_json(json: &str, whole: &str, room: &mut Room) -> Markup {
     html! { pre tabindex="0" { (text) } @if !is_whole { (more(text.len(), json.len(), whole)) } }
 }
 
-/// Text, as much of it as there is room for.
+/// A text, as much of it as there is room for.
 pub(super) fn cut_text(text: &str, whole: &str, room: &mut Room) -> Markup {
     let shown = visible(text, room.take());
     room.left = room.left.saturating_sub(shown.len());
@@ -78,7 +78,7 @@ fn more(shown: usize, all: usize, whole: &str) -> Markup {
     }
 }
 
-/// How long something is.
+/// A size in bytes, in words.
 pub(super) fn bytes(count: usize) -> String {
     match count {
         0..1024 => format!("{count} B"),
@@ -87,7 +87,7 @@ pub(super) fn bytes(count: usize) -> String {
     }
 }
 
-/// The texts of several lines in an object, and what else is in it.
+/// The multi-line texts in an object, and the rest of it.
 fn texts_in(json: &str) -> (Vec<(String, String)>, Option<String>) {
     let as_it_is = || (Vec::new(), Some(json.to_owned()));
     if json.len() > LOOKED_THROUGH || !json.contains("\\n") {
@@ -107,7 +107,7 @@ fn texts_in(json: &str) -> (Vec<(String, String)>, Option<String>) {
     (texts, rest)
 }
 
-/// A text with what cannot be seen made visible, up to a length.
+/// A text with control characters made visible, up to a length.
 pub(super) fn visible(text: &str, limit: usize) -> String {
     let mut shown = String::new();
     for letter in text.chars() {
@@ -124,8 +124,8 @@ pub(super) fn visible(text: &str, limit: usize) -> String {
     shown
 }
 
-/// JSON with a line for each value, up to a length; whether that is all of it. Nothing else changes: neither the order
-/// of keys nor how numbers are written.
+/// JSON with one line per value, up to a length, and whether that is all of it. The order of keys
+/// and the spelling of numbers stay the same.
 fn indented(json: &str, limit: usize) -> (String, bool) {
     let mut out = String::new();
     let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);

@@ -1,4 +1,4 @@
-//! One visit to a page: who looks, at what, when, and how they like to see it.
+//! One visit to a page: the visitor, the address, the time, and the visitor's settings.
 
 use std::convert::Infallible;
 
@@ -11,32 +11,30 @@ use jiff::Timestamp;
 use crate::http::App;
 use crate::http::access::{self, Caller, Permission};
 
-/// The zone that times are shown in.
+/// The cookie that holds the time zone.
 pub(super) const ZONE_COOKIE: &str = "punctual_zone";
-/// Light or dark.
+/// The cookie that holds the theme.
 pub(super) const THEME_COOKIE: &str = "punctual_theme";
-/// What is said once, on the next page.
+/// The cookie that holds a message to show once, on the next page.
 pub(super) const SAID_COOKIE: &str = "punctual_said";
 
 /// One visit to a page.
 pub(crate) struct Visit {
-    /// What is asked.
     pub(super) app: App,
-    /// Who looks.
+    /// The visitor.
     pub(super) caller: Caller,
-    /// When.
     pub(super) now: Timestamp,
-    /// The zone that times are shown in, where nothing says another one.
+    /// The zone in which times are shown, unless something declares its own.
     pub(super) zone: Zone,
-    /// What they have chosen; what their system says, if nothing.
+    /// The chosen theme; the system's own if `None`.
     pub(super) theme: Option<Theme>,
     /// The page's own address, with its query.
     pub(super) address: String,
-    /// What is to be said about what was just done.
+    /// The message about the action that was just done.
     pub(super) said: Option<String>,
 }
 
-/// Light or dark.
+/// The colours of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Theme {
     Light,
@@ -57,12 +55,12 @@ impl Theme {
 }
 
 impl Visit {
-    /// Whether who looks may do this: what they may not is not offered.
+    /// Whether the visitor has this permission. Actions they may not do are not offered.
     pub(super) fn may(&self, permission: Permission) -> bool {
         self.caller.may(permission)
     }
 
-    /// What every form sends back.
+    /// The key that every form sends back.
     pub(super) fn form_key(&self) -> &str {
         self.caller.form_key.as_deref().unwrap_or_default()
     }
@@ -89,7 +87,7 @@ impl FromRequestParts<App> for Visit {
     }
 }
 
-/// A cookie's value, with what is written as `%20` read.
+/// A cookie's value, percent-decoded.
 pub(super) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     let value = access::cookies(headers, name).next()?;
     let decoded = percent_encoding::percent_decode_str(value).decode_utf8().ok()?;

@@ -1,4 +1,4 @@
-//! Times and durations as people read them.
+//! Times and durations for people.
 
 use calendar::Zone;
 use drawing::Wall;
@@ -9,18 +9,18 @@ use maud::{Markup, html};
 
 use super::visit::Visit;
 
-/// An instant in the visitor's zone: the time alone if it is today.
+/// An instant in the visitor's zone: only the time if it is today.
 pub(super) fn at(visit: &Visit, instant: Timestamp) -> Markup {
     in_zone(visit, &visit.zone, instant)
 }
 
-/// An instant in a zone that something declares for itself.
+/// An instant in the zone that a schedule or calendar declares.
 pub(super) fn in_zone(visit: &Visit, zone: &Zone, instant: Timestamp) -> Markup {
     let text = text(zone, instant, visit.now);
     html! { time.nowrap datetime=(instant) title=(full(zone, instant)) { (text) } }
 }
 
-/// How far away an instant is: `in 5 min`, `3 s ago`. The script keeps it true.
+/// The distance to an instant: `in 5 min`, `3 s ago`. The script updates it.
 pub(super) fn age(visit: &Visit, instant: Timestamp) -> Markup {
     let seconds = instant.as_second() - visit.now.as_second();
     html! {
@@ -30,12 +30,12 @@ pub(super) fn age(visit: &Visit, instant: Timestamp) -> Markup {
     }
 }
 
-/// An instant and how far away it is.
+/// An instant and the distance to it.
 pub(super) fn at_and_age(visit: &Visit, instant: Timestamp) -> Markup {
     html! { (at(visit, instant)) " " span.muted.small { "(" (age(visit, instant)) ")" } }
 }
 
-/// The same if there is one, or a dash.
+/// An instant and the distance to it, or a dash.
 pub(super) fn or_dash(visit: &Visit, instant: Option<Timestamp>) -> Markup {
     match instant {
         Some(instant) => at_and_age(visit, instant),
@@ -43,7 +43,7 @@ pub(super) fn or_dash(visit: &Visit, instant: Option<Timestamp>) -> Markup {
     }
 }
 
-/// An instant as short text: the time alone if it is on the same day as `now`.
+/// An instant as short text: only the time if it is on the same day as `now`.
 pub(super) fn text(zone: &Zone, instant: Timestamp, now: Timestamp) -> String {
     let (wall, today) = (zone.wall(instant), zone.wall(now));
     let time = wall.strftime("%H:%M:%S");
@@ -54,7 +54,7 @@ pub(super) fn text(zone: &Zone, instant: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// An instant with everything: day, year, offset, zone.
+/// An instant in full: day, year, offset, zone.
 pub(super) fn full(zone: &Zone, instant: Timestamp) -> String {
     let wall: DateTime = zone.wall(instant);
     format!("{} {}", wall.strftime("%A %-d %B %Y %H:%M:%S"), offset(zone, instant))
@@ -66,14 +66,14 @@ fn offset(zone: &Zone, instant: Timestamp) -> String {
     format!("{} (UTC{sign}{:02}:{:02})", zone.name(), minutes / 60, minutes % 60)
 }
 
-/// A drawing whose instants are shown in this zone.
+/// Renders a drawing whose instants are shown in this zone.
 pub(super) fn drawn(zone: &Zone, draw: impl FnOnce(Wall<'_>) -> Markup) -> Markup {
     let offset = |at| Offset::from_seconds(zone.offset_at(at)).unwrap_or(Offset::UTC);
     let words = |at| full(zone, at);
     draw(Wall { offset: &offset, words: &words })
 }
 
-/// How long something took, in two units at most.
+/// A duration, in two units at most.
 pub(super) fn took(duration: SignedDuration) -> String {
     let milliseconds = duration.as_millis().max(0);
     match milliseconds {
@@ -83,7 +83,7 @@ pub(super) fn took(duration: SignedDuration) -> String {
     }
 }
 
-/// How long something took that may not have ended.
+/// The duration of something that may not have ended.
 pub(super) fn took_until(
     visit: &Visit,
     started: Option<Timestamp>,

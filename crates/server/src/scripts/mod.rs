@@ -1,4 +1,5 @@
-//! Scripts of steps and handlers: from an attempt to the sandbox, and back as what the engine understands.
+//! Scripts of steps and handlers: evaluates an attempt's script in the sandbox, and turns the
+//! result into an attempt's end for the engine.
 
 mod mutation;
 mod world;
@@ -28,7 +29,7 @@ use crate::live::Hearing;
 use crate::secrets::Secrets;
 use world::World;
 
-/// What evaluates scripts on this node.
+/// Evaluates scripts on this node.
 pub struct ScriptRunner {
     scripts: Arc<Scripts>,
     runners: Runners,
@@ -39,7 +40,7 @@ pub struct ScriptRunner {
 }
 
 impl ScriptRunner {
-    /// Scripts that may fetch as these runners may.
+    /// Scripts fetch through `runners`, under their egress policy.
     pub fn new(
         scripts: Arc<Scripts>,
         runners: Runners,
@@ -50,7 +51,7 @@ impl ScriptRunner {
         ScriptRunner { scripts, runners, store, secrets, clock, topics: world::Known::default() }
     }
 
-    /// Evaluates a step or a phase.
+    /// Evaluates the script of a step or of a handler's phase.
     pub(crate) async fn perform(
         &self,
         perform: &Perform,
@@ -89,11 +90,11 @@ impl ScriptRunner {
         }
     }
 
-    /// What is given after `ctx`.
+    /// The arguments that the script's function receives after `ctx`.
     fn arguments(&self, perform: &Perform, phase: Phase) -> Result<Vec<Value>, AttemptEnd> {
         if phase == Phase::Step {
             return match &perform.scope {
-                // A step that is a script always has one.
+                // The scope of a script step is always set.
                 None => Ok(Vec::new()),
                 Some(Err(error)) => Err(not_filled(error, &self.secrets)),
                 Some(Ok(scope)) => {
@@ -114,8 +115,8 @@ impl ScriptRunner {
         Ok(names.iter().map(|name| input.remove(*name).unwrap_or_default()).collect())
     }
 
-    /// The secrets that the definition declares. A mutation is stored before it is performed: it holds marks in their
-    /// place.
+    /// The secrets that the definition declares. A mutation is stored before it is performed, so
+    /// the `mutate` phase gets marks in place of the values.
     fn secrets_of(
         &self,
         definition: &Definition,
@@ -201,7 +202,8 @@ impl ScriptRunner {
         AttemptEnd::Failed { code: code.to_owned(), message, retryable, output }
     }
 
-    /// What was logged, without secrets: kept with the phase, and told to whoever reads the node's log.
+    /// The script's log lines with secrets masked: stored with the phase, and written to the node's
+    /// log at debug level.
     fn lines(&self, perform: &Perform, log: &Log) -> Vec<String> {
         let mut lines: Vec<String> =
             log.lines.iter().map(|line| self.secrets.mask(line).into_owned()).collect();
@@ -216,7 +218,7 @@ impl ScriptRunner {
     }
 }
 
-/// What a script is evaluated for.
+/// The step or handler phase that a script is evaluated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Step,
@@ -274,7 +276,7 @@ impl Phase {
     }
 }
 
-/// What a text is the body of, by the name of its phase, to find out whether it can be read.
+/// How to check the syntax of a script text, by the name of the phase it is the body of.
 pub(crate) fn syntax(phase: &str) -> Entry {
     let phase = match phase {
         PRODUCE => Phase::Produce,

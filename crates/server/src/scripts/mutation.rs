@@ -1,5 +1,5 @@
-//! Mutations that scripts ask for: checked before they are stored, with marks in the place of secrets, and judged when
-//! they have been tried.
+//! Mutations that scripts request: checked before they are stored, with marks in place of secrets,
+//! and classified after they were tried.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 use crate::dispatch::raw;
 use crate::secrets::Secrets;
 
-/// An answer of a mutation may be so large.
+/// The largest response to a mutation that is read.
 const MOST_BYTES: u64 = limits::PAYLOAD_BYTES as u64;
 const METHODS: [&str; 4] = ["POST", "PUT", "PATCH", "DELETE"];
 
-/// What stands for secrets in a mutation that is stored. Nobody who wrote an event could know them.
+/// Placeholders for secrets in a stored mutation. They are random, so the author of an event cannot
+/// forge one.
 pub(super) struct Marks(Option<String>);
 
 impl Marks {
@@ -25,12 +26,13 @@ impl Marks {
         Marks(are_used.then(|| uuid::Uuid::now_v7().simple().to_string()))
     }
 
-    /// The mark of a secret.
+    /// The placeholder for a secret; `None` if this phase gets the values themselves.
     pub(super) fn instead_of(&self, name: &str) -> Option<String> {
         self.0.as_ref().map(|mark| mark_of(mark, name))
     }
 
-    /// The mutation with what is needed to find the marks in it.
+    /// Adds to the mutation the random part that its placeholders share, so that they are found
+    /// again.
     pub(super) fn signed(&self, mut asked: Value) -> Value {
         if let Some(mark) = &self.0 {
             asked["mark"] = json!(mark);
@@ -69,7 +71,7 @@ struct AskedWorker {
     input: Option<Value>,
 }
 
-/// Whether a mutation can be performed; if not, why.
+/// Checks that a mutation can be performed, or says why not.
 pub(super) fn check(asked: &Value) -> Result<(), String> {
     let read = |error: serde_json::Error| format!("the mutation cannot be read: {error}");
     let asked: Asked = serde_json::from_value(asked.clone()).map_err(read)?;
@@ -96,7 +98,7 @@ fn checked(http: &AskedHttp) -> Result<(), String> {
     Ok(())
 }
 
-/// The request that a mutation is, with its secrets.
+/// The HTTP request of a stored mutation, with placeholders replaced by secrets.
 pub(crate) fn http_action(
     mutation: Option<&RawValue>,
     secrets: &Secrets,
@@ -115,7 +117,8 @@ pub(crate) fn http_action(
     }))
 }
 
-/// The queue and what its worker is given, with its secrets.
+/// The queue and the input of a stored mutation for a worker, with placeholders replaced by
+/// secrets.
 pub(crate) fn asked_worker(
     mutation: Option<&RawValue>,
     secrets: &Secrets,
@@ -147,7 +150,8 @@ fn replace(value: &mut Value, mark: &str, secret: &str) {
     }
 }
 
-/// How a mutation ended. Only what is certain is called a failure: what may have had its effect is unknown.
+/// Classifies the end of a mutation. It is a failure only if the mutation certainly had no effect;
+/// otherwise its outcome is unknown.
 pub(crate) fn judged(ended: Ended) -> Result<Ended, AttemptEnd> {
     let unknown = |message: String| Err(AttemptEnd::Unknown { message });
     match ended {
@@ -168,13 +172,13 @@ pub(crate) fn judged(ended: Ended) -> Result<Ended, AttemptEnd> {
 }
 
 enum Verdict {
-    /// It may have had its effect.
+    /// The mutation may have had its effect.
     Unknown,
-    /// It had none, and never will.
+    /// The mutation had no effect, and a retry would have none either.
     Never,
-    /// It had none, and may later.
+    /// The mutation had no effect, and a retry may succeed.
     NotNow,
-    /// It had none; whether it may later was said.
+    /// The mutation had no effect; whether to retry is as the runner reported.
     AsSaid,
 }
 
@@ -196,7 +200,7 @@ fn verdict(failure: &'static str, status: Option<u64>) -> Verdict {
             | code::NOT_OURS,
             _,
         ) => Verdict::Never,
-        // A command that says by its exit code that it failed is believed.
+        // If a command's exit code reports a failure, that is believed.
         (code::EXIT_CODE, _) => Verdict::AsSaid,
         _ => Verdict::Unknown,
     }

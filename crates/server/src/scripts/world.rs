@@ -1,4 +1,4 @@
-//! What scripts may ask of this node.
+//! What scripts may read from this node while they run: HTTP responses and events of topics.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,11 +15,11 @@ use store::{EventQuery, EventView, Failure, Store, TopicQuery};
 
 use crate::live::Hearing;
 
-/// Topics by workflow and name: neither changes.
+/// A cache of topic ids by workflow and name. Neither ever changes.
 #[derive(Default)]
 pub(super) struct Known(Mutex<HashMap<(Option<String>, String), TopicId>>);
 
-/// The world of one phase.
+/// What one phase of a script may reach.
 pub(super) struct World<'a> {
     pub(super) runners: &'a Runners,
     pub(super) store: &'a dyn Store,

@@ -1,15 +1,16 @@
-//! Addresses that a node was given: what of them may be shown, and what of them is as secret as a password.
+//! URLs that a node was configured with: which parts may be shown, and which parts are secret.
 
 use url::Url;
 
-/// A path is masked wherever it stands from this length on: shorter ones, such as `/hook`, are in many texts and let
-/// nobody in.
+/// Paths are masked everywhere from this length on. Shorter ones, such as `/hook`, occur in many
+/// texts and give no access.
 const SHORTEST_PATH: usize = 12;
-/// The same for one value of a query: shorter ones are words like `production`.
+/// Values in a query are masked from this length on. Shorter ones are words like `production`.
 const SHORTEST_VALUE: usize = 16;
 
-/// An address as it may be shown: without a user, a password or a query, whether or not it can be read. With an `@` behind a
-/// `?` or `#` nobody can tell where a password ends and a query begins: then nothing but its scheme.
+/// A URL as it may be shown: without user, password and query, whether or not it can be parsed. If
+/// an `@` comes after a `?` or `#`, nobody can tell where a password ends and a query begins: then
+/// only the scheme is shown.
 pub fn shown_address(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
     let slashes = if scheme.is_empty() { "" } else { "://" };
@@ -22,7 +23,7 @@ pub fn shown_address(url: &str) -> String {
     format!("{scheme}{slashes}{user}{rest}{hidden}")
 }
 
-/// What is secret in the address of an agent or a collector: its user and password, and its query.
+/// The secret parts of the URL of an agent or a trace collector: user, password and query.
 pub fn secrets_in_address(url: &str) -> Vec<String> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let mut found = Vec::new();
@@ -39,7 +40,7 @@ pub fn secrets_in_address(url: &str) -> Vec<String> {
     found
 }
 
-/// What is secret in the URL of a channel: whoever knows its path and query may write to it.
+/// The secret parts of a channel's URL: whoever knows its path and query may post to it.
 pub fn secrets_in_channel(url: &str) -> Vec<String> {
     let mut found = secrets_in_address(url);
     if let Ok(read) = Url::parse(url) {

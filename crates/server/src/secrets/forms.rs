@@ -1,4 +1,4 @@
-//! The ways in which a secret may stand in a text: as it is, and as programs write it inside of something else.
+//! The forms in which a secret may appear in a text: as it is, and as programs escape or encode it.
 
 mod encoded;
 mod escaped;
@@ -6,15 +6,16 @@ mod quoted;
 #[cfg(test)]
 mod tests;
 
-/// Shorter ones are found in any text: masking them would tell more than it hides.
+/// Shorter secrets occur in any text: masking them would reveal more than it hides.
 const SHORTEST: usize = 4;
-/// A line or another part of a secret is masked by itself from this length on, and a secret in capitals:
-/// shorter ones are words like `end`.
+/// Lines and other parts of a secret are masked from this length on, and so is a secret in capital
+/// letters. Shorter ones are words like `end`.
 pub(super) const SHORTEST_PART: usize = 8;
-/// Longer ones are looked for in fewer forms: keys are shorter, and what is looked for is kept in memory.
+/// Longer secrets are searched for in fewer forms: keys are shorter, and each form is kept in
+/// memory.
 const LONG: usize = 4 << 10;
 
-/// Everything that is looked for because of one secret, without repetitions.
+/// All patterns that are searched for because of one secret, without duplicates.
 pub(super) fn forms(secret: &str) -> Vec<String> {
     let mut found = Vec::new();
     if secret.chars().count() >= SHORTEST {
@@ -22,7 +23,7 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
     }
     if secret.contains(['\n', '\r']) {
         let lines = secret.split(['\n', '\r']).map(str::trim);
-        // The frame around a key is no secret.
+        // The header and footer of a PEM key are not secret.
         let lines = lines.filter(|line| line.len() >= SHORTEST_PART && !line.starts_with("-----"));
         found.extend(lines.flat_map(forms_of));
     }
@@ -38,7 +39,7 @@ fn forms_of(text: &str) -> Vec<String> {
         found.push(escaped::strictly(text));
         return found;
     }
-    // Hosts are written so.
+    // Host names are written in lower case.
     found.push(text.to_ascii_lowercase());
     if text.len() >= SHORTEST_PART {
         found.push(text.to_ascii_uppercase());

@@ -137,7 +137,7 @@ fn secrets_are_masked_wherever_they_stand() {
     assert_eq!(secrets(&[("D", "abc")]).mask("abc"), "abc");
 }
 
-/// As commands print what is longer than a line.
+/// Encoders break long output into lines.
 #[test]
 fn a_secret_that_programs_wrap_is_masked() {
     let key = "-----BEGIN KEY-----\nMIIBVgIBADANBgkqhkiG9w0BAQEFAASCAT8wggE7AgEAAkEA\n-----END KEY-----\n";
@@ -158,7 +158,7 @@ fn a_secret_that_programs_wrap_is_masked() {
             assert!(masked.len() < 16 && masked.contains(MASK), "{program}: {wrapped}: {masked}");
         }
     }
-    // A short line has no wrap at its end.
+    // The line break comes after too few characters to be a wrap.
     assert_eq!(
         some.mask("correct-horse-battery-staple-\ncorrect"),
         "correct-horse-battery-staple-\ncorrect"
@@ -180,8 +180,8 @@ fn json_stays_json() {
     assert_eq!(Secrets::default().mask_json(value.clone()), value);
 }
 
-/// A search for each secret in turn would look at 20 GB here; one for all takes well under a second
-/// where nothing is optimised.
+/// A separate search for each secret would scan 20 GB here. One search for all takes well under a
+/// second, even in a debug build.
 #[test]
 fn long_outputs_and_many_secrets_take_one_pass() {
     let pairs: Vec<_> =

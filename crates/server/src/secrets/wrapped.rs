@@ -1,21 +1,22 @@
-//! Texts with their wraps taken out: programs that write base64 or hexadecimal break it into lines, and a secret in it.
+//! Removes line wraps from texts: programs that write base64 or hexadecimal break it into lines,
+//! and any secret in it too.
 
-/// A line break behind at least so many characters without a space may be one that a program has put into something
-/// long: base64 has 76 or 64 columns, `xxd -p` has 60.
+/// A line break after at least this many characters without a space may be a wrap: base64 wraps at
+/// 76 or 64 columns, `xxd -p` at 60.
 const COLUMNS: usize = 60;
-/// Line breaks, as they are and as JSON writes them.
+/// Line breaks, plain and as JSON escapes them.
 const BREAKS: [&str; 6] = ["\r\n", "\n", "\r", "\\r\\n", "\\n", "\\r"];
 
-/// A text without its wraps.
+/// A text with its wraps removed.
 pub(super) struct Unwrapped {
     pub(super) text: String,
-    /// Where wraps were taken out: the place in this text, and how many bytes are missing up to there.
+    /// Where wraps were removed: the offset in `text`, and how many bytes are missing up to there.
     removed: Vec<(usize, usize)>,
 }
 
 impl Unwrapped {
-    /// Takes the wraps out of a text that goes on in a line with so many characters since its last space. Nothing, if
-    /// there are none.
+    /// Removes the wraps from a text that continues a line with `columns` characters since its last
+    /// space. `None` if there are no wraps.
     pub(super) fn of(text: &str, mut columns: usize) -> Option<Unwrapped> {
         if !text.contains(['\r', '\n', '\\']) {
             return None;
@@ -44,33 +45,35 @@ impl Unwrapped {
         Some(unwrapped)
     }
 
-    /// Where a stretch of this text that goes over a wrap is in the text it was made of.
+    /// The range in the original text, if the range `start..end` of this text contains a wrap.
     pub(super) fn across(&self, start: usize, end: usize) -> Option<(usize, usize)> {
         let first = self.removed.partition_point(|(at, _)| *at <= start);
         let is_across = self.removed.get(first).is_some_and(|(at, _)| *at < end);
         is_across.then(|| (self.original(start), self.original_end(end)))
     }
 
-    /// Where a place that has a wrap behind it is in the text this was made of.
+    /// The offset in the original text, if a wrap follows the offset `at`.
     pub(super) fn before_wrap(&self, at: usize) -> Option<usize> {
         let is_before = self.removed.last().is_some_and(|(removed, _)| *removed > at);
         is_before.then(|| self.original(at))
     }
 
-    /// A place in the text this was made of: behind a wrap, if it is there.
+    /// The offset in the original text: after a wrap, if there is one at `at`.
     fn original(&self, at: usize) -> usize {
         let before = self.removed.partition_point(|(removed, _)| *removed <= at);
         at + before.checked_sub(1).map_or(0, |last| self.removed[last].1)
     }
 
-    /// The same for an end, which is before the wrap.
+    /// The offset in the original text of the end of a range: before a wrap, if there is one at
+    /// `at`.
     fn original_end(&self, at: usize) -> usize {
         let before = self.removed.partition_point(|(removed, _)| *removed < at);
         at + before.checked_sub(1).map_or(0, |last| self.removed[last].1)
     }
 }
 
-/// How many characters there are since the last space, behind a text that goes on in a line with so many.
+/// The number of characters since the last space, after a text that continues a line with
+/// `columns`.
 pub(crate) fn columns_after(text: &str, columns: usize) -> usize {
     match text.char_indices().rev().find(|(_, letter)| letter.is_whitespace()) {
         Some((at, letter)) => text[at + letter.len_utf8()..].chars().count(),

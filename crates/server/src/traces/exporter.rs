@@ -1,4 +1,4 @@
-//! Sends spans, batch by batch, to a collector.
+//! Sends spans to a collector, in batches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,16 @@ use super::otlp;
 use super::queue::SpanQueue;
 use super::target::TraceTarget;
 
-/// A collector that does not answer is not waited for longer.
+/// How long the exporter waits for the collector's response.
 const ANSWER: Duration = Duration::from_secs(10);
-/// A batch that is not taken is sent again after this, doubled each time up to the limit.
+/// A batch that the collector does not accept is sent again after this pause, doubled each time up
+/// to `LAST_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
-/// A batch is sent so often at most: what comes after it matters more.
+/// How many times a batch is sent at most: later spans matter more.
 const TRIES: u32 = 6;
 
-/// What sends spans.
+/// Sends the spans of a queue to a collector.
 pub(crate) struct Exporter {
     client: Client,
     target: TraceTarget,
@@ -30,20 +31,20 @@ pub(crate) struct Exporter {
     queue: Arc<SpanQueue>,
     exported: Counter,
     dropped: Counter,
-    /// Whether the last batch was not taken, and somebody was told.
+    /// Whether the last batch was not accepted, and that was logged.
     is_failing: bool,
 }
 
-/// Why a batch was not taken.
+/// Why the collector did not accept a batch.
 enum NotTaken {
-    /// It may be, later; not before this pause, if the collector says so.
+    /// It may accept the batch later, after this pause if it names one.
     Yet(String, Option<Duration>),
-    /// It will not be.
+    /// It will never accept the batch.
     Ever(String),
 }
 
 impl Exporter {
-    /// Spans of the queue go to the target. Both counters count spans.
+    /// Sends the spans of `queue` to `target`. Both counters count spans.
     pub(crate) fn new(
         target: TraceTarget,
         node: &str,
@@ -60,7 +61,7 @@ impl Exporter {
         Ok(Exporter { client, target, node, queue, exported, dropped, is_failing: false })
     }
 
-    /// Sends until it is told to stop, and then once more what is left.
+    /// Sends batches until `stop` is cancelled, and then once more what is left.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         loop {
             let batch = self.queue.next(&stop).await;
@@ -94,7 +95,7 @@ impl Exporter {
             tracing::debug!(why, "spans were not taken: again in {pause:?}");
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                // Once more, at once.
+                // Try once more, at once.
                 () = stop.cancelled() => {}
             }
             pause = (pause * 2).min(LAST_PAUSE);
@@ -105,7 +106,7 @@ impl Exporter {
         let kind = HeaderValue::from_static("application/x-protobuf");
         let request = self.client.post(self.target.url.clone()).header(CONTENT_TYPE, kind);
         let answer = request.body(body).send().await;
-        // A key may be in the URL.
+        // The URL may contain a key, so it is left out of the error.
         let answer =
             answer.map_err(|error| NotTaken::Yet(error.without_url().to_string(), None))?;
         let status = answer.status();
@@ -135,7 +136,7 @@ impl Exporter {
     }
 }
 
-/// How long a collector wants to be left alone; a date is not understood.
+/// The pause the collector asks for in `Retry-After`, in seconds; a date is ignored.
 fn retry_after(answer: &Response) -> Option<Duration> {
     let text = answer.headers().get(RETRY_AFTER)?.to_str().ok()?;
     text.trim().parse().ok().map(Duration::from_secs)

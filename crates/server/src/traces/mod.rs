@@ -1,5 +1,5 @@
-//! Traces over OTLP: what has ended becomes spans, which are sent in batches, beside the driver. Nothing waits for
-//! them, and nothing but spans is lost with them.
+//! Traces over OTLP: ended runs and attempts become spans, which a task sends in batches beside the
+//! driver. Nothing waits for them, and a failure loses nothing but spans.
 
 mod exporter;
 mod otlp;

@@ -1,17 +1,17 @@
-//! Spans as OTLP writes them: the messages of `opentelemetry/proto` 1.x that spans need, and no others. Numbers are those
-//! of the published files.
+//! Spans in OTLP: only the messages of `opentelemetry/proto` 1.x that spans need, with the tag
+//! numbers of the published files.
 
 use engine::run::Item;
 use engine::trace::Span;
 use jiff::Timestamp;
 use prost::Message;
 
-/// What `Status` says: it went well, or it did not.
+/// Codes of `Status`.
 const OK: i32 = 1;
 const ERROR: i32 = 2;
-/// Neither a request nor an answer to one.
+/// The span kind for neither a request nor a response.
 const INTERNAL: i32 = 1;
-/// In `flags`: what kind the parent is of is known, and it is on another machine.
+/// Bits of `flags`: whether it is known where the parent is, and whether the parent is remote.
 const REMOTE_KNOWN: u32 = 0x100;
 const REMOTE: u32 = 0x200;
 const RECORDED: u32 = 1;
@@ -106,7 +106,7 @@ enum Kind {
     Number(i64),
 }
 
-/// All of these, as spans of this node.
+/// The export request for these spans of this node.
 pub(super) fn export(service: &str, node: &str, spans: Vec<Span>) -> Export {
     let version = env!("CARGO_PKG_VERSION");
     let attributes = vec![
@@ -123,7 +123,7 @@ pub(super) fn export(service: &str, node: &str, spans: Vec<Span>) -> Export {
 
 fn written(span: Span) -> OtlpSpan {
     let parent = span.parent.map(|parent| parent.to_be_bytes().to_vec());
-    // Runs are part of what others did, attempts of their runs.
+    // The parent of a run's span is a caller elsewhere; the parent of an attempt's span is its run.
     let remote = if span.attempt.is_none() && span.parent.is_some() { REMOTE } else { 0 };
     OtlpSpan {
         trace_id: span.context.trace.to_be_bytes().to_vec(),
@@ -139,7 +139,7 @@ fn written(span: Span) -> OtlpSpan {
     }
 }
 
-/// What was called off has not failed.
+/// A cancelled run or attempt does not count as an error.
 fn status(span: &Span) -> Status {
     match &span.error {
         None if matches!(span.status, "succeeded" | "completed") => {
@@ -185,7 +185,7 @@ fn number(key: &str, value: i64) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(value) }
 }
 
-/// Before 1970 nothing has happened here.
+/// Nanoseconds since 1970; zero for anything before.
 fn nanoseconds(at: Timestamp) -> u64 {
     u64::try_from(at.as_nanosecond()).unwrap_or_default()
 }

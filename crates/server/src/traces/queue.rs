@@ -1,4 +1,4 @@
-//! Spans that wait to be sent: so many at most, and no more are kept.
+//! A bounded queue of spans that wait to be sent.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,29 +8,30 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Spans that wait at most: some tens of megabytes when each has an error to tell.
+/// How many spans may wait: some tens of megabytes if each carries an error. Further spans are
+/// dropped.
 const MOST_WAITING: usize = 16_384;
-/// Spans that are sent together.
+/// How many spans are sent together.
 pub(super) const BATCH: usize = 512;
-/// A batch that is not full waits so long for more.
+/// How long a batch that is not full waits for more spans.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Between those who end something and the exporter.
+/// The queue between the commits that end runs and attempts, and the exporter.
 #[derive(Debug, Default)]
 pub(crate) struct SpanQueue {
     waiting: Mutex<Vec<Span>>,
-    /// Something waits, or a batch is full.
+    /// Notified when the first span comes, or when a batch is full.
     more: Notify,
     dropped: Counter,
 }
 
 impl SpanQueue {
-    /// What there is no room for is counted there.
+    /// `dropped` counts the spans for which there is no room.
     pub(crate) fn new(dropped: Counter) -> SpanQueue {
         SpanQueue { dropped, ..SpanQueue::default() }
     }
 
-    /// Takes as many as there is room for.
+    /// Takes as many spans as there is room for.
     pub(crate) fn put(&self, mut spans: Vec<Span>) {
         if spans.is_empty() {
             return;
@@ -53,7 +54,8 @@ impl SpanQueue {
         spans.truncate(room);
     }
 
-    /// The next batch, when it is full or has waited long enough. Empty if nothing comes any more.
+    /// The next batch, when it is full or has waited long enough. Empty after `stop`, when no spans
+    /// are left.
     pub(super) async fn next(&self, stop: &CancellationToken) -> Vec<Span> {
         while self.waiting().is_empty() && !stop.is_cancelled() {
             tokio::select! {

@@ -1,4 +1,4 @@
-//! Where spans go, from what operators set for every program that is traced.
+//! Where spans are sent, read from the standard OpenTelemetry settings.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use url::Url;
 
 use crate::secrets::shown_address;
 
-/// What a node calls itself in traces when nothing is said.
+/// The default service name in traces.
 const SERVICE: &str = "punctual";
 
-/// Where spans go.
+/// The collector that spans are sent to.
 #[derive(Clone)]
 pub struct TraceTarget {
     pub(super) url: Url,
@@ -19,7 +19,7 @@ pub struct TraceTarget {
     pub(super) service: String,
 }
 
-/// Headers may hold keys: they are not shown.
+/// Headers may hold keys, so they are not shown.
 impl fmt::Debug for TraceTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (url, service) = (shown_address(self.url.as_str()), &self.service);
@@ -27,15 +27,15 @@ impl fmt::Debug for TraceTarget {
     }
 }
 
-/// Why spans can go nowhere.
+/// Why the settings name no collector.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TraceTargetError {
-    /// Not an address of a collector.
+    /// The address is not an HTTP URL.
     #[error(
         "{0}: not an address\n  allowed: http:// or https:// and a host\n  try: http://127.0.0.1:4318"
     )]
     Url(String),
-    /// Not headers.
+    /// A header is not `NAME=VALUE`. Holds its position, from 1.
     #[error("header {0}: not understood\n  allowed: NAME=VALUE, with commas in between")]
     Header(usize),
 }
@@ -66,7 +66,7 @@ impl TraceTarget {
 fn read_headers(text: &str) -> Result<HeaderMap, TraceTargetError> {
     let mut headers = HeaderMap::new();
     for (at, one) in text.split(',').map(str::trim).enumerate().filter(|(_, one)| !one.is_empty()) {
-        // What stands there may be a key: only its place is told.
+        // The text may be a key, so the error holds only its position.
         let wrong = || TraceTargetError::Header(at + 1);
         let (name, value) = one.split_once('=').ok_or_else(wrong)?;
         let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| wrong())?;

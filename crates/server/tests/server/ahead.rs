@@ -1,11 +1,11 @@
-//! The host's clock, moved ahead by hand: nothing is waited for.
+//! The host's clock, moved ahead by hand, so that tests need not wait.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 use server::{Clock, SystemClock};
 
-/// So many seconds ahead.
+/// A clock that is this many seconds ahead.
 #[derive(Default)]
 pub(crate) struct Ahead(AtomicI64);
 

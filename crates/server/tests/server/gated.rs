@@ -1,4 +1,4 @@
-//! A store whose answers can be held back, as one does whose disk or database is stuck.
+//! A store whose answers can be held back, like one whose disk or database is stuck.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -12,12 +12,12 @@ use language::Rules;
 use store::*;
 use tokio::sync::{Notify, watch};
 
-/// What becomes of requests of one kind.
+/// What happens to requests of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     /// They are carried out and answered.
     Open,
-    /// They are carried out, and the answer waits.
+    /// They are carried out, and the answer is held back.
     Unanswered,
     /// They do not reach the store.
     Stuck,
@@ -30,7 +30,7 @@ pub(crate) struct GatedStore {
     real: Arc<dyn Store>,
     pub(crate) turns: watch::Sender<Gate>,
     pub(crate) commands: watch::Sender<Gate>,
-    /// Commands that were carried out and whose answers wait.
+    /// How many commands were carried out whose answers are held back.
     pub(crate) unanswered: watch::Sender<usize>,
     /// A turn that decides over this kills the node that takes it.
     deadly: Mutex<Option<Wakeup>>,
@@ -50,12 +50,12 @@ impl GatedStore {
         })
     }
 
-    /// From now on whoever decides over this dies: the turn does not come back.
+    /// From now on a node that decides over this dies: the turn does not return.
     pub(crate) fn make_deadly(&self, what: Wakeup) {
         *self.deadly.lock().unwrap() = Some(what);
     }
 
-    /// Returns when a node has died of what is deadly.
+    /// Returns when a node has died of the deadly row.
     pub(crate) async fn died(&self) {
         self.death.notified().await;
     }
@@ -81,13 +81,13 @@ impl GatedStore {
         }
     }
 
-    /// Returns when so many commands were carried out whose answers wait.
+    /// Returns when the answers of `count` commands are held back.
     pub(crate) async fn held(&self, count: usize) {
         self.unanswered.subscribe().wait_for(|held| *held >= count).await.unwrap();
     }
 }
 
-/// Returns when requests of this kind may go on; whether they fail.
+/// Returns when a request of this kind may go on, with an error if its commit is to fail.
 async fn pass(gate: &watch::Sender<Gate>) -> Result<(), Failure> {
     let passed = *gate.subscribe().wait_for(|gate| *gate != Gate::Stuck).await.unwrap();
     match passed {

@@ -1,4 +1,4 @@
-//! Where a test's store is: a folder, or a schema in a PostgreSQL. It is gone when the test is.
+//! Where a test's store is: a folder, or a PostgreSQL schema. It is removed when the test ends.
 
 use std::env;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use crate::harness::PATIENCE;
 
-/// What nobody tells of is looked at so often.
+/// How often the database is polled for changes that no notice announces.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A place for one store, which may be opened again, and by several nodes if it is shared.
+/// The place of one store, which may be opened again, and by several nodes if it is shared.
 #[derive(Clone)]
 pub(crate) struct Ground(Arc<Kind>);
 
@@ -23,7 +23,7 @@ enum Kind {
 }
 
 impl Ground {
-    /// As the environment says.
+    /// SQLite or PostgreSQL, as `PUNCTUAL_TEST_STORE` says.
     pub(crate) fn new() -> Ground {
         match env::var("PUNCTUAL_TEST_STORE").as_deref() {
             Ok("postgres") => Ground::shared(),
@@ -32,7 +32,7 @@ impl Ground {
         }
     }
 
-    /// A schema of its own, which nodes can share.
+    /// A schema of its own in the test PostgreSQL, which nodes can share.
     pub(crate) fn shared() -> Ground {
         Ground::at(testbed::shared_url().unwrap())
     }
@@ -47,7 +47,7 @@ impl Ground {
         self.open_with(|_| {}).await
     }
 
-    /// With other options, where they mean something.
+    /// With other options, if the store is a PostgreSQL.
     pub(crate) async fn open_with(
         &self,
         change: impl FnOnce(&mut PostgresOptions),
@@ -67,12 +67,12 @@ impl Ground {
         }
     }
 
-    /// Says something to the database behind the store's back.
+    /// Executes SQL behind the store's back.
     pub(crate) async fn execute(&self, sql: &str) {
         self.client().await.batch_execute(sql).await.unwrap();
     }
 
-    /// A number that the database knows.
+    /// Queries a number.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         self.client().await.query_one(sql, &[]).await.unwrap().get(0)
     }
@@ -103,8 +103,9 @@ async fn connect(url: &str) -> Result<tokio_postgres::Client, tokio_postgres::Er
 }
 
 impl Drop for Kind {
-    /// On a thread of its own: the test's runtime is about to end. A PostgreSQL that is gone has taken the
-    /// schema with it. A node that was dropped in the middle of a transaction would hold its locks for some seconds.
+    /// Drops the schema, on a thread of its own, because the test's runtime is about to end. If the
+    /// PostgreSQL is gone, so is the schema. Connections that hold locks are ended first: a node
+    /// that was dropped in the middle of a transaction would hold its locks for some seconds.
     fn drop(&mut self) {
         let Kind::Schema { url, name } = self else { return };
         let drop = format!(

@@ -1,4 +1,4 @@
-//! A node to talk to.
+//! Starts a node for a test, and sends requests to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use store::Store;
 
 use crate::ground::Ground;
 
-/// Nothing takes so long on any machine.
+/// A timeout that no machine reaches.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A node and a client of it.
+/// A node and a client for it.
 pub(crate) struct Node {
     pub(crate) server: Server,
     pub(crate) client: reqwest::Client,
@@ -27,7 +27,7 @@ pub(crate) struct Node {
     pub(crate) ground: Ground,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -49,20 +49,20 @@ impl Reply {
         }
     }
 
-    /// Insists on the status; the body as JSON.
+    /// Insists on the status, and returns the body as JSON.
     #[track_caller]
     pub(crate) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
         self.json()
     }
 
-    /// Insists on a problem with the status; its detail.
+    /// Insists on a problem with the status, and returns its detail.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16) -> String {
         self.whole_problem(status)["detail"].as_str().unwrap().to_owned()
     }
 
-    /// Insists on a problem with the status; all of it.
+    /// Insists on a problem with the status, and returns all of it.
     #[track_caller]
     pub(crate) fn whole_problem(&self, status: u16) -> Value {
         let problem = self.expect(status);
@@ -77,7 +77,7 @@ impl Reply {
     }
 }
 
-/// A workflow that does nothing, at once.
+/// A workflow that does nothing, and ends at once.
 pub(crate) const NOOP: &str = "name: nothing\nsteps: [{id: a, type: noop}]\n";
 /// A workflow that takes longer than any test.
 pub(crate) const SLOW: &str = "name: slow\nsteps: [{id: a, type: exec, command: [sleep, '600']}]\n";
@@ -92,7 +92,7 @@ impl Node {
         Node::start_on(Ground::new(), change).await
     }
 
-    /// Stops in order and begins another life over the same store.
+    /// Stops the node in order, and starts it again on the same store.
     pub(crate) async fn restart(self) -> Node {
         let Node { server, ground, client, .. } = self;
         drop(client);
@@ -100,13 +100,13 @@ impl Node {
         Node::start_on(ground, |_| {}).await
     }
 
-    /// On a store that may be there already, and that others may share.
+    /// Starts a node on a store that may exist already, and that other nodes may share.
     pub(crate) async fn start_on(ground: Ground, change: impl FnOnce(&mut ServerOptions)) -> Node {
         let store = ground.open().await;
         Node::start_over(ground, store, change).await
     }
 
-    /// On a store that was opened already.
+    /// Starts a node on a store that was opened already.
     pub(crate) async fn start_over(
         ground: Ground,
         store: Arc<dyn Store>,
@@ -136,7 +136,7 @@ impl Node {
         }
     }
 
-    /// Sends JSON, or nothing if it is null.
+    /// Sends JSON, or no body if it is null.
     pub(crate) async fn send(&self, method: Method, path: &str, body: Value) -> Reply {
         let request = self.request(method, path);
         let request = if body.is_null() { request } else { request.json(&body) };
@@ -159,13 +159,13 @@ impl Node {
         self.send(Method::DELETE, path, Value::Null).await
     }
 
-    /// Creates a schedule; its path.
+    /// Creates a schedule, and returns its path.
     pub(crate) async fn schedule(&self, body: Value) -> String {
         let created = self.post("/api/v1/schedules", body).await.expect(201);
         format!("/api/v1/schedules/{}", created["id"].as_str().unwrap())
     }
 
-    /// Waits until the object is as wanted, woken by what the node tells.
+    /// Waits until the object is as wanted, checking it after each notice of the node.
     pub(crate) async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut notices = self.server.hub().listen();
         loop {
@@ -178,7 +178,7 @@ impl Node {
         }
     }
 
-    /// Sends a text of a type.
+    /// Sends a body with a content type.
     pub(crate) async fn send_as(
         &self,
         method: Method,
@@ -193,21 +193,21 @@ impl Node {
         self.send_as(Method::POST, path, "application/yaml", body).await
     }
 
-    /// Publishes a definition; its id.
+    /// Publishes a definition, and returns the workflow's id.
     pub(crate) async fn publish(&self, text: &str) -> String {
         let reply = self.yaml("/api/v1/workflows?publish=true", text.to_owned()).await;
         assert!(reply.status == 201 || reply.status == 200, "{}", reply.text);
         reply.json()["id"].as_str().unwrap().to_owned()
     }
 
-    /// Starts the workflow by hand; the run's id.
+    /// Starts the workflow by hand, and returns the run's id.
     pub(crate) async fn run(&self, workflow: &str) -> String {
         let path = format!("/api/v1/workflows/{workflow}/runs");
         let run = self.post(&path, Value::Null).await.expect(201);
         run["id"].as_str().unwrap().to_owned()
     }
 
-    /// The run once it has come to a status that is wanted.
+    /// The run, once it has a wanted status.
     pub(crate) async fn run_until(&self, run: &str, wanted: impl Fn(RunStatus) -> bool) -> Value {
         let mut notices = self.server.hub().listen();
         let id: RunId = run.parse().unwrap();
@@ -227,7 +227,7 @@ impl Node {
         self.run_until(run, RunStatus::has_ended).await
     }
 
-    /// Publishes a workflow without the API; its id.
+    /// Publishes a workflow without the API, and returns its id.
     pub(crate) async fn workflow(&self, source: &str) -> String {
         let (hub, zones) = (self.server.hub(), Zones::bundled());
         let context = ReadContext { zones: &zones, now: hub.now(), known_calendar: &|_| None };

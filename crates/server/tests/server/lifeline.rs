@@ -1,4 +1,4 @@
-//! Whether processes live, told by the pipe they hold.
+//! Detects whether processes live, by the pipe they hold open.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 
-/// A pipe that a command takes hold of, and that the end of all it started closes.
+/// A pipe that a command opens. It closes when the command and everything it started has ended.
 pub(crate) struct Lifeline {
     path: PathBuf,
     receiver: pipe::Receiver,
@@ -23,16 +23,17 @@ impl Lifeline {
         Lifeline { path, receiver, _folder: folder }
     }
 
-    /// A shell script that takes hold, says so, and goes on until it is killed, with a child.
+    /// A shell script that opens the pipe, writes to it, and goes on with a child until it is
+    /// killed.
     pub(crate) fn endless_script(&self) -> String {
         format!("exec 3>{}; echo held >&3; sleep 1000 & wait", self.path.display())
     }
 
-    /// Returns when somebody holds it.
+    /// Returns when a process has the pipe open.
     pub(crate) async fn held(&mut self) {
         let mut said = [0; 5];
         loop {
-            // Nobody has opened the other end yet: an end of file that means nothing.
+            // Until a process opens the other end, reading gives a meaningless end of file.
             self.receiver.readable().await.unwrap();
             match self.receiver.try_read(&mut said) {
                 Ok(0) => tokio::task::yield_now().await,
@@ -43,7 +44,7 @@ impl Lifeline {
         }
     }
 
-    /// Returns when nobody holds it any more.
+    /// Returns when no process has the pipe open any more.
     pub(crate) async fn released(mut self) {
         let mut rest = Vec::new();
         self.receiver.read_to_end(&mut rest).await.unwrap();

@@ -1,5 +1,6 @@
-//! A real node, talked to over loopback: on SQLite in a temporary folder, or with
-//! `PUNCTUAL_TEST_STORE=postgres` on a schema of its own in the PostgreSQL at `PUNCTUAL_TEST_POSTGRES`.
+//! Tests of a real node over loopback: on SQLite in a temporary folder, or with
+//! `PUNCTUAL_TEST_STORE=postgres` on a schema of its own in the PostgreSQL at
+//! `PUNCTUAL_TEST_POSTGRES`.
 #![allow(clippy::unwrap_used, reason = "what a test cannot unwrap fails it")]
 
 mod access;

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A peer that fails a number of times, and writes down who asked.
+/// A peer that fails a number of times, and records who asked.
 pub(crate) struct Peer {
     pub(crate) port: u16,
     heard: Arc<Mutex<Vec<String>>>,

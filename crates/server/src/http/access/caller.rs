@@ -1,4 +1,4 @@
-//! Whoever asks, as the access check has found.
+//! The caller of a request, as the access check found them.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -12,34 +12,34 @@ use super::role::{Permission, Role};
 use super::secret;
 use crate::http::problem::{Problem, Wrong};
 
-/// A name is a line.
+/// A name is shown in one line.
 const LONGEST_NAME: usize = 256;
 
-/// Whoever asks: put into each request that is let through, by the check or by our own pages.
+/// The caller of a request. The access check, or our own pages, put it into each request that is
+/// admitted.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// What the token is called; `anyone` where none is needed, `node` with the node's own.
+    /// The name of the token; `anyone` where none is needed, `node` for the node's own token.
     pub name: Arc<str>,
-    /// What they may do.
     pub roles: Arc<[Role]>,
-    /// From which queues they may claim; from every one, if nothing is said.
+    /// The queues they may claim from; every queue, if `None`.
     pub queues: Option<Arc<[String]>>,
-    /// From where, if that is known.
+    /// The address they call from, if it is known.
     pub from: Option<IpAddr>,
-    /// What forms must send back; nothing where programs ask with a token.
+    /// The key that forms must send back; `None` for programs, which send a token.
     pub form_key: Option<Arc<str>>,
-    /// How they are known.
+    /// How the caller is known.
     pub standing: Standing,
-    /// What they are doing, for the audit log.
+    /// The request, for the audit log.
     pub doing: Option<Arc<Doing>>,
 }
 
 /// How a caller is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Not at all.
+    /// The caller is not known.
     Nobody,
-    /// Not at all, and there is no need to be.
+    /// The caller is not known, and need not be.
     Anyone,
     /// By the node's own token.
     Node,
@@ -47,7 +47,7 @@ pub enum Standing {
     Token,
 }
 
-/// What a request is about.
+/// The request, as the audit log records it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Doing {
     /// The method and the route.
@@ -62,45 +62,45 @@ impl Caller {
         Caller { name, roles, queues: None, from: None, form_key: None, standing, doing: None }
     }
 
-    /// There is nobody, who may do nothing.
+    /// A caller who is not known and may do nothing.
     pub(super) fn nobody() -> Caller {
         Caller::new("nobody", &[], Standing::Nobody)
     }
 
-    /// Whoever it is may do everything.
+    /// A caller on an open node, who may do everything.
     pub(super) fn anyone() -> Caller {
         Caller::new("anyone", &[Role::Admin], Standing::Anyone)
     }
 
-    /// Whoever has the node's own token.
+    /// A caller with the node's own token.
     pub(super) fn node() -> Caller {
         Caller::new("node", &[Role::Admin], Standing::Node)
     }
 
-    /// Whoever has a stored token.
+    /// A caller with a stored token.
     pub(in crate::http) fn holder(name: &str, roles: &[Role]) -> Caller {
         Caller::new(name, roles, Standing::Token)
     }
 
-    /// Whether one of their roles is enough.
+    /// Whether one of the caller's roles has this permission.
     pub fn may(&self, permission: Permission) -> bool {
         self.roles.iter().any(|role| role.allows(permission))
     }
 
-    /// The first of these queues that they may not claim from.
+    /// The first of these queues that the caller may not claim from.
     pub fn lacks_queue<'a>(&self, queues: &'a [String]) -> Option<&'a str> {
         let allowed = self.queues.as_deref()?;
         queues.iter().find(|queue| !allowed.contains(queue)).map(String::as_str)
     }
 
-    /// Whether a form has sent back what it was given. Takes the same time wherever the difference is.
+    /// Whether a form has sent back its key. Compares in constant time.
     pub fn has_form_key(&self, given: &str) -> bool {
         let key = self.form_key.as_deref();
         key.is_some_and(|key| secret::are_same(key.as_bytes(), given.as_bytes()))
     }
 
-    /// Who is written down for what they do. Whoever is known has their own name there: another one is only what
-    /// they say, and their own stands beside it.
+    /// The name recorded for what the caller does. If a known caller gives another name, that is
+    /// only a claim, so the caller's own name is added to it.
     pub(in crate::http) fn said_by(&self, given: Option<&str>) -> Result<String, Problem> {
         let Some(given) = given.map(str::trim) else { return Ok(self.name.to_string()) };
         if !(1..=LONGEST_NAME).contains(&given.len()) || given.contains(char::is_control) {
@@ -114,8 +114,9 @@ impl Caller {
         })
     }
 
-    /// As whom they may decide, besides what [`Caller::said_by`] says: by their own name, or by one of their roles.
-    /// Whoever has the node's own token speaks for others too.
+    /// The names under which the caller may decide, besides the name from [`Caller::said_by`]:
+    /// their own name and their roles. A caller with the node's own token may also decide for
+    /// others.
     pub(in crate::http) fn stands_for(&self, given: Option<&str>) -> Vec<String> {
         let given = given.filter(|_| self.standing == Standing::Node);
         let known = self.standing != Standing::Anyone;
@@ -124,7 +125,7 @@ impl Caller {
         own.chain(roles).chain(given.map(|given| given.trim().to_owned())).collect()
     }
 
-    /// What is written to the audit log if they change something.
+    /// The audit entry for a change by this caller.
     pub(in crate::http) fn audit(&self, detail: Option<String>) -> Option<AuditEntry> {
         let doing = self.doing.as_ref()?;
         Some(AuditEntry {
@@ -137,7 +138,8 @@ impl Caller {
     }
 }
 
-/// The check has put it there. A request that did not pass it has nobody behind it, who may do nothing.
+/// Taken from the request, where the check has put it. A request that did not pass the check has a
+/// caller who may do nothing.
 impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Infallible;
 

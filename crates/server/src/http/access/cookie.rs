@@ -1,14 +1,14 @@
-//! The cookies that browsers show.
+//! The cookies that browsers send.
 
 use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue};
 
-/// The secret of whoever has signed in.
+/// The cookie that holds the secret of a sign-in.
 pub(in crate::http) const SIGN_IN: &str = "punctual_sign_in";
-/// Random, for the forms of those who need not sign in. Nothing is stored of it.
+/// A random cookie for the forms of callers who need not sign in. It is not stored.
 pub(super) const ANYONE: &str = "punctual_anyone";
 
-/// The cookie's value, if it is given once and could be one of ours.
+/// The cookie's value, if it is given once and has the form of our secrets.
 pub(super) fn given<'a>(headers: &'a HeaderMap, name: &'a str) -> Option<&'a str> {
     let mut values = cookies(headers, name);
     let value = values.next().filter(|_| values.next().is_none())?;
@@ -23,8 +23,8 @@ pub(crate) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterato
     pairs.filter(move |(known, _)| known.trim() == name).map(|(_, value)| value.trim())
 }
 
-/// Sets the cookie: scripts do not see it, and pages of other sites do not send it along with what they make
-/// somebody send.
+/// A `Set-Cookie` header. Scripts cannot read the cookie, and browsers do not send it with requests
+/// that other sites cause, except links.
 pub(super) fn set(name: &str, value: &str, seconds: Option<i64>, is_secure: bool) -> HeaderValue {
     let age = seconds.map(|seconds| format!("; Max-Age={seconds}")).unwrap_or_default();
     let secure = if is_secure { "; Secure" } else { "" };

@@ -1,4 +1,5 @@
-//! Whom a secret belongs to, and whether one is needed at all: as the store says, remembered for a moment.
+//! Whom a secret belongs to, and whether one is needed at all. Answers of the store are cached for
+//! a moment.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,19 +15,20 @@ use super::role::Role;
 use super::secret::{self, Token};
 use crate::http::problem::Problem;
 
-/// What another node has changed, and whose call was lost, is seen here after this: short enough for those who revoke something, long enough
-/// that a busy caller does not cost a question with each request.
+/// How long answers of the store are cached: changes by another node whose call was lost take
+/// effect after this. Short enough for those who revoke a token, long enough that a busy caller
+/// does not cost a query per request.
 pub(super) const REMEMBERED: Duration = Duration::from_secs(1);
-/// So many secrets are remembered at most.
+/// How many secrets are cached at most.
 const MOST: usize = 1_024;
 
-/// Somebody whose secret is known.
+/// The holder of a known secret.
 #[derive(Clone)]
 pub(super) struct Holder {
     pub(super) caller: Caller,
-    /// What they would sign in with.
+    /// The secret they would sign in with.
     pub(super) with: SignedInWith,
-    /// Until when.
+    /// Until when the secret is valid.
     until: Option<Timestamp>,
 }
 
@@ -42,7 +44,7 @@ impl Holder {
         Some(Holder { caller, with, until: token.expires_at })
     }
 
-    /// Until when their secret is good, if that is known.
+    /// Until when their secret is valid, if that is limited.
     pub(super) fn until(&self) -> Option<Timestamp> {
         self.until
     }
@@ -52,31 +54,32 @@ impl Holder {
     }
 }
 
-/// What kind of secret is shown.
+/// The kind of secret that a request shows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Shown {
-    /// A token's.
+    /// The secret of a token.
     Token,
-    /// That of whoever has signed in.
+    /// The secret of a sign-in.
     SignIn,
 }
 
-/// Who is known here.
+/// The cache of who is known on this node.
 pub(crate) struct Known {
     /// The node's own token.
     node: Option<Token>,
-    /// Goes up when something is changed, here or by another node that calls.
+    /// Goes up when tokens or sign-ins change, on this node or on another one that notifies it.
     changes: Arc<watch::Sender<u64>>,
     remembered: Mutex<Remembered>,
 }
 
 #[derive(Default)]
 struct Remembered {
-    /// As of which change: what was asked for before another one is not remembered after it.
+    /// The change count when the cache was filled. The cache is cleared when it differs, and an
+    /// answer asked for before a change is not cached after it.
     changes: u64,
-    /// A token was stored once: nothing opens the node again.
+    /// A token has been stored once: the node never becomes open again.
     is_closed: bool,
-    /// There was none then.
+    /// When the store last said that there was no token.
     open_at: Option<Instant>,
     holders: HashMap<(Shown, SecretHash), (Instant, Holder)>,
 }
@@ -86,7 +89,7 @@ impl Known {
         Known { node, changes, remembered: Mutex::default() }
     }
 
-    /// What is remembered and was not changed since.
+    /// The cache, cleared if something has changed since.
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = *self.changes.borrow();
@@ -98,17 +101,17 @@ impl Known {
         remembered
     }
 
-    /// Something was changed here: it holds at once.
+    /// Clears the caches: a change on this node takes effect at once.
     pub(in crate::http) fn forget(&self) {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Tells when something is changed.
+    /// Notifies of changes.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Whether nobody needs a secret: the node has none of its own, and none was ever stored.
+    /// Whether the node is open: it has no token of its own, and none was ever stored.
     pub(super) async fn is_open(&self, store: &dyn Store) -> Result<bool, Problem> {
         let now = Instant::now();
         let changes = {
@@ -131,7 +134,7 @@ impl Known {
         Ok(is_open)
     }
 
-    /// Who shows this secret, if it is good for anything.
+    /// Who holds this secret, if it is valid.
     pub(super) async fn holder(
         &self,
         store: &dyn Store,
@@ -174,7 +177,8 @@ impl Known {
         Some(Holder { caller: Caller::node(), with, until: None })
     }
 
-    /// Who has signed in: with a token that is still good, or with the token that the node still has.
+    /// Who has signed in: with a token that is still valid, or with the node's own token if it has
+    /// not changed.
     async fn signed_in(
         &self,
         store: &dyn Store,
@@ -198,7 +202,7 @@ impl Known {
     }
 }
 
-/// Whether somebody could come in who may do everything.
+/// Whether a valid token with the role admin exists.
 pub(crate) fn has_admin(tokens: &[TokenView], now: Timestamp) -> bool {
     let admin = Role::Admin.name();
     tokens.iter().any(|token| token.is_valid(now) && token.roles.iter().any(|role| role == admin))

@@ -1,4 +1,4 @@
-//! What lasts (streams, long polls) ends when whoever asked for it may not ask any more.
+//! Ends responses that last (streams, long polls) when their caller loses access.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use super::unknown;
 use crate::http::App;
 use crate::http::problem::Problem;
 
-/// Between two looks at a clock that shows when a token expires: the clock may be set meanwhile.
+/// The longest sleep until a token expires: the clock may be set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// What somebody was let in with.
+/// What a caller was admitted with.
 pub(super) enum Pass {
     /// The node was open.
     Open,
-    /// This secret.
+    /// A secret that must stay valid.
     Secret(Shown, String),
 }
 
-/// Whether a route answers late, or goes on answering.
+/// Whether a route may answer late, or stream its answer.
 pub(super) fn is_lasting(route: &str) -> bool {
     route.ends_with("/stream") || route.ends_with("/live") || route.ends_with("/attempts/claim")
 }
 
-/// The answer, as long as the pass is good: then the caller is not known any more, and a stream ends.
+/// Answers while the pass is valid. When it ends, a pending request gets 401, and a stream ends.
 pub(super) async fn while_admitted(
     app: App,
     pass: Pass,
@@ -50,12 +50,13 @@ pub(super) async fn while_admitted(
     Response::from_parts(head, body)
 }
 
-/// Returns when the pass is good no more: the token was revoked or has expired, somebody has signed out, or a node that
-/// was open has a token now. While the store does not answer, nobody knows.
+/// Returns when the pass is no longer valid: the token was revoked or has expired, the caller has
+/// signed out, or a node that was open has a token now. While the store does not answer, the pass
+/// counts as valid.
 async fn over(app: App, pass: Pass) {
-    // Seen as unchanged before the first question: what changes during it is looked at again.
+    // Marked as seen before the first query: changes during it lead to another query.
     let mut changes = app.known().changes();
-    // Other nodes call when they change something, and calls may be lost.
+    // Other nodes notify this one of changes, but such calls may be lost.
     let is_shared = app.store().lease().is_some();
     loop {
         changes.borrow_and_update();
@@ -78,13 +79,13 @@ async fn over(app: App, pass: Pass) {
         };
         tokio::select! {
             () = slept => {}
-            // The sender is as old as the node.
+            // The sender lives as long as the node.
             _ = changes.changed() => {}
         }
     }
 }
 
-/// Nothing if it is not good; else until when, if that is known.
+/// `None` if the pass is not valid; otherwise until when, if that is limited.
 async fn good_until(app: &App, pass: &Pass) -> Result<Option<Option<Timestamp>>, Problem> {
     let store = app.store().as_ref();
     match pass {

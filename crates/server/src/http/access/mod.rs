@@ -1,6 +1,6 @@
-//! Who may ask for what: the check that every request passes before its route is entered.
+//! The access check: every request passes it before its route is entered.
 //!
-//! It is decided on the route that was found, not on the text of the path, by one table (`rules.rs`).
+//! It decides by the matched route, not by the text of the path, with one table (`rules.rs`).
 
 mod caller;
 mod cookie;
@@ -42,19 +42,19 @@ pub(super) use self::rules::{Need, Ruled, ruled};
 use super::App;
 use super::problem::Problem;
 
-/// What scripts of our pages send with each change.
+/// The header in which scripts of our pages send the form key with each change.
 pub(super) const FORM_KEY: &str = "x-form-key";
 
-/// Who sends a request, put there by its connection. What a request says of that itself is not believed.
+/// The address of the peer, set by its connection. Headers that claim another address are ignored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// Marks a request that only its signature can let in.
+/// Marks a request that only its signature can admit.
 #[derive(Clone)]
 pub(super) struct Uninvited(pub(super) Problem);
 
 impl App {
-    /// A new secret for a token, and its hash. It is shown once and kept nowhere.
+    /// A new secret for a token, and its hash. The secret is shown once and not stored.
     pub(super) fn new_token_secret(&self) -> Result<(String, store::SecretHash), Problem> {
         let secret = format!("{}{}", secret::PREFIX, secret::random()?);
         let hash = secret::hash(&secret);
@@ -62,7 +62,7 @@ impl App {
     }
 }
 
-/// Lets through who may ask.
+/// Middleware that admits a request or refuses it.
 pub(super) async fn check(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match admitted(&app, &mut request).await {
         Ok(Admitted { cookie, pass }) => {
@@ -71,7 +71,7 @@ pub(super) async fn check(State(app): State<App>, mut request: Request, next: Ne
                 Some(pass) => lasting::while_admitted(app, pass, next.run(request)).await,
                 None => next.run(request).await,
             };
-            // What goes wrong is told to them, on a page with what they may do.
+            // Error pages show the caller what they may do.
             if let Some(caller) = caller {
                 response.extensions_mut().insert(caller);
             }
@@ -84,7 +84,7 @@ pub(super) async fn check(State(app): State<App>, mut request: Request, next: Ne
     }
 }
 
-/// People are asked to sign in where programs are told that they are not known.
+/// Redirects people to the sign-in page where programs get 401.
 fn refused(request: &Request, problem: Problem) -> Response {
     let accepts = request.headers().get_all(ACCEPT).iter();
     let mut accepts = accepts.filter_map(|value| value.to_str().ok());
@@ -101,24 +101,24 @@ fn refused(request: &Request, problem: Problem) -> Response {
     (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
 }
 
-/// A request that may go on.
+/// What an admitted request leads to.
 #[derive(Default)]
 struct Admitted {
-    /// A cookie for the answer, if they are to have one.
+    /// A cookie to set with the response.
     cookie: Option<HeaderValue>,
-    /// What has to stay good while the answer lasts.
+    /// The pass that must stay valid while the response lasts.
     pass: Option<Pass>,
 }
 
-/// Puts the caller into a request that may go on.
+/// Admits a request and puts its caller into it.
 async fn admitted(app: &App, request: &mut Request) -> Result<Admitted, Problem> {
     let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
     let ruled = route.as_deref().map(|route| ruled(request.method(), route));
-    // Our own pages have let them in already.
+    // The request comes from our own pages, which have already admitted the caller.
     if let Some(caller) = request.extensions().get::<Caller>().cloned() {
         return may_go_on(request, caller, ruled, route.as_deref()).map(|()| Admitted::default());
     }
-    // Whoever stands between may believe the other one.
+    // A proxy between may have checked the other Host header.
     if request.headers().get_all(HOST).iter().nth(1).is_some() {
         return Err(Problem::bad_request("The request has more than one Host header. Send one."));
     }
@@ -133,7 +133,8 @@ async fn admitted(app: &App, request: &mut Request) -> Result<Admitted, Problem>
         return Err(Problem::forbidden(detail));
     }
     let is_open = app.known().is_open(app.store().as_ref()).await?;
-    // A page may have its own name resolve to this machine: its name gives it away.
+    // Protects an open node from DNS rebinding: a foreign page whose name resolves to this machine
+    // still sends its own name as the host.
     if is_open && !host.is_some_and(origin::is_loopback) {
         return Err(wrong_host());
     }
@@ -154,7 +155,8 @@ async fn admitted(app: &App, request: &mut Request) -> Result<Admitted, Problem>
     Ok(Admitted { cookie, pass })
 }
 
-/// Nobody has to be known. Forms have a key all the same: it belongs to a cookie that nothing is stored of.
+/// The caller on an open node. Forms have a key all the same: it is derived from a random cookie
+/// that is not stored.
 fn anyone(
     request: &Request,
     route: Option<&str>,
@@ -175,7 +177,7 @@ fn anyone(
     }
 }
 
-/// Who shows a token, or has signed in.
+/// The caller, by a token or a sign-in.
 async fn shown(
     app: &App,
     headers: &HeaderMap,
@@ -189,7 +191,7 @@ async fn shown(
     Ok(holder.map(|holder| holder.caller))
 }
 
-/// What a request shows: a token, or else the cookie of a sign-in.
+/// The secret that a request shows: a token, or otherwise the cookie of a sign-in.
 fn secret(headers: &HeaderMap) -> Option<(Shown, &str)> {
     match headers.contains_key(AUTHORIZATION) {
         true => bearer(headers).map(|secret| (Shown::Token, secret)),
@@ -205,8 +207,8 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !secret.is_empty()).then_some(secret)
 }
 
-/// A browser sends its cookie along whoever makes it ask: the key shows that it was one of our pages. Forms bring
-/// theirs in a field, which the route looks at.
+/// Protects against forged requests: a browser sends its cookie whoever causes the request, but
+/// only our pages know the form key. Forms send it in a field, which the route checks.
 fn check_form_key(request: &Request, caller: &Caller, route: Option<&str>) -> Result<(), Problem> {
     let has_signed_in = caller.form_key.is_some() && caller.standing != Standing::Anyone;
     if !has_signed_in || origin::is_safe(request.method()) {
@@ -236,7 +238,7 @@ fn may_go_on(
         Some(Ruled::Needs(Need::Permission(permission))) => lacks(&caller, permission),
         Some(Ruled::Needs(Need::Hook)) => lacks(&caller, Permission::Operate),
         Some(Ruled::Unknown) => Some(Problem::forbidden("Nobody may do this.")),
-        // Where there is nothing, and what cannot be done there, is for the router to say.
+        // The router answers for unknown paths and for methods that a route does not have.
         Some(Ruled::Needs(Need::Somebody) | Ruled::OtherMethod) | None => None,
     };
     match denied {
@@ -277,7 +279,7 @@ fn unknown() -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "Unauthorized", detail)
 }
 
-/// To whoever calls a webhook trigger that is not there, and whoever calls one that is and is not believed.
+/// The same answer for a webhook trigger that does not exist, and for a call that is not accepted.
 fn unsigned() -> Problem {
     let detail = "No webhook trigger of this name takes this call: it is not there, or the call is not \
                   signed with its secret (webhook-id, webhook-timestamp, webhook-signature), or it needs a \

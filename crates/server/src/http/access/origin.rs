@@ -1,4 +1,4 @@
-//! Where a request comes from, and to whom: what browsers say of it.
+//! Where a request comes from and which host it names, as browsers report it.
 
 use std::net::IpAddr;
 
@@ -11,8 +11,8 @@ pub(super) fn host(request: &Request) -> Option<&str> {
     header.or_else(|| request.uri().authority().map(|authority| authority.as_str()))
 }
 
-/// Whether a page of another site asks. Browsers say so where something may be changed, and where what is answered
-/// goes on for long; programs say nothing.
+/// Whether a page of another site sends the request. Browsers send `Origin` with requests that may
+/// change something and with streams; programs do not send it.
 pub(super) fn is_foreign(headers: &HeaderMap, host: Option<&str>) -> bool {
     headers.get_all(ORIGIN).iter().any(|origin| {
         let origin = origin.to_str().ok().and_then(|text| text.split_once("://"));
@@ -20,18 +20,18 @@ pub(super) fn is_foreign(headers: &HeaderMap, host: Option<&str>) -> bool {
     })
 }
 
-/// Whether a request changes nothing.
+/// Whether a request with this method changes nothing.
 pub(super) fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// Whether the page that asks was itself sent over TLS.
+/// Whether the page that sends the request was loaded over TLS.
 pub(super) fn is_secure(headers: &HeaderMap) -> bool {
     let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
     origin.is_some_and(|origin| origin.starts_with("https://"))
 }
 
-/// Whether a host, with or without a port, is this machine's own name for itself.
+/// Whether a host, with or without a port, names this machine's loopback.
 pub(super) fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
@@ -41,7 +41,7 @@ pub(super) fn is_loopback(host: &str) -> bool {
         || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Where to go on after signing in: a path of ours, whatever was asked for.
+/// Where to continue after signing in: a path on this node, or `/` if anything else was asked for.
 pub fn local_path(asked: &str) -> &str {
     let is_ours = asked.starts_with('/')
         && !asked.starts_with("//")

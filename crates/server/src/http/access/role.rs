@@ -1,4 +1,4 @@
-//! Who may do what: a caller has roles, a route needs a permission.
+//! Permissions and roles: a route needs a permission, a caller has roles.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,22 +6,22 @@ use std::str::FromStr;
 /// What a route needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Permission {
-    /// To see what is there.
+    /// See everything but tokens and the audit log.
     Read,
-    /// To start, pause, resume, cancel, retry, resolve, publish events.
+    /// Start, pause, resume, cancel, retry, resolve, publish events.
     Operate,
-    /// To decide what people are asked.
+    /// Decide approvals.
     Approve,
-    /// To declare workflows, schedules and calendars.
+    /// Declare workflows, schedules and calendars.
     Design,
-    /// To claim attempts and report how they ended.
+    /// Claim attempts and report how they ended.
     Work,
-    /// To make tokens, and to read the audit log.
+    /// Make and revoke tokens, and read the audit log.
     Administer,
 }
 
 impl Permission {
-    /// As it is written.
+    /// The name in documents and messages.
     pub fn name(self) -> &'static str {
         match self {
             Permission::Read => "read",
@@ -41,22 +41,22 @@ pub enum Role {
     Viewer,
     /// Sees, and operates what others have declared.
     Operator,
-    /// Sees, and decides what people are asked.
+    /// Sees, and decides approvals.
     Approver,
-    /// Sees, and declares.
+    /// Sees, and declares workflows, schedules and calendars.
     Designer,
     /// Claims attempts, and nothing else.
     Worker,
-    /// Everything.
+    /// May do everything.
     Admin,
 }
 
 impl Role {
-    /// Every role, the one that may most last.
+    /// Every role, the most powerful one last.
     pub const ALL: [Role; 6] =
         [Role::Viewer, Role::Operator, Role::Approver, Role::Designer, Role::Worker, Role::Admin];
 
-    /// As it is written.
+    /// The name in documents and messages.
     pub fn name(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",
@@ -68,7 +68,7 @@ impl Role {
         }
     }
 
-    /// Whether it is enough.
+    /// Whether the role has this permission.
     pub fn allows(self, permission: Permission) -> bool {
         match permission {
             Permission::Read => self != Role::Worker,

@@ -1,19 +1,19 @@
-//! What each route needs. A route that is not here is denied.
+//! The permission that each route needs. A route that is not listed here is denied.
 
 use axum::http::Method;
 
 use super::role::Permission;
 
-/// What a route needs.
+/// What a route needs of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing.
+    /// No known caller.
     Public,
-    /// Somebody, whoever it is.
+    /// Any known caller.
     Somebody,
-    /// Somebody who may do this.
+    /// A caller with this permission.
     Permission(Permission),
-    /// A signature, which the route looks at; or else somebody who may operate.
+    /// A signature, which the route checks; or a caller who may operate.
     Hook,
 }
 
@@ -25,19 +25,19 @@ const DESIGN: Need = Need::Permission(Permission::Design);
 const WORK: Need = Need::Permission(Permission::Work);
 const ADMINISTER: Need = Need::Permission(Permission::Administer);
 
-/// Every route. Whoever may get may ask for the head as well.
+/// Every route. A rule for GET also applies to HEAD.
 pub(crate) const RULES: &[(&str, &str, Need)] = &[
-    // For those who watch whether the node is well, and for programs that read what it is. Nothing here says
-    // anything of what is stored.
+    // For health checks, and for programs that read the interface. These reveal nothing of the
+    // stored data.
     ("GET", "/healthz", PUBLIC),
     ("GET", "/readyz", PUBLIC),
     ("GET", "/openapi.json", PUBLIC),
     ("GET", "/schema.json", PUBLIC),
     ("GET", "/punctual.d.ts", PUBLIC),
     ("GET", "/metrics", READ),
-    // Whoever it is.
+    // Any known caller.
     ("GET", "/api/v1/me", Need::Somebody),
-    // What is there.
+    // Reading.
     ("GET", "/api/v1/approvals", READ),
     ("GET", "/api/v1/calendars", READ),
     ("GET", "/api/v1/calendars/{id}", READ),
@@ -74,7 +74,7 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
     ("GET", "/api/v1/workflows/{id}/versions", READ),
     ("GET", "/api/schedules", READ),
     ("GET", "/api/schedules/{id}", READ),
-    // What goes on.
+    // Operating.
     ("POST", "/api/v1/runs/{id}/cancel", OPERATE),
     ("POST", "/api/v1/runs/{id}/resolve", OPERATE),
     ("POST", "/api/v1/runs/{id}/retry", OPERATE),
@@ -96,10 +96,10 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
     ("POST", "/api/schedules/{id}/disable", OPERATE),
     ("POST", "/api/schedules/{id}/enable", OPERATE),
     ("POST", "/api/schedules/{id}/trigger", OPERATE),
-    // What people are asked.
+    // Approvals.
     ("POST", "/api/v1/approvals/{run_id}/{step_id}/approve", APPROVE),
     ("POST", "/api/v1/approvals/{run_id}/{step_id}/reject", APPROVE),
-    // What is declared.
+    // Declaring.
     ("PUT", "/api/v1/calendars/{id}", DESIGN),
     ("POST", "/api/v1/channels/test", DESIGN),
     ("DELETE", "/api/v1/calendars/{id}", DESIGN),
@@ -118,7 +118,7 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
     ("POST", "/api/v1/attempts/{id}/fail", WORK),
     ("POST", "/api/v1/attempts/{id}/heartbeat", WORK),
     ("POST", "/api/v1/hooks/{workflow}/{trigger}", Need::Hook),
-    // The pages. What their forms do is asked for again at the route that does it.
+    // The pages. When a form is sent, the API route that it calls checks its own permission.
     ("GET", "/assets/{hash}/{name}", PUBLIC),
     ("GET", "/sign-in", PUBLIC),
     ("POST", "/sign-in", PUBLIC),
@@ -166,21 +166,20 @@ pub(crate) const RULES: &[(&str, &str, Need)] = &[
     ("GET", "/tokens", ADMINISTER),
     ("POST", "/tokens", ADMINISTER),
     ("GET", "/audit", ADMINISTER),
-    // Who may ask, and who has done what.
+    // Administration.
     ("GET", "/api/v1/audit", ADMINISTER),
     ("GET", "/api/v1/tokens", ADMINISTER),
     ("POST", "/api/v1/tokens", ADMINISTER),
     ("POST", "/api/v1/tokens/{id}/revoke", ADMINISTER),
 ];
 
-/// What is known of a request by its route.
+/// What the table says about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ruled {
-    /// It needs this.
     Needs(Need),
-    /// The route has other methods: somebody is told so.
+    /// The route has other methods; the router answers 405 to a known caller.
     OtherMethod,
-    /// Nobody has said what it needs.
+    /// The table does not list the route.
     Unknown,
 }
 
@@ -212,7 +211,7 @@ mod tests {
             }
         }
         assert!(routes.len() > 70, "{}", routes.len());
-        // Pages are not part of the document.
+        // Pages are not part of the OpenAPI document.
         let is_documented =
             |path: &str| path.starts_with("/api/") || path.ends_with("z") || path.contains(".json");
         let rules: Vec<(String, String)> = RULES

@@ -1,4 +1,4 @@
-//! Secrets: how they are made, kept and compared.
+//! Secrets of tokens and sign-ins: how they are made, hashed and compared.
 
 use axum::http::StatusCode;
 use base64::Engine as _;
@@ -9,11 +9,11 @@ use store::SecretHash;
 
 use crate::http::problem::Problem;
 
-/// What the secrets of tokens begin with, so that they are known where they should not be.
+/// The prefix of tokens' secrets, so that scanners recognise leaked ones.
 pub(super) const PREFIX: &str = "pun_";
 
-/// A secret that callers show, kept as a hash. Ours have 256 random bits: nobody guesses what has such a hash, so it
-/// need not be a slow one.
+/// A secret that callers show, stored as a hash. Our secrets have 256 random bits and cannot be
+/// guessed from a hash, so it need not be a slow one.
 #[derive(Clone, Copy)]
 pub(crate) struct Token(SecretHash);
 
@@ -26,7 +26,7 @@ impl Token {
         self.0
     }
 
-    /// Takes the same time wherever the difference is.
+    /// Compares in constant time.
     pub(super) fn is(self, given: &SecretHash) -> bool {
         are_same(&self.0, given)
     }
@@ -36,7 +36,7 @@ pub(in crate::http) fn hash(secret: &str) -> SecretHash {
     Sha256::digest(secret).into()
 }
 
-/// Takes the same time wherever the difference is.
+/// Compares in constant time.
 pub(super) fn are_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
@@ -53,7 +53,7 @@ pub(in crate::http) fn random() -> Result<String, Problem> {
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// What forms send back: known to whoever has the cookie, and tells nothing about it.
+/// The key that forms send back: derived from the cookie, and reveals nothing about it.
 pub(super) fn form_key(secret: &str) -> String {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {
         return String::new();

@@ -1,4 +1,4 @@
-//! Signing in to the pages with a token, and out again.
+//! Signing in to the pages with a token, and signing out.
 
 use std::net::IpAddr;
 
@@ -12,20 +12,21 @@ use super::{cookie, origin, secret};
 use crate::http::App;
 use crate::http::problem::Problem;
 
-/// A working day and a little more: nobody has to sign in twice a day.
+/// How long a sign-in lasts: a working day and a little more, so that nobody has to sign in twice a
+/// day.
 const LASTS: SignedDuration = SignedDuration::from_hours(12);
 
-/// Somebody has signed in.
+/// A successful sign-in.
 #[derive(Debug)]
 pub struct SignedIn {
-    /// What the token is called.
+    /// The name of the token.
     pub name: String,
-    /// `Set-Cookie`.
+    /// The value of `Set-Cookie`.
     pub cookie: HeaderValue,
 }
 
-/// Signs in with a token: the answer's cookie stands for it from now on. `headers` are those of the request that
-/// brings the secret, `from` is who sends it.
+/// Signs in with a token: the returned cookie stands for it from now on. `headers` are those of the
+/// request that carries the secret, `from` is its sender.
 pub async fn sign_in(
     app: &App,
     given: &str,
@@ -62,7 +63,8 @@ pub async fn sign_in(
     Ok(SignedIn { name: name.to_string(), cookie })
 }
 
-/// Signs out whoever sent this request: their cookie is good for nothing any more. `Set-Cookie` that takes it away.
+/// Signs out the sender of this request: the cookie is no longer valid. Returns the `Set-Cookie`
+/// that removes it.
 pub async fn sign_out(app: &App, headers: &HeaderMap) -> Result<HeaderValue, Problem> {
     if let Some(secret) = cookie::given(headers, cookie::SIGN_IN) {
         let (asked, hash) = (app.clone(), secret::hash(secret));

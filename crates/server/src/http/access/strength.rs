@@ -1,24 +1,25 @@
-//! Whether a token that people have thought up can be guessed. Those that we make have 256 random bits.
+//! Whether a token that a person made up can be guessed. Tokens that we generate have 256 random
+//! bits.
 //!
-//! The estimate is one that can be told to a person. Characters that are hard to guess count in
-//! full. Letters that look like a word count half. A common word, a year, a keyboard row, a
-//! sequence or a repetition counts as one character, however long it is, and what separates words
-//! counts half.
+//! The estimate can be explained to people. Characters that are hard to guess count in full.
+//! Letters that look like a word count half. A common word, a year, a keyboard row, a sequence or a
+//! repetition counts as one character, however long it is, and separators of words count half.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Fewer characters are tried out, or found in a list.
+/// Shorter tokens can be found by brute force, or in a list.
 const SHORTEST: usize = 16;
-/// A random token of sixteen hexadecimal digits has fewer different ones once in two million times.
+/// How many different characters a token must have. A random token of sixteen hexadecimal digits
+/// has fewer only once in two million times.
 const FEWEST: usize = 5;
-/// How many characters a token must be worth. Sixteen random ones are, also if they look like words
-/// here and there.
+/// How many characters a token must be worth. Sixteen random ones are worth that, even if parts of
+/// them look like words.
 const LEAST_WORTH: usize = 7;
-/// What is shorter happens by chance too often.
+/// Shorter sequences occur too often by chance.
 const SHORTEST_RUN: usize = 4;
-/// What is at the head of every list of passwords, what our own documents say, and what people call
-/// what this is.
+/// The words at the top of every list of passwords, words in our own documentation, and words that
+/// people use for tokens.
 const WORDS: &str = "\
     administrator development kubernetes production temporary changeit changeme baseball \
     computer football iloveyou internet localhost passport passwort password postgres princess \
@@ -28,7 +29,7 @@ const WORDS: &str = "\
     please private public secret secure server service shadow spring summer system winter \
     admin dummy hello local login token world auth demo john love pass root temp test user \
     node";
-/// Keys beside each other, by rows and by columns.
+/// Adjacent keys, by rows and by columns.
 const KEYBOARD: [&str; 8] = [
     "1234567890",
     "qwertyuiop",
@@ -40,8 +41,8 @@ const KEYBOARD: [&str; 8] = [
     "1qaz2wsx3edc4rfv5tgb6yhn7ujm",
 ];
 
-/// What is wrong with a token that somebody has thought up, in words that do not have it in them; nothing, if it cannot be
-/// guessed.
+/// Why a token that a person made up can be guessed, in words that do not contain it; `None` if it
+/// cannot.
 pub fn token_weakness(token: &str) -> Option<String> {
     let letters: Vec<char> = token.chars().collect();
     if letters.len() < SHORTEST {
@@ -61,7 +62,7 @@ pub fn token_weakness(token: &str) -> Option<String> {
     })
 }
 
-/// How many half characters a token is worth.
+/// The worth of a token in half characters.
 fn worth_in_halves(letters: &[char]) -> usize {
     let small: Vec<char> = letters.iter().map(char::to_ascii_lowercase).collect();
     let (mut at, mut halves) = (0, 0);
@@ -71,7 +72,7 @@ fn worth_in_halves(letters: &[char]) -> usize {
             at += length;
             continue;
         }
-        // A word ends where something begins that is guessed as a whole.
+        // A word ends where a part begins that is guessed as a whole.
         let word = (at..letters.len())
             .take_while(|&next| next == at || guessable(&small, next).is_none())
             .take_while(|&next| looks_like_word(letters, at..next + 1))
@@ -87,7 +88,7 @@ fn worth_in_halves(letters: &[char]) -> usize {
     halves
 }
 
-/// How many characters from here on are guessed as a whole, if any are.
+/// How many characters from here on are guessed as a whole, if any.
 fn guessable(small: &[char], at: usize) -> Option<usize> {
     let found = [word(small, at), year(small, at), run(small, at), repetition(small, at)];
     found.into_iter().flatten().max()
@@ -102,7 +103,7 @@ fn word(small: &[char], at: usize) -> Option<usize> {
     WORDS.split(' ').filter(begins).map(str::len).max()
 }
 
-/// Whether somebody may have written a letter this way: `p4$$w0rd`.
+/// Whether `written` may stand for a letter, as in `p4$$w0rd`.
 fn spells(written: char, letter: char) -> bool {
     let replaced = match letter {
         'a' => "4@",
@@ -117,7 +118,7 @@ fn spells(written: char, letter: char) -> bool {
     written == letter || replaced.contains(written)
 }
 
-/// 1900 to 2099.
+/// A year from 1900 to 2099.
 fn year(small: &[char], at: usize) -> Option<usize> {
     let digits = small.get(at..at + 4)?;
     let is_year = matches!(digits, ['1', '9', ..] | ['2', '0', ..]);
@@ -143,7 +144,7 @@ fn run(small: &[char], at: usize) -> Option<usize> {
     longest.filter(|&length| length >= SHORTEST_RUN)
 }
 
-/// The characters from here on that stand in the same order before.
+/// The characters from here on that occurred in the same order before.
 fn repetition(small: &[char], at: usize) -> Option<usize> {
     let same = |from: usize| {
         small[from..].iter().zip(&small[at..]).take_while(|(one, other)| one == other).count()
@@ -151,7 +152,7 @@ fn repetition(small: &[char], at: usize) -> Option<usize> {
     (0..at).map(same).max().filter(|&length| length >= SHORTEST_RUN)
 }
 
-/// `word`, `WORD` or `Word`.
+/// Whether the letters are written like `word`, `WORD` or `Word`.
 fn looks_like_word(letters: &[char], range: Range<usize>) -> bool {
     let Some((first, rest)) = letters[range].split_first() else { return false };
     let is_small = rest.iter().all(char::is_ascii_lowercase);
@@ -159,7 +160,7 @@ fn looks_like_word(letters: &[char], range: Range<usize>) -> bool {
     first.is_ascii_alphabetic() && (is_small || is_large)
 }
 
-/// Whether people write this between words, or after them.
+/// Whether people write this character between words, or after them.
 fn is_separator(letter: char) -> bool {
     matches!(letter, ' ' | '-' | '_' | '.' | ',' | ':' | ';' | '/' | '+' | '!' | '?' | '#')
 }
@@ -223,7 +224,7 @@ mod tests {
         assert!(said.ends_with("it is worth 4 characters, and needs to be worth 7"), "{said}");
     }
 
-    /// Random bytes from a counter: the same ones in every run of the test.
+    /// Pseudo-random bytes from a counter: the same ones in every run of the test.
     #[test]
     fn random_tokens_are_never_refused() {
         for seed in 0..1_000_u32 {

@@ -1,5 +1,5 @@
-//! Wrong tokens, by the network that they come from. Whoever guesses is slowed down; a right token is let in at once,
-//! whatever others have tried from the same address: behind a proxy, everybody has the same one.
+//! Slows down callers who guess tokens, by the network they call from. A valid token is admitted at
+//! once, whatever others tried from the same address: behind a proxy, everybody has the same one.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,18 +13,20 @@ use tokio::time::Instant;
 use crate::http::connections::network;
 use crate::http::problem::Problem;
 
-/// Wrong tokens from one network within [`WINDOW`] that cost nothing: people mistype, and programs try again.
+/// How many wrong tokens one network may send within [`WINDOW`] without delay: people mistype, and
+/// programs retry.
 const FREE: u32 = 10;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Each further one is answered so much later than the one before, up to [`LONGEST`].
+/// Each further wrong token is answered this much later than the one before, up to [`LONGEST`].
 const STEP: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(250);
-/// So many networks are watched at most.
+/// How many networks are tracked at most.
 const MOST_WATCHED: usize = 10_000;
-/// So many answers are held back at a time; further ones are refused at once, so that nobody ties up all connections.
+/// How many responses are delayed at a time. Further ones are refused at once, so that nobody ties
+/// up all connections.
 const MOST_HELD: usize = 256;
 
-/// Wrong tokens of the last minute.
+/// The wrong tokens of the last minute, by network.
 pub(crate) struct Wrongs {
     seen: Mutex<HashMap<IpAddr, (Instant, u32)>>,
     held: Semaphore,
@@ -37,13 +39,14 @@ impl Default for Wrongs {
 }
 
 impl Wrongs {
-    /// A wrong token came: returns when it may be answered.
+    /// Records a wrong token, and returns when the request may be answered.
     pub(super) async fn slow(&self, from: Option<IpAddr>) -> Result<(), Problem> {
         let surplus = self.note(from).saturating_sub(FREE);
         self.hold_back(surplus).await
     }
 
-    /// The same, where people type: after a few they are told to wait. Only wrong ones are.
+    /// The same for the sign-in page: after too many wrong tokens it tells people to wait. Valid
+    /// tokens are never refused.
     pub(super) async fn refuse_after_many(&self, from: Option<IpAddr>) -> Result<(), Problem> {
         let surplus = self.note(from).saturating_sub(FREE);
         self.hold_back(surplus).await?;
@@ -58,14 +61,14 @@ impl Wrongs {
         Ok(())
     }
 
-    /// How many there were from there, with this one.
+    /// Records a wrong token, and returns how many there were from this network, with this one.
     fn note(&self, from: Option<IpAddr>) -> u32 {
         let (Some(from), now) = (from.map(network), Instant::now()) else { return 0 };
         let mut seen = self.seen();
         if seen.len() >= MOST_WATCHED {
             seen.retain(|_, (since, _)| now < *since + WINDOW);
         }
-        // Whoever comes from so many networks is slowed down as well.
+        // Too many networks are tracked: callers from further ones are slowed down as well.
         if seen.len() >= MOST_WATCHED && !seen.contains_key(&from) {
             return u32::MAX;
         }
@@ -92,7 +95,7 @@ fn too_many() -> Problem {
 mod tests {
     use super::*;
 
-    /// Under a paused clock, what sleeps is told by how far the clock has gone.
+    /// The clock is paused: how far it has advanced shows how long a call slept.
     #[tokio::test(start_paused = true)]
     async fn guessing_becomes_slow_and_begins_again_after_a_while() {
         let wrongs = Wrongs::default();

@@ -1,4 +1,4 @@
-//! Questions to a calendar: days, holidays, working time.
+//! Queries to a calendar: days, holidays, working time.
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -21,9 +21,9 @@ use crate::http::path::PathId;
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Parameters, Query, Values};
 
-/// Years that calendars are planned for.
+/// The years that calendars cover.
 pub(in crate::http) const YEARS: std::ops::RangeInclusive<u64> = 1900..=2299;
-/// Longest span of days that is counted.
+/// The longest span of days that is counted.
 const LONGEST_SPAN: i32 = 366 * 100;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -47,15 +47,15 @@ impl Parameters for Year {
     }
 }
 
-/// A day.
+/// A day in a calendar.
 #[derive(Debug, Serialize, ToSchema)]
 struct DayObject {
     #[schema(value_type = String, format = Date)]
     date: Date,
     weekday: String,
-    /// Whether anyone works on it.
+    /// Whether it is a working day.
     working: bool,
-    /// Why, in words.
+    /// The reason, in words.
     reason: String,
     /// The holiday's name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ fn named(reason: &Reason) -> Option<String> {
     }
 }
 
-/// The year's days that have a name: holidays and exceptions.
+/// The days of a year that have a name: holidays and exceptions.
 fn named_days(calendar: &Calendar, year: i16) -> Vec<DayObject> {
     let first = Date::new(year, 1, 1).ok();
     let days = std::iter::successors(first, |date| date.tomorrow().ok());
@@ -98,13 +98,13 @@ fn year_of(app: &App, calendar: &Calendar, asked: Option<i16>) -> i16 {
 struct Holidays {
     calendar: String,
     year: i16,
-    /// Holidays and exceptions in their order.
+    /// Holidays and exceptions, in order of date.
     holidays: Vec<DayObject>,
-    /// Regions whose holidays are not fully known in this year.
+    /// Regions whose holidays are not fully known for this year.
     incomplete: Vec<String>,
 }
 
-/// The holidays of a year; this one if none is named.
+/// Lists the holidays of a year; of the current one if none is given.
 #[utoipa::path(get, path = "/calendars/{id}/holidays", tag = "calendars",
     params(("id" = String, Path, description = "Id, or a region such as DE-BY"),
         ("year" = Option<i16>, Query)),
@@ -126,7 +126,7 @@ async fn holidays(
     })
 }
 
-/// The holidays of a year as an iCalendar file.
+/// Gets the holidays of a year as an iCalendar file.
 #[utoipa::path(get, path = "/calendars/{id}/ics", tag = "calendars",
     params(("id" = String, Path, description = "Id, or a region such as DE-BY"),
         ("year" = Option<i16>, Query)),
@@ -161,7 +161,7 @@ impl Parameters for OneDate {
     }
 }
 
-/// A date that has to be given.
+/// A date, which must be given.
 fn date(values: &mut Values, name: &str) -> Option<Date> {
     let allowed = "a date such as 2026-12-24, in the years 1900 to 2299";
     let date: Option<Date> = values.required(name, allowed);
@@ -172,12 +172,12 @@ fn date(values: &mut Values, name: &str) -> Option<Date> {
     planned
 }
 
-/// What could not be read was refused before.
+/// The value; `Query` has already refused a request without it.
 fn given<T>(value: Option<T>) -> Result<T, Problem> {
     value.ok_or_else(|| Problem::bad_request("A date is missing."))
 }
 
-/// Whether a date is a working day, and why.
+/// Tells whether a date is a working day, and why.
 #[utoipa::path(get, path = "/calendars/{id}/is-working-day", tag = "calendars",
     params(("id" = String, Path, description = "Id, or a region such as DE-BY"),
         ("date" = String, Query)),
@@ -194,15 +194,15 @@ async fn is_working_day(
 #[derive(Debug, Serialize, ToSchema)]
 struct NextWorkingDay {
     calendar: String,
-    /// What was asked.
+    /// The date that was asked for.
     #[schema(value_type = String, format = Date)]
     date: Date,
-    /// The first working day after it; nothing if there is none within ten years.
+    /// The first working day after it; null if there is none within ten years.
     #[schema(value_type = Option<String>, format = Date)]
     next_working_day: Option<Date>,
 }
 
-/// The first working day after a date.
+/// Gets the first working day after a date.
 #[utoipa::path(get, path = "/calendars/{id}/next-working-day", tag = "calendars",
     params(("id" = String, Path, description = "Id, or a region such as DE-BY"),
         ("date" = String, Query)),
@@ -248,13 +248,13 @@ struct WorkingDays {
     #[schema(value_type = String, format = Date)]
     to: Date,
     working_days: u32,
-    /// Days off of the working week.
+    /// Days off in the working week.
     weekend_days: u32,
-    /// Holidays and exceptions on which nobody works.
+    /// Holidays and exceptions that are not working days.
     holidays: u32,
 }
 
-/// How many working days there are from one date to another, both included.
+/// Counts the working days from one date to another, both included.
 #[utoipa::path(get, path = "/calendars/{id}/working-days", tag = "calendars",
     params(("id" = String, Path, description = "Id, or a region such as DE-BY"),
         ("from" = String, Query), ("to" = String, Query)),

@@ -1,4 +1,4 @@
-//! Routes of calendars: what is declared.
+//! Routes of calendars.
 
 mod days;
 mod reading;
@@ -40,21 +40,21 @@ struct CalendarObject {
     id: String,
     /// The zone of its dates and hours.
     timezone: String,
-    /// What `1 working day` means.
+    /// How many hours `1 working day` means.
     hours_per_day: f64,
-    /// As it was declared; nothing for a region.
+    /// Its declaration; null for a region.
     #[schema(value_type = Option<shapes::CalendarInput>)]
     spec: Option<Box<RawValue>>,
 }
 
-/// A calendar that was put.
+/// A calendar that was stored.
 #[derive(Debug, Serialize, ToSchema)]
 struct Put {
     #[serde(flatten)]
     calendar: CalendarObject,
-    /// Schedules whose next times were computed again.
+    /// How many schedules were recomputed.
     recomputed: u64,
-    /// What one should know about it.
+    /// Warnings about the calendar.
     warnings: Vec<Remark>,
 }
 
@@ -67,7 +67,7 @@ impl CalendarObject {
     }
 }
 
-/// The calendar with this id, or of the region.
+/// The calendar with this id, or the one of the region.
 pub(crate) fn find(app: &App, id: &str) -> Result<Calendar, Problem> {
     let rules = app.rules();
     if let Some(calendar) = rules.calendar(id) {
@@ -77,7 +77,7 @@ pub(crate) fn find(app: &App, id: &str) -> Result<Calendar, Problem> {
     Ok(Calendar::for_region(&region, calendar::Zone::utc()))
 }
 
-/// Calendars that were declared, by id. Regions such as `DE-BY` need no declaration.
+/// Lists declared calendars, by id. Regions such as `DE-BY` need no declaration.
 #[utoipa::path(get, path = "/calendars", tag = "calendars",
     responses((status = 200, body = Listed<CalendarObject>)))]
 async fn list(State(app): State<App>, Query(()): Query<()>) -> Answered {
@@ -94,7 +94,7 @@ async fn list(State(app): State<App>, Query(()): Query<()>) -> Answered {
     answer::ok(&Listed::new(items, total, None))
 }
 
-/// A calendar, or that of a region.
+/// Gets a calendar, or that of a region.
 #[utoipa::path(get, path = "/calendars/{id}", tag = "calendars",
     params(("id" = String, Path, description = "Id, or a region such as DE-BY")),
     responses((status = 200, body = CalendarObject), (status = 404, body = Problem)))]
@@ -105,7 +105,7 @@ async fn get(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -
     answer::ok(&CalendarObject::new(&id, &calendar, spec))
 }
 
-/// Declares a calendar, or declares it anew. Next times of schedules that use it are computed again.
+/// Declares a calendar, or replaces it. Schedules that use it are recomputed.
 #[utoipa::path(put, path = "/calendars/{id}", tag = "calendars",
     request_body(content((shapes::CalendarInput = "application/yaml"), (shapes::CalendarInput = "application/json"))),
     params(("id" = String, Path, description = "Id")),
@@ -138,7 +138,7 @@ async fn put(
     }
 }
 
-/// Forgets a calendar that nothing uses.
+/// Deletes a calendar that nothing uses.
 #[utoipa::path(delete, path = "/calendars/{id}", tag = "calendars",
     params(("id" = String, Path, description = "Id")),
     responses((status = 204), (status = 404, body = Problem),

@@ -1,4 +1,4 @@
-//! A calendar as it is sent: JSON or YAML, of a bounded size.
+//! Reads a calendar from a request: JSON or YAML, of limited size.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use crate::http::body::{RawBody, read_json};
 use crate::http::problem::{Problem, Wrong};
 
-/// A century of days off on every weekend. More is a mistake, and takes long to work out.
+/// A century of weekends. More dates are a mistake, and take long to compute.
 const MOST_DATES: usize = 10_000;
-/// More parts than that nobody can follow.
+/// More parts than anyone can follow.
 const MOST_PARTS: usize = 100;
 /// Ids are shown in tables and are parts of paths.
 const LONGEST_ID: usize = 64;
 
-/// The declaration in the body, under the id of the path.
+/// The declaration in the body, with the id of the path.
 pub(super) fn spec(id: &str, body: &RawBody) -> Result<CalendarSpec, Problem> {
     let Mapping(mut spec) = match body.content_type.as_deref() {
         Some("application/json") => {
@@ -41,7 +41,7 @@ pub(super) fn spec(id: &str, body: &RawBody) -> Result<CalendarSpec, Problem> {
     Ok(spec)
 }
 
-/// A declaration by its keys: a list of values in the order of the keys is none.
+/// A declaration as a mapping: a list of values in the order of the keys is refused.
 struct Mapping(CalendarSpec);
 
 impl<'de> Deserialize<'de> for Mapping {
@@ -58,7 +58,7 @@ impl<'de> Deserialize<'de> for Mapping {
                 CalendarSpec::deserialize(MapAccessDeserializer::new(map))
             }
         }
-        // As a mapping, YAML's `null` would be an empty one.
+        // If asked for a mapping, the parser would accept YAML's `null` as an empty one.
         deserializer.deserialize_any(Visit).map(Mapping)
     }
 }

@@ -1,4 +1,4 @@
-//! How many connections are taken, in all and from one address.
+//! Limits on connections, in all and from one address.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,38 +7,39 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 
-/// Connections at a time: a few hundred people and programs, and a thousand workers that each hold one while they
-/// wait. Each costs some 20 KiB.
+/// How many connections may be open: a few hundred people and programs, and a thousand workers that
+/// each hold one while they wait. Each costs some 20 KiB.
 const MOST: usize = 2_048;
-/// Half of them: whoever opens all that they may leaves as many for everybody else. Those behind one proxy are one
-/// address, and have enough.
+/// How many connections one address may have: half of all, so that one caller leaves as many for
+/// everybody else. All callers behind one proxy share an address, and this is enough for them.
 const FROM_ONE_ADDRESS: usize = MOST / 2;
-/// Files that are left for the store, commands, scripts and outgoing requests, whatever the process may open.
+/// File handles left for the store, commands, scripts and outgoing requests, whatever limit the
+/// process has.
 const KEPT_FILES: usize = 256;
-/// However few files the process may open.
+/// The least number of connections, however few files the process may open.
 const FEWEST: usize = 64;
-/// A peer that takes nothing of its answer for so long is gone, or means no good. A network that comes back resends
-/// within this.
+/// How long a peer may accept nothing of its response before the connection is closed. A network
+/// that recovers resends within this time.
 const WRITE_TIME: Duration = Duration::from_secs(20);
-/// Whoever takes longer to send the head of a request is not in earnest; a connection on which nothing is asked for
-/// so long is closed.
+/// How long a peer may take to send the head of a request. A connection without a request is closed
+/// after the same time.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 
-/// What connections may take.
+/// Limits on connections.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// At a time.
+    /// How many may be open at a time.
     pub most: usize,
-    /// At a time from one address, or from one IPv6 network of 64 bits.
+    /// How many one address may have open, or one IPv6 /64 network.
     pub from_one_address: usize,
-    /// A connection whose peer takes nothing of its answer for so long is closed.
+    /// How long a peer may accept nothing of its response before the connection is closed.
     pub write_time: Duration,
-    /// The head of a request has arrived after so long, or the connection is closed; one without a request as well.
+    /// How long the head of a request may take to arrive, and how long a connection may be idle.
     pub header_time: Duration,
 }
 
 impl Default for ConnectionLimits {
-    /// As many as make sense, and as the process may open files for.
+    /// The usual limits, reduced to the number of files that the process may open.
     fn default() -> ConnectionLimits {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let files = usize::try_from(files).unwrap_or(usize::MAX);
@@ -52,7 +53,7 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// The connections that are open, by who opened them.
+/// The open connections, counted by address.
 #[derive(Debug)]
 pub(super) struct Places {
     limits: ConnectionLimits,
@@ -65,7 +66,7 @@ struct Taken {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// One connection's place; free again when this is dropped.
+/// The slot of one connection. It is free again when this is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     places: Arc<Places>,
@@ -77,7 +78,7 @@ impl Places {
         Arc::new(Places { limits, taken: Mutex::default() })
     }
 
-    /// A place for a connection from this address, if there is one.
+    /// A slot for a connection from this address, if one is free.
     pub(super) fn take(self: &Arc<Self>, from: IpAddr) -> Option<Place> {
         let address = network(from);
         let mut taken = self.lock();
@@ -109,7 +110,8 @@ impl Drop for Place {
     }
 }
 
-/// Whoever has one IPv6 address has the whole network around it.
+/// The address under which a peer is counted: the /64 network of an IPv6 address, since its holder
+/// usually has all of it.
 pub(in crate::http) fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(address) if address.to_ipv4_mapped().is_none() => {

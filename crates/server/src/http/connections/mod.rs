@@ -1,4 +1,5 @@
-//! Connections: how many, how long each may take to say what it wants, and that it takes its answer.
+//! Connections: how many there may be, and how long a peer may take to send a request and to accept
+//! its response.
 
 mod limits;
 mod stream;
@@ -36,22 +37,23 @@ use unread::RequestBody;
 
 const MOST_HEADERS: usize = 100;
 const LARGEST_HEADERS: usize = 64 * 1024;
-/// Connections beside all others, for one request each: to ask how the node is, or to be told that it is busy. When
-/// they are taken the oldest goes: who asks how a node is has asked within milliseconds.
+/// Extra connections for when all others are taken. Each serves one request: a health check, or any
+/// other, which gets 503. When they are all taken, the oldest is closed: a health check has been
+/// sent within milliseconds.
 const RESERVED: usize = 64;
-/// Who has one of those has to say what it wants at once.
+/// How quickly the peer of an extra connection must send its request.
 const RESERVED_TIME: Duration = Duration::from_secs(2);
 /// Routes that the node answers even when all its connections are taken.
 const ALWAYS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
-/// Whoever is told that the node is busy may ask again after so many seconds.
+/// The `Retry-After` of a 503 response, in seconds.
 const ASK_AGAIN: HeaderValue = HeaderValue::from_static("1");
-/// Answers that are under way at a stop may take so long.
+/// How long responses under way may take when the node stops.
 const FINISH: Duration = Duration::from_secs(5);
-/// After an error of accepting (no file handles left), so long until the next try.
+/// The pause after an error of `accept`, such as when no file handles are left.
 const BREATHER: Duration = Duration::from_millis(50);
 
-/// Takes connections until `stop`, then lets the answers that are under way end. Counts those that it had no place
-/// for.
+/// Accepts connections until `stop`, then waits for responses under way. Counts the connections for
+/// which there was no slot.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Arc<Router>,
@@ -101,11 +103,11 @@ pub(crate) async fn serve(
     }
 }
 
-/// A connection that was accepted.
+/// An accepted connection.
 struct Connection {
     peer: IpAddr,
     router: Router,
-    /// Without one it is answered once, and only if it asks how the node is.
+    /// Without a slot, it gets one response, and only health checks are answered.
     place: Option<Place>,
 }
 
@@ -117,7 +119,7 @@ impl Connection {
         limits: ConnectionLimits,
         graceful: &GracefulShutdown,
     ) -> AbortHandle {
-        // Small answers go out at once.
+        // Send small responses at once.
         let _ = stream.set_nodelay(true);
         let Connection { peer, router, place } = self;
         let has_place = place.is_some();
@@ -170,7 +172,7 @@ fn busy() -> Response {
     response
 }
 
-/// `/api/v1/schedules/` is `/api/v1/schedules`.
+/// Treats `/api/v1/schedules/` as `/api/v1/schedules`.
 fn without_trailing_slash(mut request: Request<Body>) -> Request<Body> {
     let path = request.uri().path();
     let trimmed = path.trim_end_matches('/');

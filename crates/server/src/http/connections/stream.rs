@@ -1,4 +1,4 @@
-//! A connection whose peer must take what it is sent.
+//! A connection whose peer must accept what it is sent.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// A stream that fails when its peer takes nothing for too long. Reading is not limited here: heads and bodies have
-/// times of their own.
+/// A stream that fails when its peer accepts nothing for too long. Reading is not limited here:
+/// heads and bodies have limits of their own.
 pub(super) struct WriteLimited {
     stream: TcpStream,
     write_time: Duration,
-    /// Runs while there is something to write and the peer does not take it.
+    /// Runs while there is something to write and the peer does not accept it.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 

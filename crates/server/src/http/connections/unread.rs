@@ -1,7 +1,9 @@
-//! Bodies that are answered before they are read to their end: for their size, their caller, their route.
+//! Discards bodies that are not read to their end: requests refused for their size, caller or
+//! route.
 //!
-//! Most clients send the whole body before they look at the answer. A connection that is closed while they send is
-//! reset, and they see no answer at all. So the rest is read and thrown away, up to a bound.
+//! Most clients send the whole body before they read the response. If the connection is closed
+//! while they send, it is reset, and they see no response at all. So the rest of the body is read
+//! and discarded, up to a limit.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,23 +14,24 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::timeout;
 
-/// As much is thrown away: four times the largest body that any route takes. Whoever sends more learns why only if
-/// their client looks at the answer meanwhile.
+/// How much is discarded: four times the largest body that any route accepts. A client that sends
+/// more sees the response only if it reads while it sends.
 const DISCARDED_BYTES: usize = 64 * 1024 * 1024;
-/// For so long at most.
+/// How long discarding may take.
 const DISCARDED_FOR: Duration = Duration::from_secs(10);
-/// A client that sends nothing for so long has stopped, and waits for the connection to be closed.
+/// A client that sends nothing for this long has stopped, and waits for the connection to be
+/// closed.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// The body of a request. What is left of it when it is dropped is thrown away.
+/// The body of a request. If it is dropped before its end, the rest is discarded.
 pub(super) struct RequestBody {
     incoming: Option<Incoming>,
-    /// The client waits to be told to send it, and has not been.
+    /// The client waits for `100 Continue`, and has not got it.
     is_withheld: bool,
 }
 
 impl RequestBody {
-    /// `expects_continue` is whether the client sends it only when somebody reads it.
+    /// `expects_continue` is whether the client sends the body only after `100 Continue`.
     pub(super) fn new(incoming: Incoming, expects_continue: bool) -> RequestBody {
         RequestBody { incoming: Some(incoming), is_withheld: expects_continue }
     }

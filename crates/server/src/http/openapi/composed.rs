@@ -1,17 +1,18 @@
-//! Schemas that no Rust type has: schedules and calendars by the engine's table of their keys, and bodies of which
-//! there are several kinds.
+//! Schemas without a Rust type: schedules and calendars from the engine's table of keys, and bodies
+//! of several kinds.
 
 use language::definition::{calendar_schema, limits, schedule_schema};
 use serde_json::{Map, Value, json};
 
 use crate::http::schedules::{LARGEST_BATCH, LARGEST_COUNT};
 
-/// The same key by another name, which programs of others use: it is taken, and not shown.
+/// Other names for keys, for compatibility: they are accepted, and not shown.
 const ALIASES: [&str; 4] = ["every", "workflow", "trigger", "trigger_payload"];
-/// Keys of a schedule that are shown by other fields, or not at all.
+/// Keys of a schedule that responses show in other fields, or not at all.
 const NOT_SHOWN: [&str; 6] =
     ["every", "payload", "trigger_payload", "workflow_id", "workflow", "trigger"];
-/// What the engine's schema of a schedule refers to, with its name and words here.
+/// The definitions that the engine's schema of a schedule refers to, with their names and
+/// descriptions here.
 const PARTS: [(&str, &str, &str); 5] = [
     ("rule", "TimingRule", "One of several rules: the keys that say when."),
     ("incident_action", "IncidentAction", "Who is told of a failure, or what is started."),
@@ -20,7 +21,7 @@ const PARTS: [(&str, &str, &str); 5] = [
     ("name", "WorkflowName", "The name of a workflow."),
 ];
 
-/// Puts them where types have left their names.
+/// Replaces the placeholders of these schemas.
 pub(super) fn fill(document: &mut Value) {
     let Some(schemas) = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut)
     else {
@@ -62,7 +63,7 @@ fn one_or_many(name: &str, most: usize) -> Value {
     json!({ "oneOf": [reference(name), many] })
 }
 
-/// The keys of a schedule. What they refer to is put beside them.
+/// The schema of a schedule's keys. The definitions it refers to become components.
 fn schedule(schemas: &mut Map<String, Value>) -> Value {
     let mut schema = schedule_schema();
     let mut defs = schema.as_object_mut().and_then(|fields| fields.remove("$defs"));
@@ -87,7 +88,7 @@ fn mark_aliases(schema: &mut Value) {
     }
 }
 
-/// What the engine calls `#/$defs/rule` is a component here.
+/// Turns the engine's references, such as `#/$defs/rule`, into references to components.
 fn name_references(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -104,7 +105,7 @@ fn name_references(schema: &mut Value) {
     }
 }
 
-/// What is inside of a schedule gets a name of its own, so that programs which are made from the document have one for it.
+/// Names the schemas inside a schedule, so that generated clients have names for their types.
 fn name_parts(schema: &mut Value, schemas: &mut Map<String, Value>) {
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     for (key, property) in properties.into_iter().flatten() {
@@ -134,7 +135,7 @@ fn in_one_word(key: &str) -> String {
     words.collect()
 }
 
-/// Titles are for editors; here they would become names.
+/// Removes titles: editors use them, but here generators would turn them into type names.
 fn untitle(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     fields.remove("title");
@@ -146,7 +147,7 @@ fn untitle(schema: &mut Value) {
     }
 }
 
-/// The items of a list are what they are elsewhere.
+/// Makes the items of lists refer to their components.
 fn name_items(schemas: &mut Map<String, Value>) {
     for (name, schema) in schemas {
         if let Some(item) = name.strip_prefix("Listed_") {
@@ -170,7 +171,7 @@ fn new_schedule(mut schedule: Value) -> Value {
     )
 }
 
-/// A key that is left out stays as it is: there are no defaults.
+/// The schema of a change. It has no defaults: a key that is left out stays as it is.
 fn change(mut schedule: Value) -> Value {
     without_defaults(&mut schedule);
     titled(schedule, "What is to change in a schedule; `null` takes a key away.")

@@ -1,5 +1,5 @@
-//! Bodies of requests have no `default`: generators of clients take a field that has one for a field that is always there, so
-//! it would have to be sent. What holds when a field is left out is in its description.
+//! Moves the defaults of request bodies into descriptions. Client generators treat a field with a
+//! `default` as always present, so clients would have to send it.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Takes them out of all that a request may send.
+/// Removes the defaults from everything that a request may send.
 pub(super) fn complete(document: &mut Value) {
     let mut open = BTreeSet::new();
     let operations = document.get_mut("paths").and_then(Value::as_object_mut);
@@ -27,7 +27,8 @@ pub(super) fn complete(document: &mut Value) {
     }
 }
 
-/// Takes them out of a schema and notes which others it refers to. The document is the program's own: it is not deep.
+/// Removes the defaults from a schema, and notes which others it refers to. Recursion is safe: the
+/// document is the program's own and not deep.
 fn describe_defaults(schema: &mut Value, open: &mut BTreeSet<String>) {
     match schema {
         Value::Object(fields) => {
@@ -35,7 +36,7 @@ fn describe_defaults(schema: &mut Value, open: &mut BTreeSet<String>) {
             open.extend(to.and_then(|to| to.strip_prefix(SCHEMAS)).map(str::to_owned));
             for (key, value) in fields {
                 match (key.as_str(), value) {
-                    // The keys are names of fields, and one may be called `default`.
+                    // These keys are names of fields, and one may be called `default`.
                     ("properties", Value::Object(properties)) => {
                         for property in properties.values_mut() {
                             describe_default(property);

@@ -1,4 +1,4 @@
-//! Parameters and fields that are the same wherever they are named so.
+//! Parameters and fields that mean the same wherever they occur.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::super::query::{DEFAULT_LIMIT, LARGEST_LIMIT};
 use super::super::schedules::LARGEST_COUNT;
 use engine::run::RunStatus;
 
-/// Fields that mean the same in every object, where it does not say so itself.
+/// Descriptions of fields that mean the same in every object, used where a field has none itself.
 const FIELDS: &[(&str, &str)] = &[
     ("id", "Its id"),
     ("name", "What it is called"),
@@ -80,7 +80,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("workflows", "How many workflows there are"),
 ];
 
-/// Completes parameters, and says of every field what it is.
+/// Completes parameters, and describes every field that has no description.
 pub(super) fn complete(document: &mut Value) {
     let paths = document["paths"].as_object_mut();
     for (path, item) in paths.into_iter().flatten() {
@@ -130,7 +130,8 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
     }
 }
 
-/// A parameter is given or not: there is no null in a path, a query or a header. Says whether there was one.
+/// Removes `null` from a schema: a parameter in a path, query or header is given or not. Returns
+/// whether `null` was allowed.
 pub(super) fn without_null(schema: &mut Value) -> bool {
     let before = schema.clone();
     let null = json!({ "type": "null" });
@@ -148,7 +149,7 @@ pub(super) fn without_null(schema: &mut Value) -> bool {
     *schema != before
 }
 
-/// What is known of a parameter by its name: its schema, and what it is.
+/// The schema and description of a parameter that is known by its name.
 fn known(path: &str, name: &str) -> Option<(Map<String, Value>, &'static str)> {
     let is_calendar = path.contains("/calendars/");
     let date = || json!({ "format": "date", "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$" });

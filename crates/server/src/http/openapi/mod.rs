@@ -1,8 +1,10 @@
-//! `/openapi.json`, and what editors want to know.
+//! `/openapi.json`, and schemas for editors.
 //!
-//! Handlers declare what is their own: parameters, bodies, answers. What holds for many of them is added here when all
-//! routes are known: names, access, problems, headers (`operations.rs`), and what fields of the same name are
-//! (`fields.rs`); and defaults of requests become words (`defaults.rs`). Schedules and calendars are described by the engine's own table of keys (`composed.rs`).
+//! Request handlers declare what is their own: parameters, bodies, responses. What holds for many
+//! of them is added here when all routes are known: names, access, problems and headers
+//! (`operations.rs`), and descriptions of common fields (`fields.rs`). Defaults of requests become
+//! text (`defaults.rs`). Schedules and calendars are described by the engine's table of keys
+//! (`composed.rs`).
 
 mod composed;
 mod defaults;
@@ -39,7 +41,7 @@ use super::topics::EventInput;
 )]
 struct Document;
 
-/// What the document begins with.
+/// The beginning of the document.
 pub(super) fn head() -> OpenApi {
     let mut document = Document::openapi();
     document.info.version = env!("CARGO_PKG_VERSION").to_owned();
@@ -50,19 +52,19 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(document)).routes(routes!(schema)).routes(routes!(types))
 }
 
-/// This document.
+/// Gets this document.
 #[utoipa::path(get, path = "/openapi.json", tag = "node", responses((status = 200, body = Object)))]
 async fn document(State(app): State<App>) -> axum::response::Response {
     ([(CONTENT_TYPE, "application/json")], app.document().to_owned()).into_response()
 }
 
-/// The JSON Schema of definitions, for editors and programs.
+/// Gets the JSON Schema of definitions, for editors and programs.
 #[utoipa::path(get, path = "/schema.json", tag = "node", responses((status = 200, body = Object)))]
 async fn schema() -> Answered {
     answer::ok(&language::definition::schema())
 }
 
-/// TypeScript definitions of all that scripts see, for editors.
+/// Gets TypeScript definitions of the API of scripts, for editors.
 #[utoipa::path(get, path = "/punctual.d.ts", tag = "node",
     responses((status = 200, body = String, content_type = "application/typescript")))]
 async fn types() -> axum::response::Response {
@@ -74,7 +76,7 @@ pub(super) fn text(document: &OpenApi) -> String {
     complete(document).to_string()
 }
 
-/// The document with all that handlers do not say themselves.
+/// The document, completed with what request handlers do not declare.
 fn complete(document: &OpenApi) -> Value {
     let mut document = serde_json::to_value(document).unwrap_or_else(|_| json!({}));
     composed::fill(&mut document);
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
     use crate::http;
 
-    /// Of two Rust types with the same name, the document would have one.
+    /// If two Rust types had the same name, the document would contain only one of them.
     #[test]
     fn no_two_schemas_have_the_same_name() {
         let all = [

@@ -1,5 +1,6 @@
-//! What holds for every operation is said here, not with each of them: a name of its own, who may ask for it (by the
-//! table in `access/rules.rs`), the problems that any request can meet, and the headers that go with them.
+//! Adds to every operation what request handlers do not declare: an id, the access it needs (from
+//! the table in `access/rules.rs`), the problems that any request can meet, and the headers that go
+//! with them.
 
 use axum::http::Method;
 use serde_json::{Map, Value, json};
@@ -10,7 +11,7 @@ use crate::http::access::{FORM_KEY, Need, Permission, Role, Ruled, SIGN_IN, rule
 const PROBLEM: &str = "application/problem+json";
 const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 
-/// Completes every operation, and names the ways to show who one is.
+/// Completes every operation, and declares the security schemes.
 pub(super) fn complete(document: &mut Value) {
     document["components"]["securitySchemes"] = security_schemes();
     document["servers"] = json!([{ "url": "/", "description": "This node" }]);
@@ -76,12 +77,12 @@ impl Operation<'_> {
         let method = Method::from_bytes(self.method.to_ascii_uppercase().as_bytes());
         match method.map(|method| ruled(&method, self.path)) {
             Ok(Ruled::Needs(need)) => need,
-            // A test sees to it that every route has a rule.
+            // A test checks that every route has a rule.
             _ => Need::Permission(Permission::Administer),
         }
     }
 
-    /// Who may ask. A cookie is enough to read; for a change the page's key belongs to it.
+    /// Declares how to authenticate. A cookie is enough to read; a change also needs the form key.
     fn secure(&mut self) {
         let session = match self.method {
             "get" => json!({ "session": [] }),
@@ -99,7 +100,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Every POST takes a key to be done once, and a body, if only an empty one.
+    /// Declares the idempotency key and the body of a POST, if only an empty one.
     fn take_body(&mut self) {
         if self.method == "post" && !self.fields.contains_key("requestBody") {
             let schema = json!({ "$ref": "#/components/schemas/Nothing" });
@@ -113,7 +114,7 @@ impl Operation<'_> {
         if let Some(body) = self.fields.get_mut("requestBody") {
             make_optional(body);
         }
-        // Tokens are made without: an answer that is given again would have the secret in it.
+        // Tokens are made without an idempotency key: a repeated response would contain the secret.
         if self.method != "post" || self.path == "/api/v1/tokens" {
             return;
         }
@@ -137,7 +138,8 @@ impl Operation<'_> {
         responses.as_object_mut().unwrap_or_else(|| unreachable!("it is an object"))
     }
 
-    /// What handlers leave out: words for each status, and the content type of problems.
+    /// Adds what request handlers leave out: descriptions of statuses, and the content type of
+    /// problems.
     fn describe_responses(&mut self) {
         for (status, response) in self.responses() {
             let said = response.get("description").and_then(Value::as_str);
@@ -155,7 +157,7 @@ impl Operation<'_> {
         }
     }
 
-    /// The problems that any request can meet.
+    /// Adds the problems that any request can meet.
     fn add_problems(&mut self) {
         let mut problems = vec![("500", String::new()), ("503", String::new())];
         let need = self.need();
@@ -210,7 +212,7 @@ impl Operation<'_> {
     }
 }
 
-/// A body that may be left out is no `null`.
+/// Makes a body optional instead of `null`.
 fn make_optional(body: &mut Value) {
     let kinds = body.get_mut("content").and_then(Value::as_object_mut);
     let schemas = kinds.into_iter().flatten().filter_map(|(_, kind)| kind.get_mut("schema"));
@@ -231,7 +233,7 @@ fn forbidden(need: Need) -> String {
     format!("It needs the permission {}: role {}", permission.name(), roles.join(" or "))
 }
 
-/// What a status means where a route does not say.
+/// The description of a status that a route does not describe.
 fn words(status: &str) -> &'static str {
     match status {
         "200" => "It is done, or what was asked for",
@@ -254,5 +256,5 @@ fn words(status: &str) -> &'static str {
     }
 }
 
-/// The document names the header as people write it.
+/// The document writes the header's name in mixed case.
 const _: () = assert!(FORM_KEY.len() == "X-Form-Key".len());

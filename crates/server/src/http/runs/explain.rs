@@ -1,4 +1,4 @@
-//! What became of a run and why, in sentences, from what is stored.
+//! Explains in sentences what happened to a run and why, from stored rows.
 
 use axum::extract::State;
 use engine::handlers::{Mutation, MutationStatus};
@@ -18,17 +18,18 @@ use crate::http::problem::Problem;
 use crate::http::query::Query;
 use crate::http::schedules::occurrences;
 
-/// Steps that failed and are told of.
+/// How many failed steps an explanation lists.
 const TOLD: usize = 20;
 
-/// Why a run ran, and what became of it.
+/// Why a run ran, and how it ended.
 #[derive(Serialize, ToSchema)]
 pub(super) struct RunExplanation {
     run_id: String,
     sentences: Vec<String>,
 }
 
-/// Why a run ran, what became of it, what it waits for now, and its deadlines and alerts, in sentences.
+/// Explains a run in sentences: why it ran, how it ended, what it waits for.
+/// Deadlines and alerts are explained as well.
 #[utoipa::path(get, path = "/runs/{id}/explain", tag = "runs",
     params(("id" = String, Path, description = "The run")),
     responses((status = 200, body = RunExplanation), (status = 404, body = Problem)))]
@@ -42,7 +43,7 @@ pub(super) async fn explain(
     answer::ok(&RunExplanation { run_id: whole.view.run.id.to_string(), sentences })
 }
 
-/// What the run itself tells, then what its schedule tells of the occurrence.
+/// Sentences about the run itself, followed by those of its schedule about the occurrence.
 pub(crate) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Problem> {
     let run = &whole.view.run;
     let mut told = vec![own_words(whole)];
@@ -54,7 +55,8 @@ pub(crate) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Pro
     told.extend(wrong.take(TOLD).map(|(step, error)| {
         let attempts = step.part.attempts;
         match step.part.status {
-            // What it says is why the run ends: the step itself did nothing wrong.
+            // The error of a cancelled step says why the run ends; the step itself did nothing
+            // wrong.
             "cancelled" => format!("{what} {} was cancelled.", step.id),
             "skipped" => format!("{what} {} was skipped: {}.", step.id, error.message),
             _ => format!(
@@ -70,7 +72,7 @@ pub(crate) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Pro
     Ok(told)
 }
 
-/// A schedule that is gone has nothing to tell any more; the run still has.
+/// Sentences from the run's schedule; none if the schedule was deleted.
 async fn of_schedule(app: &App, id: ScheduleId, at: Timestamp) -> Result<Vec<String>, Problem> {
     match app.store().schedule(id).await? {
         Some(found) => occurrences::sentences(app, &found, Some(at)).await,
@@ -103,7 +105,7 @@ fn own_words(whole: &WholeRun) -> String {
     format!("Run {} of {workflow} {cause}; {standing}.", run.id)
 }
 
-/// Why a consumer looked, how far its run came, and what it has changed outside.
+/// Why a consumer's run began, how far it came, and which mutation it made.
 fn of_handler(whole: &WholeRun) -> Vec<String> {
     let mut told = Vec::new();
     let input: Value = serde_json::from_str(whole.view.run.input.get()).unwrap_or_default();

@@ -40,7 +40,7 @@ use super::undelivered;
 use super::workflows::find_workflow;
 use crate::http::shapes;
 
-/// A reason is a line, not a story.
+/// A reason is shown in one line.
 const LONGEST_REASON: usize = 1_000;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -97,7 +97,7 @@ impl Parameters for Wanted {
     }
 }
 
-/// Runs, latest first.
+/// Lists runs, latest first.
 #[utoipa::path(get, path = "/runs", tag = "runs",
     params(("workflow" = Option<String>, Query, description = "Id or name of a workflow"),
         ("workflow_id" = Option<String>, Query, description = "The same"),
@@ -142,7 +142,7 @@ async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered 
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
 
-/// A run with its steps.
+/// Gets a run with its steps.
 #[utoipa::path(get, path = "/runs/{id}", tag = "runs",
     params(("id" = String, Path, description = "The run")),
     responses((status = 200, body = RunWithSteps), (status = 404, body = Problem)))]
@@ -150,28 +150,27 @@ async fn get(State(app): State<App>, PathId(id): PathId, Query(()): Query<()>) -
     answer::ok(&shown(&app, &id).await?)
 }
 
-/// The run of this id.
+/// The run with this id, as the API shows it.
 pub(super) async fn shown(app: &App, id: &str) -> Result<RunWithSteps, Problem> {
     Ok(RunWithSteps::new(whole(app, id).await?, app.secrets()))
 }
 
-/// A run with all that belongs to it.
+/// A run with everything that belongs to it.
 pub(crate) struct WholeRun {
-    /// The run.
     pub(crate) view: RunView,
-    /// What it does.
+    /// The definition that the run uses.
     pub(crate) definition: Arc<Definition>,
-    /// Its steps; of a handler's run, the phases.
+    /// Its steps; for a handler's run, its phases.
     pub(crate) steps: Vec<StepObject>,
-    /// What deadlines have brought about.
+    /// The actions that its deadlines have triggered.
     pub(crate) alerts: Vec<AlertView>,
-    /// What a consumer's run has changed outside, or may have.
+    /// The mutation that a consumer's run has made, or may have made.
     pub(crate) mutation: Option<MutationView>,
-    /// Its place among the runs that wait for the same limit, while it does.
+    /// Its position among the runs that wait for the same limit, from 1.
     pub(crate) position: Option<u64>,
 }
 
-/// The run of this id, with all that belongs to it.
+/// Reads the run with this id and everything that belongs to it.
 pub(crate) async fn whole(app: &App, id: &str) -> Result<WholeRun, Problem> {
     let RunDetail { view, definition, steps, earlier, position } = found(app, id).await?;
     let mut alerts = app.store().alerts(run_id(id)?).await?;
@@ -181,7 +180,7 @@ pub(crate) async fn whole(app: &App, id: &str) -> Result<WholeRun, Problem> {
     Ok(WholeRun { view, definition, steps, alerts, mutation, position })
 }
 
-/// What a consumer's run has changed outside. Mutations are in the order of their runs.
+/// The mutation of a consumer's run. Mutations are listed in the order of their runs' keys.
 async fn mutation_of(app: &App, run: &Run) -> Result<Option<MutationView>, Problem> {
     if run.handler.is_none() {
         return Ok(None);
@@ -201,7 +200,7 @@ fn run_id(text: &str) -> Result<RunId, Problem> {
     text.parse().map_err(|()| Problem::not_found("run", text))
 }
 
-/// The run that a command was about, as it is now.
+/// Responds with the run that a command was about.
 pub(super) async fn answered(app: &App, commanded: Commanded, is_new: bool) -> Answered {
     let Answer::Run(id) = &commanded.answer else {
         return Err(Problem::unavailable("The store answers something else."));
@@ -211,7 +210,7 @@ pub(super) async fn answered(app: &App, commanded: Commanded, is_new: bool) -> A
     Ok(answer::replayed(response, commanded.replayed))
 }
 
-/// A run that was created: status 201, or 202 if it waits because of a limit.
+/// Responds with a new run: status 201, or 202 if it waits because of a limit.
 pub(super) async fn created(app: &App, id: &str) -> Result<Response, Problem> {
     let run = shown(app, id).await?;
     let mut response = answer::created(&format!("/api/v1/runs/{id}"), &run)?;
@@ -224,12 +223,12 @@ pub(super) async fn created(app: &App, id: &str) -> Result<Response, Problem> {
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Cancellation {
-    /// Why, for those who read the run later.
+    /// The reason, shown with the run.
     #[schema(max_length = 1000)]
     reason: Option<String>,
 }
 
-/// Ends a run. An attempt that is going on is told to end, and killed if it does not.
+/// Cancels a run. Running attempts are asked to end, and killed if they do not.
 #[utoipa::path(post, path = "/runs/{id}/cancel", tag = "runs", request_body = Option<Cancellation>,
     params(("id" = String, Path, description = "The run")),
     responses((status = 200, body = RunWithSteps),
@@ -263,7 +262,7 @@ async fn cancel(
 enum From {
     /// From the first step.
     Start,
-    /// From the step that failed; what came before is not done again.
+    /// From the step that failed; completed steps are not repeated.
     #[default]
     Failed,
 }
@@ -276,7 +275,7 @@ struct Retrial {
     from: From,
 }
 
-/// Tries a run again that has ended, as a new run.
+/// Retries a run that has ended, as a new run.
 #[utoipa::path(post, path = "/runs/{id}/retry", tag = "runs", request_body = Option<Retrial>,
     params(("id" = String, Path, description = "The run"),
         ("traceparent" = Option<String>, Header, description = "The new run is in this trace")),
@@ -303,21 +302,21 @@ async fn retry(
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Resolved {
-    /// `applied`: it did its work, go on. `did_not_happen`: try it again. `failed`: give up. `skip`: go on
-    /// without it.
+    /// `applied`: it did its work, go on. `did_not_happen`: try it again. `failed`: give up.
+    /// `skip`: go on without it.
     #[schema(value_type = shapes::AttemptResolution)]
     resolution: Resolution,
-    /// Which step is meant, if there are several.
+    /// Which step is meant, if several are unresolved.
     step: Option<String>,
-    /// Who says so; whoever asks, if nothing. Whoever has a token is named beside it.
+    /// Who decides this; the caller, if left out. The name of the caller's token is added.
     #[schema(min_length = 1, max_length = 256)]
     by: Option<String>,
-    /// How they know, kept beside their name.
+    /// How they know; stored with their name.
     #[schema(max_length = 1000)]
     note: Option<String>,
 }
 
-/// Who says something, with what they add to it.
+/// The name of whoever decides, followed by their note.
 fn noted(by: String, note: Option<&str>) -> Result<String, Problem> {
     match note.map(str::trim) {
         None | Some("") => Ok(by),
@@ -329,7 +328,7 @@ fn noted(by: String, note: Option<&str>) -> Result<String, Problem> {
     }
 }
 
-/// Says what became of an attempt whose end is unknown.
+/// Resolves an attempt whose outcome is unknown.
 #[utoipa::path(post, path = "/runs/{id}/resolve", tag = "runs", request_body = Resolved,
     params(("id" = String, Path, description = "The run")),
     responses((status = 200, body = RunWithSteps),

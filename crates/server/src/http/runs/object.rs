@@ -1,4 +1,4 @@
-//! A run as it is shown.
+//! Runs in API responses.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -28,16 +28,16 @@ pub(in crate::http) struct RunObject {
     workflow_id: String,
     /// The workflow's name.
     workflow: String,
-    /// The producer or consumer whose run it is.
+    /// The producer or consumer, if it is a handler's run.
     handler: Option<String>,
-    /// The version that its author gave the definition.
+    /// The version that the author gave the definition.
     version: AuthorVersion,
-    /// The revision of the definition, as it is counted here.
+    /// The revision of the definition, counted by the server.
     revision: u32,
     schedule_id: Option<String>,
-    /// The occurrence's number.
+    /// The number of the occurrence.
     n: Option<u64>,
-    /// 0, or which retry of the occurrence.
+    /// 0, or the number of the retry of the occurrence.
     retry: u32,
     /// `schedule`, `manual`, `retry`, `sub_process`, `deadline`, `webhook` or `event`.
     #[schema(value_type = shapes::TriggeredBy)]
@@ -48,7 +48,8 @@ pub(in crate::http) struct RunObject {
     nominal_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
     effective_at: Option<Timestamp>,
-    /// `pending`, `running`, `waiting`, `suspended`, `succeeded`, `failed`, `cancelled`, `timed_out`.
+    /// `pending`, `running`, `waiting`, `suspended`, `succeeded`, `failed`, `cancelled` or
+    /// `timed_out`.
     #[schema(value_type = shapes::RunStatus)]
     status: &'static str,
     #[schema(value_type = String, format = DateTime)]
@@ -57,7 +58,7 @@ pub(in crate::http) struct RunObject {
     started_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
     ended_at: Option<Timestamp>,
-    /// Whether it was not done in the time it was promised.
+    /// Whether it missed its deadline.
     overdue: bool,
     #[schema(value_type = Value)]
     input: Box<RawValue>,
@@ -65,9 +66,9 @@ pub(in crate::http) struct RunObject {
     output: Option<Box<RawValue>>,
     #[schema(value_type = Option<shapes::RunError>)]
     error: Option<RunError>,
-    /// The run that this one tries again.
+    /// The run that this one retries.
     retry_of: Option<String>,
-    /// The run that has started this one.
+    /// The run that started this one.
     parent: Option<String>,
 }
 
@@ -76,42 +77,42 @@ pub(in crate::http) struct RunObject {
 pub(in crate::http) struct RunWithSteps {
     #[serde(flatten)]
     run: RunObject,
-    /// While it waits because its workflow has as many active runs as it may: its place among those that wait,
-    /// beginning with 1.
+    /// Its position among the waiting runs, from 1, while it waits because its workflow has as many
+    /// active runs as it may.
     pub(super) position: Option<u64>,
-    /// When it is to be done, while its deadline counts.
+    /// Its deadline, while one applies.
     #[schema(value_type = Option<String>, format = DateTime)]
     deadline: Option<Timestamp>,
-    /// Where the runs are that this one has started.
+    /// The address of the list of runs that this run has started.
     children: String,
-    /// Its steps; of a handler's run, the phases.
+    /// Its steps; for a handler's run, its phases.
     steps: Vec<StepObject>,
-    /// What deadlines have brought about.
+    /// The actions that its deadlines have triggered.
     alerts: Vec<AlertObject>,
-    /// What a consumer's run has changed outside, or may have.
+    /// The mutation that a consumer's run has made, or may have made.
     mutation: Option<MutationObject>,
 }
 
-/// What a deadline has brought about.
+/// An action that a deadline has triggered.
 #[derive(Debug, Serialize, ToSchema)]
 pub(in crate::http) struct AlertObject {
-    /// The step whose deadline it is; the run's own, if nothing.
+    /// The step whose deadline it is; null for the run's own deadline.
     step: Option<String>,
-    /// When it was to happen.
+    /// When the action was due.
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
     /// When it happened.
     #[schema(value_type = String, format = DateTime)]
     happened_at: Timestamp,
-    /// When the deadline is.
+    /// The deadline itself.
     #[schema(value_type = String, format = DateTime)]
     deadline: Timestamp,
     /// `fail`, `cancel`, `complete` or `skip`.
     #[schema(value_type = Option<shapes::LateEnding>)]
     ended: Option<DeadlineEnd>,
-    /// The runs that were started: to tell people, and as the deadline says.
+    /// The runs that it started: messages to people, and the runs that the deadline names.
     started: Vec<String>,
-    /// Why nothing could be started.
+    /// Why a run could not be started.
     refused: Option<String>,
 }
 
@@ -133,8 +134,8 @@ pub(super) async fn versions(app: &App, views: &[RunView]) -> Result<Versions, P
     Ok(versions)
 }
 
-/// What a run works on, as people may see it. It is stored as it was given, because it is worked on: what is secret in it
-/// is masked here.
+/// A run's input as people may see it. The input is stored unmasked, because attempts need it, so
+/// secrets in it are masked here.
 pub(crate) fn shown_input(view: &RunView, secrets: &Secrets) -> Box<RawValue> {
     let input = view.run.input.clone();
     if view.workflow_name != notices::NAME {

@@ -1,4 +1,4 @@
-//! What a step says: while it is performed, and afterwards.
+//! The output of a step: live while it runs, and stored afterwards.
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
@@ -13,24 +13,24 @@ use super::super::query::{Parameters, Query, Values};
 use super::{Answered, App, Problem, answer, found};
 use crate::live::Tail;
 
-/// What a step says.
+/// The output of a step.
 #[derive(Serialize, ToSchema)]
 pub(super) struct OutputObject {
     step_id: String,
-    /// Which attempt says it, from 1; 0 if none has begun.
+    /// The number of the attempt, from 1; 0 if none has begun.
     attempt: u32,
-    /// Whether there may come more.
+    /// Whether more output may follow.
     is_live: bool,
-    /// The node that performs it: only that one can tell what is said meanwhile.
+    /// The node that performs the attempt. Only this node can show its live output.
     node: Option<String>,
-    /// The worker that performs it: what it says is known at its end.
+    /// The worker that performs the attempt. Its output is known when the attempt ends.
     worker: Option<String>,
-    /// The last of what was said, without secrets. While it is live, standard output and standard error as they
-    /// came.
+    /// The last part of the output, with secrets masked. While live, standard output and standard
+    /// error are mixed in the order in which they came.
     text: String,
-    /// How many bytes were said before `text`.
+    /// How many bytes of output come before `text`.
     offset: u64,
-    /// Whether `text` is not all that was said.
+    /// Whether `text` is not the whole output.
     truncated: bool,
 }
 
@@ -45,7 +45,7 @@ impl<S: Send + Sync> FromRequestParts<S> for StepId {
     }
 }
 
-/// Which item of a step that goes over a list.
+/// The index of an item, for a step that runs for each item of a list.
 pub(super) struct WhichItem(Option<u64>);
 
 impl Parameters for WhichItem {
@@ -56,7 +56,7 @@ impl Parameters for WhichItem {
     }
 }
 
-/// What a step says: live while it is performed here, and what is stored when it has ended.
+/// Gets the output of a step: live while this node performs it, stored when it has ended.
 #[utoipa::path(get, path = "/runs/{id}/steps/{step}/output", tag = "runs",
     params(("id" = String, Path, description = "The run"),
         ("step" = String, Path, description = "The step"),
@@ -107,14 +107,14 @@ async fn said(
     let Some(record) = detail.steps.iter().find(is_it) else { return Ok(nothing) };
     let ended = OutputObject { attempt: record.attempts, ..nothing };
     Ok(match live(record.attempts) {
-        // As it came; what is stored has standard output first.
+        // Live output is in the order in which it came; stored output has standard output first.
         Some(tail) => ended.with(Some(tail)),
         None => ended.stored(record),
     })
 }
 
 impl OutputObject {
-    /// Who performs it.
+    /// Adds who performs the attempt.
     async fn by(self, app: &App, active: &Active) -> Result<OutputObject, Problem> {
         if let Doing::Claimed { worker, .. } = &active.doing {
             return Ok(OutputObject { worker: Some(worker.clone()), ..self });
@@ -133,7 +133,7 @@ impl OutputObject {
         }
     }
 
-    /// What is kept of a command's output, or of a script's log.
+    /// Adds the stored output of a command, or the stored log of a script.
     fn stored(self, record: &StepRecord) -> OutputObject {
         let output = record.output.as_ref();
         let output = output.and_then(|output| serde_json::from_str::<Value>(output.get()).ok());

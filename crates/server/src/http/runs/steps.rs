@@ -1,4 +1,4 @@
-//! The steps of a run as they are shown: what became of them, and what is going on.
+//! The steps of a run in API responses: how they ended, and what is running.
 
 use engine::run::{
     Active, AttemptRecord, Doing, Item, Run, RunError, StepState, StepStatus, Watch,
@@ -16,7 +16,7 @@ use crate::http::shapes;
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StepObject {
     pub(crate) id: String,
-    /// What it is called, for people.
+    /// Its name, for people.
     pub(crate) name: Option<String>,
     /// `http`, `exec`, `timer`, …
     #[serde(rename = "type")]
@@ -24,57 +24,57 @@ pub(crate) struct StepObject {
     pub(crate) depends_on: Vec<String>,
     #[serde(flatten)]
     pub(crate) part: PartObject,
-    /// When it is to be done, while its deadline counts.
+    /// Its deadline, while one applies.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) deadline: Option<Timestamp>,
-    /// What became of what undoes it.
+    /// The state of the compensation that undoes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) compensation: Option<PartObject>,
-    /// What became of what finds out whether it was done.
+    /// The state of the check whether it was done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reconcile: Option<PartObject>,
-    /// Its items, if it goes over a list.
+    /// Its items, if it runs for each item of a list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) items: Vec<PartObject>,
 }
 
-/// A step itself, one of its items, or what undoes it.
+/// A step itself, one of its items, its compensation or its check.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PartObject {
-    /// The number of an item, from 0.
+    /// The index of an item, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<u32>,
     /// `pending`, `ready`, `running`, `waiting`, `completed`, `failed`, `skipped`, `cancelled`.
     #[schema(value_type = shapes::StepStatus)]
     pub(crate) status: &'static str,
-    /// Why it stands there, in words.
+    /// Why it has this status, in words.
     pub(crate) reason: Option<String>,
     pub(crate) attempts: u32,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) started_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) ended_at: Option<Timestamp>,
-    /// Whether it was not done in the time it was promised.
+    /// Whether it missed its deadline.
     pub(crate) overdue: bool,
     #[schema(value_type = Option<Value>)]
     pub(crate) output: Option<Box<RawValue>>,
     #[schema(value_type = Option<shapes::RunError>)]
     pub(crate) error: Option<RunError>,
-    /// The attempts before the one that all this is about, the oldest first. Of a run with more than 2,000 only the
-    /// first are told.
+    /// Earlier attempts, before the one described by the other fields, oldest first. For a run with
+    /// more than 2,000 attempts only the first are listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) earlier: Vec<AttemptObject>,
 }
 
-/// An attempt that another one followed.
+/// An attempt that was followed by another one.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = EarlierAttempt)]
 pub(crate) struct AttemptObject {
-    /// Its number. One that was lost with whoever performed it does not count: the next one has the same. Where a run
-    /// goes back, it begins with 1 again.
+    /// The number of the attempt. An attempt that was lost with its node or worker does not count:
+    /// the next one has the same number. After a jump back in the run, numbers begin with 1 again.
     pub(crate) attempt: u32,
-    /// `failed`, `cancelled` (it was lost, or is known not to have happened), or how the step stood before the run
-    /// went back.
+    /// `failed`, `cancelled` (it was lost, or is known not to have happened), or the status of the
+    /// step before the run jumped back.
     #[schema(value_type = shapes::StepStatus)]
     pub(crate) status: &'static str,
     #[schema(value_type = String, format = DateTime)]
@@ -168,7 +168,7 @@ impl StepObject {
             Item::Reconciling => self.reconcile.as_mut(),
             Item::Nth(index) => {
                 let index = Some(index);
-                // Items are in the order of their numbers.
+                // Items are sorted by index.
                 let place = self.items.binary_search_by_key(&index, |part| part.index);
                 place.ok().and_then(|place| self.items.get_mut(place))
             }
@@ -182,7 +182,7 @@ impl StepObject {
 impl PartObject {
     fn tried_before(&mut self, attempt: AttemptRecord) {
         let own = (self.attempts, self.started_at, self.ended_at);
-        // Until the next attempt begins, the part itself tells of the last one.
+        // Until the next attempt begins, the part itself describes the last one.
         if own == (attempt.attempt, Some(attempt.started_at), Some(attempt.ended_at)) {
             return;
         }
@@ -234,7 +234,8 @@ impl PartObject {
         self
     }
 
-    /// Where it stands if nothing is going on: a run that has gone back may have an older record.
+    /// Sets the status of a part that is not running. A run that has jumped back may have an older
+    /// record of it.
     fn settle(&mut self, state: StepState) {
         self.status = state.status().name();
         if matches!(state, StepState::Pending) {
@@ -243,7 +244,7 @@ impl PartObject {
         }
     }
 
-    /// Something is going on, or is waited for.
+    /// Sets the status of a part that is running or waiting.
     fn go_on(&mut self, run: &Run, active: &Active) {
         self.status = active.doing.status().name();
         self.attempts = active.attempt;

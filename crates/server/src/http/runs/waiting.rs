@@ -1,4 +1,4 @@
-//! What a run waits for now, when it is to be done, and what its deadlines have brought about, in sentences.
+//! Explains in sentences what a run waits for now, its deadlines, and what they have triggered.
 
 use engine::run::{Active, Doing, Item, Run, RunStatus, Watch, action_of};
 use jiff::Timestamp;
@@ -9,10 +9,10 @@ use super::WholeRun;
 use crate::http::App;
 use crate::http::problem::Problem;
 
-/// Parts of a run that are told of one by one.
+/// How many parts of a run are listed one by one.
 const TOLD: usize = 20;
 
-/// All of it.
+/// All sentences about what a run waits for, and about its deadlines.
 pub(super) async fn told(app: &App, whole: &WholeRun) -> Result<Vec<String>, Problem> {
     let run = &whole.view.run;
     let mut told = Vec::new();
@@ -101,12 +101,12 @@ async fn waits_for(
     }))
 }
 
-/// What a run that another one waits for is called.
+/// The name of a child run that a run waits for.
 async fn child_of(app: &App, parent: &Run, child: engine::RunKey) -> Result<String, Problem> {
     let query = store::RunQuery {
         parent: Some(parent.key),
         limit: 1,
-        // The latest one before the next key is this one.
+        // Runs are listed latest first, so the first one before the next key is this one.
         after: Some(store::Cursor::Number(child.0.saturating_add(1))),
         ..store::RunQuery::default()
     };

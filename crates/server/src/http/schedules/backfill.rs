@@ -1,4 +1,4 @@
-//! Past occurrences that run after all.
+//! Backfill: runs past occurrences.
 
 use std::collections::HashSet;
 
@@ -25,20 +25,20 @@ use crate::http::problem::{Problem, Wrong};
 use crate::http::query::Query;
 use crate::http::{App, shown};
 
-/// Which occurrences.
+/// The occurrences to run.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Range {
-    /// The first instant; without an offset, on the clock of the schedule's zone.
+    /// The first instant; without an offset, in the schedule's zone.
     from: String,
-    /// The last instant, written alike.
+    /// The last instant, in the same form.
     to: String,
-    /// At most so many: 1 to 1000; 100.
+    /// How many occurrences to run at most, 1 to 1000; 100 if left out.
     #[schema(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
-    /// Time between two starts, such as `10s`.
+    /// The time between two starts, such as `10s`.
     pace: Option<String>,
-    /// Those that have run already, or wait to, run once more.
+    /// Whether occurrences that have run already, or wait to run, run once more.
     #[serde(default)]
     again: Option<bool>,
     /// Only shows what would run.
@@ -46,17 +46,17 @@ pub(super) struct Range {
     dry_run: Option<bool>,
 }
 
-/// Occurrences that when nothing is said are run at most.
+/// How many occurrences a backfill runs by default.
 const DEFAULT_LIMIT: u32 = 100;
-/// Rows of the ledger that are read at a time.
+/// How many ledger rows are read at a time.
 const READ: usize = 1_000;
 
 #[derive(Serialize, ToSchema)]
 pub(super) struct Backfilled {
     dry_run: bool,
-    /// How many run.
+    /// How many occurrences run.
     count: usize,
-    /// How many do not, because they have run already or wait to.
+    /// How many do not, because they have run already or wait to run.
     passed_over: usize,
     items: Vec<PastTime>,
     /// The schedule afterwards.
@@ -72,7 +72,7 @@ struct PastTime {
     effective_at: String,
 }
 
-/// Those of these occurrences that have run already or wait to, by nominal time.
+/// The nominal times of those occurrences that have run already or wait to run.
 async fn ran_in(
     app: &App,
     schedule: ScheduleId,
@@ -97,8 +97,8 @@ async fn ran_in(
     Ok(ran)
 }
 
-/// Runs past occurrences, one after the other. Those that have run already, or wait to, are passed over unless
-/// `again` is asked for.
+/// Runs past occurrences, one after the other.
+/// Occurrences that have run already, or wait to run, are passed over unless `again` is set.
 #[utoipa::path(post, path = "/schedules/{id}/backfill", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
         ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),

@@ -1,4 +1,4 @@
-//! What comes: previews of rules and schedules.
+//! Previews: upcoming occurrences of rules and schedules.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,12 @@ use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Parameters, Query, Values};
 use crate::http::{App, shapes, shown};
 
-/// Times that are shown when nothing is said.
+/// How many occurrences are shown by default.
 const DEFAULT_COUNT: usize = 10;
-/// Times that are shown at most.
+/// How many occurrences are shown at most.
 pub(in crate::http) const LARGEST_COUNT: usize = 1_000;
 
-/// What a rule means.
+/// The preview of a rule or a schedule.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Preview {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,18 +40,18 @@ pub(super) struct Preview {
     items: Vec<Coming>,
 }
 
-/// One time to come.
+/// One upcoming occurrence.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Coming {
-    /// What the rule says.
+    /// The time that the rule says.
     #[schema(format = DateTime)]
     nominal_at: String,
-    /// When it happens; nothing if it does not.
+    /// When it happens; null if it does not.
     #[schema(format = DateTime)]
     effective_at: Option<String>,
     #[schema(value_type = shapes::ComingFate)]
     fate: &'static str,
-    /// Why it is not kept.
+    /// Why it was moved or skipped.
     reason: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl Parameters for Counted {
     }
 }
 
-/// The times to come of a schedule, with what becomes of each.
+/// Lists the upcoming occurrences of a schedule, with what will happen to each.
 #[utoipa::path(get, path = "/schedules/{id}/next", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
         ("count" = Option<u32>, Query, description = "1 to 1000; 10")),
@@ -101,7 +101,7 @@ pub(super) async fn next(
     })
 }
 
-/// What becomes of a schedule's next times, as it is shown.
+/// The upcoming occurrences of a schedule, as they are shown.
 pub(super) fn coming(
     view: &ScheduleView,
     timing: &Timing,
@@ -113,8 +113,8 @@ pub(super) fn coming(
     rows.into_iter().map(|row| row.shown(timing)).collect()
 }
 
-/// What becomes of a schedule's next times; nothing comes of one that is done or dead. While it or its workflow is
-/// paused, these are the times of the rule.
+/// The upcoming occurrences of a schedule; none if it is done or dead. While the schedule or its
+/// workflow is paused, these are the times of the rule.
 pub(crate) fn coming_rows(
     view: &ScheduleView,
     timing: &Timing,
@@ -139,7 +139,8 @@ pub(crate) fn coming_rows(
             row.override_by(over);
         }
     }
-    // Those moved from before now on are in none of the rule's times to come.
+    // Occurrences that were moved from the past to the future are not among the rule's upcoming
+    // times.
     let first = rows.first().map_or(Timestamp::MAX, |row| row.nominal);
     for over in overrides.iter().filter(|over| over.nominal < first) {
         if let OverrideAction::Move(to) = over.action
@@ -153,15 +154,15 @@ pub(crate) fn coming_rows(
     rows
 }
 
-/// A row before it is shown.
+/// An upcoming occurrence before it is shown.
 pub(crate) struct Row {
-    /// What the rule says.
+    /// The time that the rule says.
     pub(crate) nominal: Timestamp,
-    /// When it happens; nothing if it does not.
+    /// When it happens; `None` if it does not.
     pub(crate) effective: Option<Timestamp>,
     /// `kept`, `moved` or `skipped`.
     pub(crate) fate: &'static str,
-    /// Why it is not kept.
+    /// Why it was moved or skipped.
     pub(crate) reason: Option<String>,
 }
 
@@ -196,9 +197,9 @@ impl Row {
     }
 }
 
-/// The rule's times that happen after `now`, and those between them that do not.
+/// The rule's occurrences after `now`, and those between them that are skipped.
 pub(crate) fn rows(timing: &Timing, now: Timestamp, count: usize) -> Vec<Row> {
-    // One that was rolled forward over `now` is still to come.
+    // An occurrence that was rolled forward past `now` is still to come.
     let first = timing.next_after(now).map_or(now, |due| due.nominal);
     let millisecond = SignedDuration::from_millis(1);
     let from = first.checked_sub(millisecond).map_or(now, |before| before.min(now));
@@ -220,7 +221,7 @@ pub(crate) fn rows(timing: &Timing, now: Timestamp, count: usize) -> Vec<Row> {
         .collect()
 }
 
-/// What a rule would mean, without creating anything.
+/// Previews a rule, without creating anything.
 #[utoipa::path(post, path = "/preview", tag = "schedules",
     request_body(content = shapes::PreviewInput,
         description = "The fields of a rule; count (1 to 1000; 10); after (a time; now)"),
@@ -266,7 +267,7 @@ fn take<T: for<'a> Deserialize<'a>>(
         .map_err(|_| Problem::bad_query(vec![Wrong::new(name, "type", "cannot be read")]))
 }
 
-/// A time in a body.
+/// Reads a time in a request body.
 fn instant(path: &str, text: &str) -> Result<Timestamp, Problem> {
     text.parse().map_err(|_| {
         let wrong = Wrong::new(path, "time", "not a time with an offset");
@@ -274,7 +275,7 @@ fn instant(path: &str, text: &str) -> Result<Timestamp, Problem> {
     })
 }
 
-/// A time in a body; without an offset, on the clock of the zone.
+/// Reads a time in a request body; without an offset, it is in the zone given.
 pub(crate) fn instant_in(zone: &Zone, path: &str, text: &str) -> Result<Timestamp, Problem> {
     parse_instant(text, zone, Dst::FIXED)
         .map_err(|problem| Problem::invalid([Mistake::new(path, problem)]))

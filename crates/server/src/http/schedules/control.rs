@@ -1,4 +1,4 @@
-//! What is done with a schedule: pause, resume, enable, disable, revive, trigger, delete.
+//! Controls a schedule: pause, resume, enable, disable, revive, trigger, delete.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -22,10 +22,10 @@ use crate::http::problem::{Problem, Wrong};
 use crate::http::query::Query;
 use crate::http::runs;
 
-/// Schedules that are deleted at once at most.
+/// How many schedules one request may delete.
 const LARGEST: usize = 10_000;
 
-/// Nothing to say.
+/// An empty body.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
@@ -33,7 +33,7 @@ struct Nothing {}
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Resumption {
-    /// Whether what was missed is made up for.
+    /// Whether missed occurrences are made up for.
     #[serde(default)]
     catch_up: bool,
 }
@@ -42,12 +42,13 @@ struct Resumption {
 #[serde(deny_unknown_fields)]
 #[schema(as = ScheduleTrigger)]
 struct ByHand {
-    /// What the run gets; the schedule's own payload if nothing is given.
+    /// The run's payload; the schedule's own payload if left out.
     #[serde(default)]
     #[schema(value_type = Option<Value>)]
     payload: Option<Box<RawValue>>,
-    /// `wait`: the run begins beside what is active, or when the workflow's `concurrency` allows. `refuse`: 409 if
-    /// the schedule is active (unless its overlap is `allow`), or the workflow has as many runs as it may.
+    /// `wait`: the run begins beside active ones, or when the workflow's `concurrency` allows.
+    /// `refuse`: 409 if the schedule is active (unless its overlap is `allow`), or if the workflow
+    /// has as many runs as it may.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     if_busy: IfBusy,
@@ -56,7 +57,7 @@ struct ByHand {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Deletion {
-    /// Ids; unknown ones are ignored.
+    /// Ids of schedules; unknown ones are ignored.
     #[schema(max_items = 10000)]
     schedule_ids: Vec<IdText>,
 }
@@ -70,7 +71,7 @@ pub(super) enum IdText {
 }
 
 impl IdText {
-    /// As it was written.
+    /// The id as it was written.
     pub(super) fn text(&self) -> String {
         match self {
             IdText::Text(text) => text.clone(),
@@ -78,7 +79,7 @@ impl IdText {
         }
     }
 
-    /// The id, if it can be one.
+    /// The id, if it can be an id of a schedule.
     pub(super) fn schedule(&self) -> Option<ScheduleId> {
         match self {
             IdText::Text(text) => text.parse().ok(),
@@ -87,7 +88,7 @@ impl IdText {
     }
 }
 
-/// A route that does one thing with a schedule and shows it.
+/// A route that controls a schedule and responds with it.
 macro_rules! verb {
     ($name:ident, $path:literal, $doc:literal, $verb:expr) => {
         #[doc = $doc]
@@ -116,7 +117,7 @@ verb!(revive, "/schedules/{id}/revive", "A new life after done or dead.", Verb::
 verb!(enable, "/schedules/{id}/enable", "Goes on: resume, of a trigger.", Verb::Enable);
 verb!(disable, "/schedules/{id}/disable", "Stands still: pause, of a trigger.", Verb::Disable);
 
-/// It goes on. What was missed is made up for only if asked.
+/// Resumes a schedule. Missed occurrences are made up for only with `catch_up`.
 #[utoipa::path(post, path = "/schedules/{id}/resume", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
         ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once")),
@@ -136,8 +137,8 @@ pub(super) async fn resume(
     control(&app, &caller, id, Verb::Resume { catch_up }, body.idempotency).await
 }
 
-/// Starts a run by hand, in every status of the schedule. The next occurrence stays as it is, and so does what
-/// waits; it runs beside what is active.
+/// Starts a run by hand, whatever the schedule's status.
+/// The next occurrence stays as it is, and so do waiting ones; the run begins beside active ones.
 #[utoipa::path(post, path = "/schedules/{id}/trigger", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
         ("Idempotency-Key" = Option<String>, Header, description = "Asking twice does once"),
@@ -172,7 +173,7 @@ pub(super) async fn trigger(
     Ok(answer::replayed(answer::json(status, &object.with_run(run, position))?, replayed))
 }
 
-/// A payload by hand is no larger than one that is declared.
+/// Refuses a payload larger than a declared one may be.
 pub(super) fn check_payload(payload: Option<&RawValue>) -> Result<(), Problem> {
     if payload.is_some_and(|payload| payload.get().len() > LARGEST_PAYLOAD) {
         let wrong = Wrong::new("payload", "size", "the payload is too large");
@@ -195,7 +196,7 @@ async fn control(
     Ok(answer::replayed(response, commanded.replayed))
 }
 
-/// Deletes a schedule. Its history stays until it is too old.
+/// Deletes a schedule. Its history stays until retention removes it.
 #[utoipa::path(delete, path = "/schedules/{id}", tag = "schedules",
     params(("id" = String, Path, description = "The schedule")),
     responses((status = 204), (status = 401, body = Problem), (status = 404, body = Problem),

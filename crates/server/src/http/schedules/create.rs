@@ -1,4 +1,4 @@
-//! New schedules, one or many at once.
+//! Creates schedules, one or many at once.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,15 +23,15 @@ use crate::http::problem::{Problem, Wrong};
 use crate::http::query::Query;
 use crate::http::shapes;
 
-/// Schedules in one batch at most.
+/// How many schedules one batch may create.
 pub(in crate::http) const LARGEST: usize = 10_000;
-/// Mistakes that are told of one batch: enough to see what is wrong, not all of a million.
+/// How many errors of one batch are reported: enough to see what is wrong.
 const TOLD: usize = 100;
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Created {
-    /// In the order given.
+    /// The ids of the new schedules, in the order given.
     items: Vec<CreatedId>,
     created: usize,
 }
@@ -66,7 +66,7 @@ pub(super) async fn create(
     let location = format!("/api/v1/schedules/{id}");
     let response = match object(&app, id).await {
         Ok(object) => answer::created(&location, &object.with_remark(remark))?,
-        // It was created, and is gone by now.
+        // The schedule was created, and has been deleted meanwhile.
         Err(_) => answer::created(&location, &json!({ "id": id.to_string() }))?,
     };
     Ok(answer::replayed(response, replayed))
@@ -88,7 +88,7 @@ pub(super) async fn batch(
 ) -> Answered {
     body.require_json()?;
     let RawBody { text, idempotency, .. } = body;
-    // Thousands of declarations take a while to read: others are answered meanwhile.
+    // Parsing thousands of declarations takes a while, so it must not block other requests.
     let read = tokio::task::spawn_blocking(move || read_batch(&text));
     let read = read.await.map_err(|_| Problem::unavailable("The batch was not read."))??;
     let mut workflows = Workflows::default();
@@ -125,7 +125,7 @@ pub(super) async fn batch(
 
 type Read = Result<Written, Vec<calendar::Mistake>>;
 
-/// A list of schedules, or an object with the list as `schedules`.
+/// Reads a list of schedules, or an object with the list as `schedules`.
 fn read_batch(text: &str) -> Result<Vec<Read>, Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -181,7 +181,7 @@ async fn command(
     }
 }
 
-/// Workflows by what they were called, each looked up once.
+/// A cache of workflows by the name or id given, each looked up once.
 #[derive(Default)]
 struct Workflows(HashMap<String, Option<Known>>);
 
@@ -191,7 +191,7 @@ struct Known {
 }
 
 impl Workflows {
-    /// The schedule with its workflow and what to know about that, or what is wrong with it.
+    /// The schedule with its workflow and a remark about its trigger, or what is wrong with it.
     async fn place(
         &mut self,
         app: &App,
@@ -226,8 +226,8 @@ impl Workflows {
                 format!("the workflow has no trigger {trigger}: the schedule starts it as it is");
             Remark { code: "unknown-trigger", message }
         });
-        // Kept and shown, and told to runs, but not bound to the trigger: its own schedule is replaced with each
-        // version, this one is not.
+        // The trigger is stored, shown, and passed to runs, but the schedule is not bound to it:
+        // the schedule that a trigger declares is replaced with each version, this one is not.
         declared.trigger_node_id = trigger;
         Ok(Ok((NewSchedule { workflow: known.id, trigger: None, declared }, remark)))
     }

@@ -26,7 +26,7 @@ use crate::http::problem::{Problem, Wrong};
 use crate::http::query::{Parameters, Query, Values};
 use crate::http::shapes;
 
-/// Times that are compared before an edit.
+/// How many upcoming occurrences are compared before an edit.
 const COMPARED: usize = 5;
 
 pub(super) struct Way {
@@ -47,24 +47,24 @@ pub(crate) struct Difference {
     dry_run: bool,
     /// Fields whose value changes.
     pub(crate) changes: BTreeMap<String, Change>,
-    /// The next times before.
+    /// The upcoming occurrences before.
     before: Vec<Coming>,
-    /// The next times after.
+    /// The upcoming occurrences after.
     after: Vec<Coming>,
 }
 
 /// A field's value before and after.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Change {
-    /// Nothing if it was not there.
+    /// The value before; null if the field was not there.
     #[schema(value_type = Option<Value>)]
     pub(crate) before: Option<Box<RawValue>>,
-    /// Nothing if it goes.
+    /// The value after; null if the field is removed.
     #[schema(value_type = Option<Value>)]
     pub(crate) after: Option<Box<RawValue>>,
 }
 
-/// Changes fields of a schedule and computes its next time again.
+/// Changes fields of a schedule, and computes its next time again.
 #[utoipa::path(patch, path = "/schedules/{id}", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
         ("dry_run" = Option<bool>, Query, description = "Only shows what would change")),
@@ -94,8 +94,9 @@ pub(super) async fn edit(
     answer::ok(&object(&app, id).await?.after(found.schedule.status))
 }
 
-/// The fields without those that nobody writes and that say what is shown anyway: an object may be sent back as it
-/// came. What differs is left, and refused with the route that changes it.
+/// Removes read-only fields whose values are those shown, so that a client may send back an object
+/// as it received it. Read-only fields that differ are kept, and refused with the route that
+/// changes them.
 fn without_what_is_shown(app: &App, found: &ScheduleView, text: &str) -> String {
     type Fields = BTreeMap<String, Box<RawValue>>;
     let Ok(mut fields) = serde_json::from_str::<Fields>(text) else { return text.to_owned() };
@@ -123,7 +124,7 @@ pub(crate) fn would_change(
     Ok((declared, difference))
 }
 
-/// The declaration with these changes. What a schedule belongs to does not change.
+/// The declaration after an edit. A schedule's workflow and trigger cannot change.
 fn after_patch(found: &ScheduleView, text: &str) -> Result<Box<Declared>, Problem> {
     let schedule = &found.schedule;
     if let Some(trigger) = &schedule.trigger {
@@ -204,7 +205,7 @@ pub(crate) fn decided(
     Ok(after)
 }
 
-/// Compared as they are shown: numbers that no program can hold stay what they are.
+/// The fields that differ. They are compared as JSON text, so that numbers keep all their digits.
 fn changes(before: &ScheduleObject, after: &ScheduleObject) -> BTreeMap<String, Change> {
     let fields = |object: &ScheduleObject| -> BTreeMap<String, Box<RawValue>> {
         let text = serde_json::to_string(object).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The coming occurrences as a calendar file.
+//! Upcoming occurrences as an iCalendar file.
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -17,9 +17,9 @@ use crate::http::answer::Answered;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
 
-/// Schedules in the file at most.
+/// How many schedules the file may contain.
 const SCHEDULES: usize = 1_000;
-/// Occurrences of each at most: a calendar is no place for every minute of a year.
+/// How many occurrences of each schedule: a calendar is not meant for every minute of a year.
 const OCCURRENCES: usize = 10;
 
 pub(super) struct Wanted {
@@ -40,7 +40,7 @@ impl Parameters for Wanted {
     }
 }
 
-/// The coming occurrences of up to 1,000 schedules, as iCalendar.
+/// Gets the upcoming occurrences of up to 1,000 schedules, as iCalendar.
 #[utoipa::path(get, path = "/schedules.ics", tag = "schedules",
     params(("workflow_id" = Option<String>, Query, description = "Id or name of a workflow"),
         ("schedule_id" = Option<String>, Query, description = "Of this schedule alone")),

@@ -1,4 +1,4 @@
-//! Lists of schedules, and one of them.
+//! Lists schedules, and gets one of them.
 
 use axum::extract::State;
 use engine::ScheduleId;
@@ -13,7 +13,7 @@ use crate::http::problem::Problem;
 use crate::http::query::{Paging, Parameters, Query, Values};
 use crate::http::shapes;
 
-/// Which schedules.
+/// The query parameters of the list.
 pub(super) struct Wanted {
     status: Option<Status>,
     workflow: Option<String>,
@@ -37,7 +37,7 @@ impl Parameters for Wanted {
     }
 }
 
-/// Schedules, in the order of their ids.
+/// Lists schedules, in the order of their ids.
 #[utoipa::path(get, path = "/schedules", tag = "schedules",
     params(
         ("status" = Option<shapes::ScheduleStatus>, Query, description = "Only those in this status"),
@@ -73,7 +73,7 @@ pub(super) async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
 
-/// One schedule.
+/// Gets a schedule.
 #[utoipa::path(get, path = "/schedules/{id}", tag = "schedules",
     params(("id" = String, Path, description = "The schedule")),
     responses((status = 200, body = ScheduleObject), (status = 404, body = Problem),
@@ -86,13 +86,13 @@ pub(super) async fn get(
     answer::ok(&object(&app, id).await?)
 }
 
-/// A schedule, or the problem that there is none.
+/// Reads a schedule, or responds that there is none.
 pub(crate) async fn view(app: &App, id: ScheduleId) -> Result<ScheduleView, Problem> {
     let found = app.store().schedule(id).await?;
     found.ok_or_else(|| Problem::not_found("schedule", &id.to_string()))
 }
 
-/// A schedule as it is shown alone.
+/// A schedule as it is shown alone, with warnings.
 pub(super) async fn object(app: &App, id: ScheduleId) -> Result<ScheduleObject, Problem> {
     Ok(ScheduleObject::alone(view(app, id).await?, &app.rules(), app.now()))
 }

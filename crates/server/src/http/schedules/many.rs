@@ -1,4 +1,4 @@
-//! The same done with many schedules, one after the other: what is refused stops nothing else.
+//! Controls many schedules with one request. If one of them is refused, the others are still done.
 
 use axum::extract::State;
 use engine::ScheduleId;
@@ -16,24 +16,24 @@ use crate::http::body::JsonBody;
 use crate::http::problem::{Problem, Wrong};
 use crate::http::query::Query;
 
-/// Schedules at once at most: each is a command of its own.
+/// How many schedules one request may control: each is a command of its own.
 const LARGEST: usize = 1_000;
-/// Commands that wait for their commit at a time: those that wait together are committed together.
+/// How many commands run at a time: commands that wait together are committed together.
 const TOGETHER: usize = 64;
-/// Reasons that are told in the sentence; all of them are in the list.
+/// How many reasons the summary names; the list has all of them.
 const TOLD: usize = 3;
 
-/// What is to be done, and with which schedules.
+/// An action, and the schedules to apply it to.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Control {
-    /// Ids.
+    /// Ids of schedules.
     #[schema(max_items = 1000)]
     schedule_ids: Vec<IdText>,
     action: Action,
 }
 
-/// What is done with each.
+/// What to do with each schedule.
 #[derive(Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
@@ -43,22 +43,22 @@ enum Action {
     Trigger,
 }
 
-/// What came of it.
+/// The result of the action.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Controlled {
-    /// With how many it was done.
+    /// How many schedules it was applied to.
     done: usize,
-    /// With which it was not, and why.
+    /// The schedules it was not applied to, and why.
     refused: Vec<RefusedOne>,
-    /// The same in a sentence.
+    /// The result in a sentence.
     summary: String,
 }
 
-/// A schedule with which it was not done.
+/// A schedule to which the action was not applied.
 #[derive(Serialize, ToSchema)]
 struct RefusedOne {
     id: String,
-    /// Why.
+    /// The reason.
     detail: String,
 }
 
@@ -92,7 +92,7 @@ pub(super) async fn batch_control(
     answer::ok(&Controlled { done, refused, summary })
 }
 
-/// Does it with each of them; those with which it was not done.
+/// Applies the action to each schedule, and returns those that refused it.
 async fn control_all(
     app: &App,
     caller: &Caller,
@@ -129,7 +129,8 @@ async fn control(
             Command::StartSchedule { id, run }
         }
     };
-    // Each is remembered alone: what was done is not done again, what was refused is asked again.
+    // Each schedule has its own idempotency key: on a repeated request, successful actions are not
+    // repeated, and refused ones are tried again.
     let key = key.map(|key| Idempotency { key: format!("{}/{id}", key.key), ..key.clone() });
     app.command(caller, command, key).await?;
     Ok(())

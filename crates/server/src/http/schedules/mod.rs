@@ -41,7 +41,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(backfill::backfill))
 }
 
-/// The routes that exist without a version too.
+/// The routes that also exist without a version in the path.
 pub(super) fn alias_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list::list))

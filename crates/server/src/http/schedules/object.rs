@@ -1,4 +1,4 @@
-//! A schedule as it is shown.
+//! Schedules in API responses.
 
 use calendar::{Warning, Zone};
 use engine::schedule::{Schedule, Status};
@@ -14,14 +14,15 @@ use utoipa::ToSchema;
 use crate::http::shapes;
 use crate::http::shown;
 
-/// A schedule: its declaration as it was written, with the defaults that apply, and how far it has come.
+/// A schedule: its declaration as written, the defaults that apply, and its progress.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ScheduleObject {
     id: String,
     workflow_id: String,
     /// The workflow's name.
     workflow: String,
-    /// Whether the workflow is paused: then nothing starts but by hand, and `next_run_at` is null.
+    /// Whether the workflow is paused: then nothing starts except by hand, and `next_run_at` is
+    /// null.
     workflow_paused: bool,
     /// The trigger of the definition that declares it.
     trigger: Option<String>,
@@ -29,12 +30,12 @@ pub(crate) struct ScheduleObject {
     #[serde(flatten)]
     #[schema(value_type = shapes::DeclaredSchedule)]
     declared: Map<String, Value>,
-    /// Exactly as it was written.
+    /// The payload, exactly as it was written.
     #[schema(value_type = Option<Value>)]
     payload: Option<Box<RawValue>>,
     /// The zone that applies.
     zone: String,
-    /// The rule in words; nothing if it cannot be read any more.
+    /// The rule in words; null if it can no longer be read.
     words: Option<String>,
     /// `active`, `paused`, `done` or `dead`.
     #[schema(value_type = shapes::ScheduleStatus)]
@@ -43,51 +44,51 @@ pub(crate) struct ScheduleObject {
     enabled: bool,
     current_repeat: u64,
     current_retry: u32,
-    /// Successful occurrences.
+    /// How many occurrences have succeeded.
     run_count: u64,
-    /// Failed runs.
+    /// How many runs have failed.
     error_count: u64,
     last_error: Option<String>,
     #[schema(format = DateTime)]
     last_run_at: Option<String>,
     #[schema(value_type = Option<shapes::RunEnding>)]
     last_outcome: Option<&'static str>,
-    /// When it happens next. Null if it is not active, if its workflow is paused, or while what is going on may
-    /// be the last that `total_repeats` allows.
+    /// When it happens next. Null if it is not active, if its workflow is paused, or while a
+    /// running occurrence may be the last that `total_repeats` allows.
     #[schema(format = DateTime)]
     next_run_at: Option<String>,
-    /// What the rule says about that.
+    /// The nominal time of that occurrence, as the rule says.
     #[schema(format = DateTime)]
     next_nominal_at: Option<String>,
-    /// Occurrences and runs by hand that have begun and not ended.
+    /// How many occurrences and runs by hand have begun and not ended.
     active: usize,
-    /// Occurrences that wait.
+    /// How many occurrences wait.
     queued: usize,
     #[schema(format = DateTime)]
     created_at: String,
     #[schema(format = DateTime)]
     updated_at: String,
-    /// When a change of its declaration last gave it a next time again after it was done or dead.
+    /// When a change of its declaration last gave it a next time again, after it was done or dead.
     renewed_at: Option<String>,
-    /// What one should know about the rule.
+    /// Warnings about the rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     warnings: Option<Vec<Remark>>,
     /// The run that was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     run_id: Option<String>,
-    /// That it was done or dead, and a change has given it a next time again.
+    /// Set if it was done or dead, and a change has given it a next time again.
     #[serde(skip_serializing_if = "Option::is_none")]
     lives_again: Option<bool>,
-    /// Its place among the runs that wait for the workflow's limit, if it does.
+    /// The position of the run among those that wait for the workflow's limit, if it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<u64>,
 }
 
-/// A remark that stops nothing.
+/// A warning, which stops nothing.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Remark {
     pub(crate) code: &'static str,
-    /// In words.
+    /// The warning in words.
     pub(crate) message: String,
 }
 
@@ -97,19 +98,19 @@ impl From<Warning> for Remark {
     }
 }
 
-/// What a plan should make one know.
+/// The warnings about a plan.
 pub(crate) fn remarks(plan: &Plan, now: Timestamp) -> Vec<Remark> {
     let warnings = plan.timing.warnings_with(now, Some(&plan.catch_up));
     warnings.into_iter().map(Remark::from).collect()
 }
 
-/// The plan of a stored schedule; nothing if it cannot be read any more.
+/// The plan of a stored schedule; `None` if it can no longer be read.
 pub(crate) fn plan(schedule: &Schedule, rules: &Rules) -> Option<Plan> {
     let key = schedule.id.to_string();
     schedule.declared.plan(rules, schedule.progress.anchor, &key).ok()
 }
 
-/// The zone that a schedule's times are shown in.
+/// The zone in which a schedule's times are shown.
 pub(crate) fn zone(schedule: &Schedule, rules: &Rules) -> Zone {
     let timing = &schedule.declared.timing;
     match (&timing.timezone, &timing.calendar) {
@@ -121,13 +122,13 @@ pub(crate) fn zone(schedule: &Schedule, rules: &Rules) -> Zone {
 }
 
 impl ScheduleObject {
-    /// As it is shown in a list.
+    /// As an item of a list.
     pub(super) fn new(view: ScheduleView, rules: &Rules) -> ScheduleObject {
         let plan = plan(&view.schedule, rules);
         ScheduleObject::with_plan(view, rules, plan.as_ref())
     }
 
-    /// As it is shown alone: with what one should know.
+    /// As a single object, with warnings.
     pub(super) fn alone(view: ScheduleView, rules: &Rules, now: Timestamp) -> ScheduleObject {
         let plan = plan(&view.schedule, rules);
         let warnings = plan.as_ref().map(|plan| remarks(plan, now)).unwrap_or_default();
@@ -135,18 +136,18 @@ impl ScheduleObject {
         ScheduleObject { warnings: Some(warnings), ..object }
     }
 
-    /// With something else that one should know.
+    /// Adds a warning.
     pub(super) fn with_remark(mut self, remark: Option<Remark>) -> ScheduleObject {
         self.warnings.get_or_insert_default().extend(remark);
         self
     }
 
-    /// With the run that was started.
+    /// Adds the run that was started, and its position if it waits.
     pub(super) fn with_run(self, run: String, position: Option<u64>) -> ScheduleObject {
         ScheduleObject { run_id: Some(run), position, ..self }
     }
 
-    /// After an edit of a schedule that was done or dead.
+    /// Notes whether an edit made a schedule active that was done or dead before.
     pub(super) fn after(self, before: Status) -> ScheduleObject {
         let was_over = matches!(before, Status::Done | Status::Dead);
         let lives_again = was_over && self.status == Status::Active.name();

@@ -1,4 +1,4 @@
-//! The ledger, what is overridden, and why.
+//! The ledger of a schedule, overrides of single occurrences, and explanations.
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
@@ -27,10 +27,10 @@ use crate::http::query::{Paging, Parameters, Query, Values};
 use crate::http::workflows::workflow_if_readable;
 use crate::http::{App, shapes, shown};
 
-/// Ledger rows that an explanation looks at.
+/// How many ledger rows an explanation reads.
 const LOOKED_AT: usize = 5;
 
-/// What became of an occurrence, or of several in a row with the same fate.
+/// What happened to an occurrence, or to several in a row with the same outcome.
 #[derive(Serialize, ToSchema)]
 pub(super) struct OccurrenceObject {
     schedule_id: String,
@@ -39,7 +39,7 @@ pub(super) struct OccurrenceObject {
     count: u64,
     #[schema(format = DateTime)]
     nominal_at: String,
-    /// Of several, the last nominal time.
+    /// The last nominal time, if the row stands for several occurrences.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     last_nominal_at: Option<String>,
@@ -95,7 +95,7 @@ impl Parameters for Wanted {
     }
 }
 
-/// What became of a schedule's occurrences, latest first.
+/// Lists what happened to a schedule's occurrences, latest first.
 #[utoipa::path(get, path = "/schedules/{id}/occurrences", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
         ("outcome" = Option<shapes::OccurrenceOutcome>, Query, description = "Only those with this outcome"),
@@ -132,7 +132,7 @@ impl Parameters for Moment {
     }
 }
 
-/// Why something happened or did not.
+/// Why a schedule ran, waited or did not run.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Explanation {
     schedule_id: String,
@@ -141,7 +141,7 @@ pub(super) struct Explanation {
     sentences: Vec<String>,
 }
 
-/// Why the schedule ran, waited or did not, in sentences.
+/// Explains in sentences why the schedule ran, waited or did not run.
 #[utoipa::path(get, path = "/schedules/{id}/explain", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
         ("at" = Option<String>, Query, description = "About this time; else about the latest")),
@@ -159,7 +159,7 @@ pub(super) async fn explain(
     answer::ok(&Explanation { schedule_id: id.to_string(), at, sentences })
 }
 
-/// What is known of one time, or of where the schedule stands.
+/// Sentences about the occurrence at one time, or about the schedule's current state.
 pub(crate) async fn sentences(
     app: &App,
     found: &ScheduleView,
@@ -199,7 +199,7 @@ pub(crate) async fn sentences(
     })
 }
 
-/// The part of a path that says which occurrence.
+/// The part of the path that names an occurrence by its nominal time.
 pub(super) struct Nominal(Timestamp);
 
 impl<S: Send + Sync> FromRequestParts<S> for Nominal {
@@ -207,7 +207,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Nominal {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Nominal, Problem> {
         let text = part(parts, state, "nominal").await?;
-        // In a path a `+` may have become a space on its way.
+        // In a path a `+` may have been decoded as a space.
         text.replace(' ', "+").parse().map(Nominal).map_err(|_| {
             let wrong = Wrong::new("nominal", "time", "not a time with an offset");
             Problem::bad_query(vec![wrong.allow("RFC 3339, such as 2026-03-08T09:00:00+01:00")])
@@ -215,14 +215,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Nominal {
     }
 }
 
-/// What is to become of one occurrence: one of these.
+/// What is to happen to one occurrence: exactly one of these fields.
 #[derive(Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OverrideInput {
     /// It does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     skip: Option<bool>,
-    /// It runs at this time; without an offset, on the clock of the schedule's zone.
+    /// It runs at this time; without an offset, in the schedule's zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     move_to: Option<String>,
     /// It runs with this payload.
@@ -257,7 +257,7 @@ impl OverrideInput {
     }
 }
 
-/// Says what is to become of one occurrence.
+/// Overrides one occurrence: skips it, moves it, or changes its payload.
 #[utoipa::path(put, path = "/schedules/{id}/occurrences/{nominal}", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
         ("nominal" = String, Path, description = "The time that the rule says, RFC 3339")),
@@ -287,7 +287,7 @@ pub(super) async fn override_one(
     })
 }
 
-/// The occurrence is an ordinary one again.
+/// Removes the override of an occurrence.
 #[utoipa::path(delete, path = "/schedules/{id}/occurrences/{nominal}", tag = "schedules",
     params(("id" = String, Path, description = "The schedule"),
         ("nominal" = String, Path, description = "The time that the rule says, RFC 3339")),

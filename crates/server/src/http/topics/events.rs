@@ -1,4 +1,4 @@
-//! Events: listed, shown, skipped.
+//! Lists, shows and skips events.
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
@@ -21,7 +21,7 @@ use crate::http::problem::Problem;
 use crate::http::query::{Paging, Parameters, Query, Values};
 use crate::http::shapes;
 
-/// In which order.
+/// The order of a list of events.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Order {
     #[default]
@@ -54,7 +54,7 @@ impl Parameters for Wanted {
     }
 }
 
-/// The events of a topic, latest first unless asked otherwise.
+/// Lists the events of a topic, latest first unless `order` says otherwise.
 #[utoipa::path(get, path = "/topics/{topic}/events", tag = "topics",
     params(("topic" = String, Path, description = "Name or id"),
         ("workflow" = Option<String>, Query, description = "Whose, if several have one of that name"),
@@ -77,7 +77,7 @@ pub(super) async fn list(
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
 
-/// Which event of which topic.
+/// The topic and the message id in the path.
 pub(super) struct EventPath {
     topic: String,
     message_id: String,
@@ -89,7 +89,7 @@ impl<S: Send + Sync> FromRequestParts<S> for EventPath {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<EventPath, Problem> {
         let TopicPath(topic) = TopicPath::from_request_parts(parts, state).await?;
         let message_id = part(parts, state, "message_id").await?;
-        // No event is called so: the store need not be asked.
+        // No event can have this id, so the store need not be asked.
         if limits::check_message(&message_id, None, "").is_err() {
             return Err(Problem::not_found("event", &message_id));
         }
@@ -103,7 +103,7 @@ async fn event(app: &App, topic: &TopicView, message_id: &str) -> Result<EventOb
     found.ok_or_else(|| Problem::not_found("event", message_id))
 }
 
-/// One event.
+/// Gets an event.
 #[utoipa::path(get, path = "/topics/{topic}/events/{message_id}", tag = "topics",
     params(("topic" = String, Path, description = "Name or id"),
         ("message_id" = String, Path, description = "The event"),
@@ -122,12 +122,12 @@ pub(super) async fn get(
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Skipping {
-    /// Who says so; whoever asks, if nothing. Whoever has a token is named beside it.
+    /// Who skips it; the caller, if left out. The name of the caller's token is added.
     #[schema(min_length = 1, max_length = 256)]
     by: Option<String>,
 }
 
-/// Nobody is to work on a pending event.
+/// Skips a pending event: no consumer will work on it.
 #[utoipa::path(post, path = "/topics/{topic}/events/{message_id}/skip", tag = "topics",
     request_body = Option<Skipping>,
     params(("topic" = String, Path, description = "Name or id"),
@@ -154,7 +154,7 @@ pub(super) async fn skip(
     Ok(answer::replayed(response, commanded.replayed))
 }
 
-/// An event that does not fit is in another state.
+/// A conflict means that the event is in another state.
 fn not_pending(failure: Failure) -> Problem {
     match failure {
         Failure::Refused(Refused::Conflict(detail)) => {

@@ -1,4 +1,4 @@
-//! Which topic is meant.
+//! Finds the topic that a request names.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -12,10 +12,10 @@ use crate::http::problem::{Problem, Wrong};
 use crate::http::query::LARGEST_LIMIT;
 use crate::http::workflows::find_workflow;
 
-/// More workflows with a topic of the same name than anyone reads.
+/// How many workflows with a topic of the same name are listed.
 const TOLD: usize = 20;
 
-/// The part of a path that names a topic, and can be a name.
+/// The part of the path that names a topic, checked to be a valid name.
 pub(super) struct TopicPath(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for TopicPath {
@@ -31,8 +31,8 @@ impl<S: Send + Sync> FromRequestParts<S> for TopicPath {
     }
 }
 
-/// The topic with this name that a workflow means, if one is named; else the shared one, the only one, or the one
-/// with this id.
+/// The topic with this name that `workflow` uses, if one is given; otherwise the shared topic, the
+/// only one with this name, or the one with this id.
 pub(crate) async fn find(
     app: &App,
     topic: &str,
@@ -75,7 +75,7 @@ fn is_shared(definition: &Definition, topic: &str) -> bool {
     definition.topic(topic).is_some_and(|declared| declared.shared)
 }
 
-/// The topic that a workflow means by one of its declarations, if it is there already.
+/// The topic that a workflow's declaration means, if it exists already.
 pub(in crate::http) async fn declared(
     app: &App,
     workflow: WorkflowId,
@@ -87,7 +87,7 @@ pub(in crate::http) async fn declared(
     }
 }
 
-/// All topics of a workflow, and the shared ones that its definition names, in the order of their names.
+/// All topics of a workflow, and the shared ones that its definition names, by name.
 pub(crate) async fn of_workflow(
     app: &App,
     workflow: WorkflowId,

@@ -49,7 +49,7 @@ impl Parameters for Wanted {
     }
 }
 
-/// Topics, by name. Those of a workflow, if one is named; shared ones belong to none.
+/// Lists topics, by name. With `workflow`, only those of that workflow; shared topics have none.
 #[utoipa::path(get, path = "/topics", tag = "topics",
     params(("name" = Option<String>, Query, description = "With this name"),
         ("workflow" = Option<String>, Query, description = "Id or name of a workflow"),
@@ -62,7 +62,7 @@ async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered 
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))
 }
 
-/// Whose topic is meant, where several have the same name.
+/// The workflow whose topic is meant, where several have topics of the same name.
 struct Whose {
     workflow: Option<String>,
 }
@@ -75,7 +75,7 @@ impl Parameters for Whose {
     }
 }
 
-/// A topic: how many events it has in each state, and how old the oldest is that nobody works on.
+/// Gets a topic: its events counted by state, and the age of the oldest pending event.
 #[utoipa::path(get, path = "/topics/{topic}", tag = "topics",
     params(("topic" = String, Path, description = "Name or id"),
         ("workflow" = Option<String>, Query, description = "Whose, if several have one of that name")),

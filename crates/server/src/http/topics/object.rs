@@ -1,4 +1,4 @@
-//! Topics and events as they are shown.
+//! Topics and events in API responses.
 
 use engine::topics::{Event, Fate, Message};
 use jiff::Timestamp;
@@ -14,24 +14,24 @@ use crate::http::shapes;
 pub(crate) struct TopicObject {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// Whose it is; nobody's, if it is shared.
+    /// The workflow it belongs to; null if it is shared.
     pub(crate) workflow_id: Option<String>,
     /// The workflow's name.
     pub(crate) workflow: Option<String>,
-    /// Whether it is everyone's.
+    /// Whether all workflows share it.
     pub(crate) shared: bool,
-    /// Events that nobody works on.
+    /// How many events are pending: no run works on them.
     pub(crate) pending: u64,
-    /// Events that a run works on.
+    /// How many events are reserved: a run works on them.
     pub(crate) reserved: u64,
-    /// Events that are done with, and not expired yet.
+    /// How many events are consumed, and not expired yet.
     pub(crate) consumed: u64,
-    /// Events that nobody will work on.
+    /// How many events are skipped: no run will work on them.
     pub(crate) skipped: u64,
     /// When the oldest pending event was published.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) oldest_pending_at: Option<Timestamp>,
-    /// An event that was given back so often is skipped.
+    /// An event that runs have given back this many times is skipped.
     pub(crate) max_attempts: u32,
     #[schema(value_type = String, format = DateTime)]
     pub(crate) created_at: Timestamp,
@@ -60,27 +60,27 @@ impl From<TopicView> for TopicObject {
 /// A message in a topic.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EventObject {
-    /// Unique in its topic.
+    /// The id of the event, unique in its topic.
     message_id: String,
-    /// In a line, for people.
+    /// A line for people.
     title: Option<String>,
     /// `pending`, `reserved`, `consumed` or `skipped`.
     #[schema(value_type = shapes::EventState)]
     state: &'static str,
-    /// How often it was given back.
+    /// How often a run has given it back.
     attempt: u32,
-    /// For programs.
+    /// The content, for programs.
     #[schema(value_type = Value)]
     payload: Box<RawValue>,
-    /// What brought it about.
+    /// Ids of the inputs or events that caused it.
     causes: Vec<String>,
     /// When it was first published.
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
-    /// When it came to this state.
+    /// When it reached this state.
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// The run that works on it, or has.
+    /// The run that works on it, or has worked on it.
     run_id: Option<String>,
     /// Why it was skipped.
     reason: Option<String>,

@@ -1,4 +1,4 @@
-//! Events in: one or many, all of them or none.
+//! Publishes events: one or many, all of them or none.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -23,37 +23,38 @@ use crate::http::problem::{Problem, Wrong};
 use crate::http::query::Query;
 use crate::http::shapes;
 
-/// More mistakes than anyone reads.
+/// How many errors a response lists.
 const TOLD: usize = 100;
 
 /// An event to publish.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct EventInput {
-    /// Unique in its topic: publishing it again replaces what it says, and keeps its state.
+    /// An id that is unique in the topic. Publishing the same id again replaces the content, and
+    /// keeps the state.
     #[serde(alias = "messageId")]
     #[schema(value_type = String, min_length = 1)]
     message_id: Option<String>,
-    /// In a line, for people.
+    /// A line for people.
     title: Option<String>,
-    /// For programs: any JSON.
+    /// The content, for programs: any JSON.
     #[schema(value_type = Option<Value>)]
     payload: Option<Box<RawValue>>,
-    /// What brought it about: ids of inputs or of other events.
+    /// Ids of the inputs or other events that caused it.
     #[serde(default)]
     causes: Vec<String>,
 }
 
-/// What was published.
+/// The result of publishing events.
 #[derive(Debug, Serialize, ToSchema)]
 struct Published {
-    /// New events.
+    /// How many events are new.
     published: u64,
-    /// Those that were there already.
+    /// How many events existed already, and were replaced.
     replaced: u64,
 }
 
-/// Publishes one event or a list of up to 10,000: all of them or none. Those who subscribe look.
+/// Publishes one event or a list of up to 10,000: all of them or none. Subscribers are woken.
 #[utoipa::path(post, path = "/topics/{topic}/events", tag = "topics",
     request_body(content = shapes::EventsInput, description = "A list of events, or one"),
     params(("topic" = String, Path, description = "Name or id"),
@@ -73,7 +74,7 @@ pub(super) async fn publish(
     body.require_json()?;
     let topic = find(&app, &topic, whose.workflow.as_deref()).await?.topic.id;
     let RawBody { text, idempotency, .. } = body;
-    // Thousands of events take a while to read: others are answered meanwhile.
+    // Parsing thousands of events takes a while, so it must not block other requests.
     let read = tokio::task::spawn_blocking(move || read(&text));
     let events = read.await.map_err(|_| Problem::unavailable("The events were not read."))??;
     let command = Command::PublishEvents { topic, events };
@@ -81,7 +82,7 @@ pub(super) async fn publish(
     published(commanded, StatusCode::CREATED)
 }
 
-/// What came of publishing events.
+/// Responds with the result of publishing events.
 pub(in crate::http) fn published(commanded: Commanded, status: StatusCode) -> Answered {
     let Answer::Published { published, replaced } = commanded.answer else {
         return Err(Problem::unavailable("The store answers something else."));
@@ -90,7 +91,7 @@ pub(in crate::http) fn published(commanded: Commanded, status: StatusCode) -> An
     Ok(answer::replayed(response, commanded.replayed))
 }
 
-/// The events of a body, or everything that is wrong with them.
+/// The events in a body, or everything that is wrong with them.
 fn read(text: &str) -> Result<Vec<Message>, Problem> {
     match text.trim_start().as_bytes().first() {
         None => Err(Problem::bad_request("The body is empty. Send an event, or a list of them.")),
@@ -134,7 +135,8 @@ fn read_list(text: &str) -> Result<Vec<Message>, Problem> {
     }
     match (too_large, wrong.is_empty()) {
         (_, true) => Ok(events),
-        // What is too large is told first: nothing else makes it fit.
+        // A value that is too large is reported first: the other errors do not matter until it
+        // fits.
         (Some(at), _) => Err(Problem::too_large_value(wrong.swap_remove(at))),
         (None, _) => Err(many(wrong)),
     }
@@ -152,7 +154,7 @@ fn many(mut wrong: Vec<Wrong>) -> Problem {
     problem
 }
 
-/// A place below another.
+/// Prefixes the path of an error.
 fn under(place: &str, mut wrong: Wrong) -> Wrong {
     let dot = if wrong.path.is_empty() { "" } else { "." };
     wrong.path = format!("{place}{dot}{}", wrong.path);
@@ -160,7 +162,7 @@ fn under(place: &str, mut wrong: Wrong) -> Wrong {
 }
 
 fn read_one(text: &str) -> Result<Message, Problem> {
-    // A list of values in the order of the fields would be taken as well.
+    // Serde would also accept a list of values in the order of the fields.
     if !text.trim_start().starts_with('{') {
         return Err(Problem::invalid([Wrong::new("", "type", "expected an object")]));
     }
@@ -173,7 +175,7 @@ fn read_one(text: &str) -> Result<Message, Problem> {
     Ok(Message { message_id, title, payload, causes })
 }
 
-/// Whether an event can be kept, and read again later.
+/// Checks that an event can be stored and read again later.
 pub(in crate::http) fn check_event(event: &Message) -> Result<(), Problem> {
     let Message { message_id, title, payload, causes } = event;
     let bytes = payload.get().len();

@@ -1,4 +1,4 @@
-//! Producers and consumers as they are shown: what each does now, and when it runs next.
+//! Producers and consumers in API responses: what each does now, and when it runs next.
 
 use std::collections::HashMap;
 
@@ -19,14 +19,14 @@ use utoipa::ToSchema;
 
 use crate::http::{shapes, shown};
 
-/// What asks the world, and publishes what it learns.
+/// A producer: it queries the outside world on a schedule, and publishes events.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProducerObject {
     pub(crate) name: String,
-    /// Its rule and its options, as they are written.
+    /// Its rule and options, as written.
     #[schema(value_type = Object)]
     pub(crate) schedule: Map<String, Value>,
-    /// When it runs, in words; nothing if the revision is not live.
+    /// Its rule in words; null if the revision is not live.
     pub(crate) words: Option<String>,
     /// When it runs next.
     #[schema(format = DateTime)]
@@ -37,31 +37,31 @@ pub(crate) struct ProducerObject {
     /// `succeeded`, `failed`, `cancelled` or `timed_out`.
     #[schema(value_type = Option<shapes::RunEnding>)]
     pub(crate) last_outcome: Option<&'static str>,
-    /// Whether a run of it waits for the workflow to be free.
+    /// Whether one of its runs waits for the workflow to be free.
     pub(crate) queued: bool,
     /// Its run that has not ended.
     pub(crate) run_id: Option<String>,
-    /// The schedule that says when it runs.
+    /// The schedule that starts it.
     pub(crate) schedule_id: Option<String>,
-    /// How many of its runs have failed one after the other.
+    /// How many of its runs have failed in a row.
     pub(crate) failures: u32,
-    /// The topics that it publishes to.
+    /// The topics it publishes to.
     pub(crate) publishes: Vec<String>,
 }
 
-/// What works on events.
+/// A consumer: it works on events.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ConsumerObject {
     pub(crate) name: String,
     /// `ready`, `sleeping`, `running`, `suspended` or `paused`.
     #[schema(value_type = shapes::ConsumerState)]
     pub(crate) state: &'static str,
-    /// When it looks again, if nothing happens before.
+    /// When it looks for events again, if nothing wakes it before.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) wake_at: Option<Timestamp>,
     /// The topics whose events wake it.
     pub(crate) wake_on: Vec<String>,
-    /// Events of these topics that nobody works on.
+    /// How many events of these topics are pending.
     pub(crate) pending: u64,
     /// Its run that has not ended.
     pub(crate) run_id: Option<String>,
@@ -71,24 +71,23 @@ pub(crate) struct ConsumerObject {
     /// `succeeded`, `failed`, `cancelled` or `timed_out`.
     #[schema(value_type = Option<shapes::RunEnding>)]
     pub(crate) last_outcome: Option<&'static str>,
-    /// How many of its runs have failed one after the other.
+    /// How many of its runs have failed in a row.
     pub(crate) failures: u32,
-    /// After a failure nothing of it begins before.
+    /// After a failure, the time before which none of its runs begins.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub(crate) retry_at: Option<Timestamp>,
-    /// Whether the next run only ends what an earlier one began: its mutation is done.
+    /// Whether the next run only finishes an earlier one, whose mutation is already done.
     pub(crate) resumes: bool,
 }
 
-/// What is known of the handlers of a workflow.
+/// What is needed to show the handlers of a workflow.
 pub(super) struct Handlers<'a> {
     pub(super) workflow: &'a Workflow,
     pub(super) definition: &'a Definition,
-    /// By name.
     pub(super) views: &'a [HandlerView],
-    /// Its topics, and the shared ones that it names.
+    /// The workflow's own topics, and the shared ones it names.
     pub(super) topics: &'a [TopicView],
-    /// The schedules that it declares, by trigger.
+    /// The schedules that the workflow declares, by trigger.
     pub(super) schedules: &'a HashMap<String, Schedule>,
 }
 
@@ -160,7 +159,7 @@ impl Handlers<'_> {
         }
     }
 
-    /// Events of the topic that the workflow means by this name.
+    /// How many events are pending in the topic that the workflow means by this name.
     fn pending(&self, topic: &str) -> u64 {
         let shared = self.definition.topic(topic).is_some_and(|declared| declared.shared);
         let is_it =
@@ -168,7 +167,7 @@ impl Handlers<'_> {
         self.topics.iter().find(is_it).map_or(0, |view| view.topic.counts.pending)
     }
 
-    /// What resuming will do, in words; nothing if the workflow is not paused.
+    /// What resuming the workflow will do, in words; `None` if it is not paused.
     pub(super) fn on_resume(&self) -> Option<String> {
         if !self.workflow.paused {
             return None;
@@ -198,7 +197,7 @@ fn until_resolved(run: Option<&RunId>) -> String {
     )
 }
 
-/// What a handler that has failed does when its workflow goes on.
+/// What a failed handler does when its workflow is resumed.
 fn resumed(view: &HandlerView) -> Option<String> {
     let Handler { name, kind, failures, resumes, .. } = &view.handler;
     match (kind, resumes, failures) {

@@ -34,7 +34,7 @@ use super::query::{Paging, Parameters, Query, Values};
 use super::runs::RunWithSteps;
 use super::{App, runs, topics};
 
-/// A reason is a line, not a story.
+/// A reason is shown in one line.
 const LONGEST_REASON: usize = 1_000;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -64,8 +64,8 @@ pub(crate) async fn find_workflow(
     })
 }
 
-/// The same; nothing if there is none, or if the revision is stored and cannot be read. For whoever can do without it, or
-/// replaces it.
+/// The workflow with this id or name. `None` if there is none, or if the stored revision cannot be
+/// read: for callers that can do without it, or replace it.
 pub(crate) async fn workflow_if_readable(
     app: &App,
     id_or_name: &str,
@@ -77,11 +77,11 @@ pub(crate) async fn workflow_if_readable(
     }
 }
 
-/// A workflow with one of its revisions, and all that belongs to it.
+/// A workflow with one of its revisions, its schedules, handlers and topics.
 pub(crate) async fn shown(app: &App, view: WorkflowView) -> Result<WorkflowObject, Problem> {
     let id = view.workflow.id;
     let mut around = Around::default();
-    // Of a revision that is not live, nothing happens.
+    // A revision that is not live has no schedules and no handlers.
     if view.workflow.live == Some(view.revision) {
         let schedules = app.store().triggered(id).await?;
         around.schedules = schedules.into_iter().map(|view| view.schedule).collect();
@@ -91,7 +91,7 @@ pub(crate) async fn shown(app: &App, view: WorkflowView) -> Result<WorkflowObjec
     Ok(WorkflowObject::new(view, around, &app.rules()))
 }
 
-/// Workflows that are asked for.
+/// The query parameters of the list of workflows.
 struct Wanted {
     search: Option<String>,
     system: bool,
@@ -107,7 +107,7 @@ impl Parameters for Wanted {
     }
 }
 
-/// A page of a list without filters.
+/// The query parameters of a list without filters.
 struct Listing(Paging);
 
 impl Parameters for Listing {
@@ -118,7 +118,7 @@ impl Parameters for Listing {
     }
 }
 
-/// Workflows, by name.
+/// Lists workflows, by name.
 #[utoipa::path(get, path = "/workflows", tag = "workflows",
     params(("search" = Option<String>, Query, description = "With this in the name"),
         ("system" = Option<bool>, Query, description = "Also Punctual's own, which tells people something"),
@@ -145,7 +145,7 @@ impl Parameters for Which {
     }
 }
 
-/// A workflow with its definition: the live revision, or else the newest.
+/// Gets a workflow with its definition: the live revision, or the newest if none is live.
 #[utoipa::path(get, path = "/workflows/{id}", tag = "workflows",
     params(("id" = String, Path, description = "Id or name"),
         ("revision" = Option<u32>, Query, description = "Another revision")),
@@ -155,7 +155,7 @@ async fn get(State(app): State<App>, PathId(id): PathId, Query(which): Query<Whi
     answer::ok(&shown(&app, view).await?)
 }
 
-/// The revisions of a workflow, newest first.
+/// Lists the revisions of a workflow, newest first.
 #[utoipa::path(get, path = "/workflows/{id}/versions", tag = "workflows",
     params(("id" = String, Path, description = "Id or name"),
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
@@ -184,7 +184,7 @@ async fn versions(
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
-/// Carries out a command about a workflow and shows it.
+/// Carries out a command on a workflow, and responds with the workflow.
 async fn commanded(
     app: &App,
     caller: &Caller,
@@ -197,7 +197,7 @@ async fn commanded(
     Ok(answer::replayed(answer::ok(&shown(app, view).await?)?, commanded.replayed))
 }
 
-/// The workflow, or what would become of it.
+/// The workflow, or with `dry_run` what would change.
 #[derive(Serialize, ToSchema)]
 #[schema(as = PublishedWorkflow)]
 #[serde(untagged)]
@@ -218,7 +218,7 @@ impl Parameters for Publishing {
     }
 }
 
-/// The newest revision goes live.
+/// Publishes a workflow: its newest revision goes live.
 #[utoipa::path(post, path = "/workflows/{id}/publish", tag = "workflows",
     params(("id" = String, Path, description = "Id or name"),
         ("dry_run" = Option<bool>, Query, description = "Nothing goes live: the answer says what would change")),
@@ -253,7 +253,7 @@ async fn publish(
     Ok(answer::replayed(answer::ok(&published)?, commanded.replayed))
 }
 
-/// Out of use: its schedules go, its history stays.
+/// Archives a workflow: its schedules are deleted, its history stays.
 #[utoipa::path(post, path = "/workflows/{id}/archive", tag = "workflows",
     params(("id" = String, Path, description = "Id or name")),
     responses((status = 200, body = WorkflowObject), (status = 400, body = Problem),
@@ -276,12 +276,12 @@ async fn archive(
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Pausing {
-    /// Why, for those who wonder.
+    /// The reason, shown to people.
     #[schema(max_length = 1000)]
     reason: Option<String>,
 }
 
-/// Nothing starts any more but by hand.
+/// Pauses a workflow: nothing starts any more, except by hand.
 #[utoipa::path(post, path = "/workflows/{id}/pause", tag = "workflows",
     request_body = Option<Pausing>,
     params(("id" = String, Path, description = "Id or name")),
@@ -297,7 +297,7 @@ async fn pause(
     set_paused(&app, &caller, &id, true, body).await
 }
 
-/// Everything starts again.
+/// Resumes a workflow: its triggers and handlers start runs again.
 #[utoipa::path(post, path = "/workflows/{id}/resume", tag = "workflows",
     params(("id" = String, Path, description = "Id or name")),
     responses((status = 200, body = WorkflowObject), (status = 400, body = Problem),
@@ -328,7 +328,7 @@ async fn set_paused(
         return Err(Problem::invalid([wrong.allow(format!("{LONGEST_REASON} bytes"))]));
     }
     let known = find_workflow(app, id, None).await?.workflow;
-    // With a key, the store knows whether this is the same request again.
+    // With an idempotency key, the store knows whether this is the same request again.
     if known.paused == paused && body.idempotency.is_none() {
         let (verb, status) = if paused { ("pause", "paused") } else { ("resume", "not paused") };
         return Err(wrong_status(verb, status));
@@ -348,7 +348,7 @@ fn wrong_status(verb: &str, status: &str) -> Problem {
 struct ByHand {
     /// The producer or consumer to run, instead of the steps.
     handler: Option<String>,
-    /// What the run works on: any JSON.
+    /// The payload of the run: any JSON.
     #[serde(default)]
     #[schema(value_type = Option<Value>)]
     payload: Option<Box<RawValue>>,
@@ -358,17 +358,18 @@ struct ByHand {
     if_busy: IfBusy,
 }
 
-/// A handler that runs as soon as its workflow is free.
+/// A handler that will run as soon as its workflow is free.
 #[derive(Serialize, ToSchema)]
 #[schema(as = HandlerCalled)]
 struct Called {
-    /// Which.
+    /// The handler's name.
     called: String,
 }
 
-/// Starts a run by hand: of the steps, or of one of the handlers. Runs of the steps go side by side, up to the
-/// workflow's `concurrency`; over it, the run waits its turn. Handlers of a workflow run one at a time. Of a workflow
-/// that has handlers alone, all producers run, or, if it has none, the consumers look.
+/// Starts a run by hand: of the steps, or of one of the handlers.
+/// Runs of the steps may run side by side, up to the workflow's `concurrency`; beyond it, the run
+/// waits for its turn. Handlers of a workflow run one at a time. If a workflow has only handlers,
+/// all its producers run; if it has no producers, its consumers look for events.
 #[utoipa::path(post, path = "/workflows/{id}/runs", tag = "workflows",
     request_body = Option<ByHand>,
     params(("id" = String, Path, description = "Id or name"),

@@ -1,4 +1,4 @@
-//! What a workflow's consumers have changed outside.
+//! The mutations that a workflow's consumers have made in the outside world.
 
 use axum::extract::State;
 use engine::handlers::Mutation;
@@ -24,15 +24,15 @@ pub(in crate::http) struct MutationObject {
     /// `in_flight`, `applied`, `failed`, `unknown` or `skipped`.
     #[schema(value_type = shapes::MutationStatus)]
     status: &'static str,
-    /// When it began, or may have.
+    /// When it began, or may have begun.
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
-    /// When it came to this status.
+    /// When it reached this status.
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
-    /// Who or what says so.
+    /// Who or what reported the status.
     said_by: Option<String>,
-    /// What else there is to say.
+    /// A remark on the status.
     note: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl From<MutationView> for MutationObject {
     }
 }
 
-/// What the consumers of a workflow have changed outside, latest first: one at most for each of their runs.
+/// Lists the mutations by a workflow's consumers, latest first: at most one per run.
 #[utoipa::path(get, path = "/workflows/{id}/mutations", tag = "workflows",
     params(("id" = String, Path, description = "Id or name"),
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),

@@ -1,4 +1,4 @@
-//! A workflow as it is shown.
+//! Workflows in API responses.
 
 use std::collections::HashMap;
 
@@ -17,13 +17,13 @@ use super::handlers::{ConsumerObject, Handlers, ProducerObject};
 use crate::http::shapes;
 use crate::http::topics::TopicObject;
 
-/// A whole number, or a text such as `1.10`, as its author wrote it.
+/// The version that the author gave: a whole number, or a text such as `1.10`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub(crate) enum AuthorVersion {
-    /// `3`.
+    /// A whole number, such as `3`.
     Whole(u32),
-    /// `1.10`.
+    /// A text, such as `1.10`.
     Text(String),
 }
 
@@ -41,7 +41,7 @@ pub(in crate::http) fn author_version(version: Version) -> AuthorVersion {
     }
 }
 
-/// A workflow, without its text.
+/// A workflow without the text of its definition.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WorkflowSummary {
     pub(crate) id: String,
@@ -49,7 +49,7 @@ pub(crate) struct WorkflowSummary {
     pub(crate) description: Option<String>,
     /// The version that its author gave.
     pub(crate) version: AuthorVersion,
-    /// Which revision this is; the one that is live, or else the newest.
+    /// The number of this revision: the live one, or the newest if none is live.
     pub(crate) revision: u32,
     /// Whether new runs use this revision.
     pub(crate) live: bool,
@@ -60,13 +60,13 @@ pub(crate) struct WorkflowSummary {
     /// `draft`, `published` or `archived`.
     #[schema(value_type = shapes::WorkflowStatus)]
     pub(crate) status: &'static str,
-    /// Nothing starts but by hand.
+    /// Whether nothing starts except by hand.
     pub(crate) paused: bool,
-    /// Why nothing starts.
+    /// Why the workflow is paused.
     pub(crate) paused_reason: Option<String>,
-    /// How many runs may be active at a time; without it, one for each schedule.
+    /// How many runs may be active at a time; if null, one per schedule.
     pub(crate) concurrency: Option<u32>,
-    /// How many are, where that is limited.
+    /// How many runs are active, if their number is limited.
     pub(crate) active: u32,
     /// How many schedules start it.
     pub(crate) schedules: u64,
@@ -85,33 +85,32 @@ pub(crate) struct WorkflowObject {
     #[serde(flatten)]
     pub(crate) summary: WorkflowSummary,
     pub(crate) triggers: Vec<TriggerObject>,
-    /// The text as it was sent.
+    /// The text of the definition, as it was sent.
     pub(crate) source: String,
-    /// What it means.
+    /// The parsed definition.
     #[schema(value_type = Object)]
     pub(crate) definition: Value,
-    /// What asks the world, in the order of the definition.
+    /// Its producers, in the order of the definition.
     pub(crate) producers: Vec<ProducerObject>,
-    /// What works on events, in the order of the definition.
+    /// Its consumers, in the order of the definition.
     pub(crate) consumers: Vec<ConsumerObject>,
-    /// Its topics, and the shared ones that it names.
+    /// Its own topics, and the shared ones it names.
     pub(crate) topics: Vec<TopicObject>,
-    /// What resuming will do, while it is paused.
+    /// What resuming will do; null if the workflow is not paused.
     pub(crate) on_resume: Option<String>,
 }
 
-/// What belongs to a workflow, beside its definition.
+/// What is read from the store beside a workflow's definition.
 #[derive(Default)]
 pub(super) struct Around {
-    /// Those that the triggers and producers of the live revision declare.
+    /// The schedules that triggers and producers of the live revision declare.
     pub(super) schedules: Vec<Schedule>,
-    /// Its producers and consumers.
     pub(super) handlers: Vec<HandlerView>,
-    /// Its topics, and the shared ones that it names.
+    /// Its own topics, and the shared ones it names.
     pub(super) topics: Vec<TopicView>,
 }
 
-/// What starts a workflow.
+/// A trigger, which starts a workflow.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TriggerObject {
     pub(crate) id: String,
@@ -119,21 +118,21 @@ pub(crate) struct TriggerObject {
     #[serde(rename = "type")]
     #[schema(value_type = shapes::TriggerType)]
     pub(crate) kind: &'static str,
-    /// Whether it may start anything: a schedule can be disabled and enabled by hand, what else starts a workflow
-    /// is as its definition says.
+    /// Whether it may start anything. The schedule of a trigger can be disabled and enabled by
+    /// hand; other triggers are as the definition says.
     pub(crate) enabled: bool,
     pub(crate) description: Option<String>,
     /// When it starts the workflow, in words.
     pub(crate) words: Option<String>,
-    /// The schedule that it declares, if this revision is live.
+    /// The schedule it declares, if this revision is live.
     pub(crate) schedule_id: Option<String>,
-    /// Where that schedule stands.
+    /// The status of that schedule.
     #[schema(value_type = Option<shapes::ScheduleStatus>)]
     pub(crate) status: Option<&'static str>,
-    /// When it happens next.
+    /// When it starts the workflow next.
     #[schema(format = DateTime)]
     pub(crate) next_run_at: Option<String>,
-    /// What the rule says for it.
+    /// The nominal time of that occurrence, as the rule says.
     #[schema(format = DateTime)]
     pub(crate) next_nominal_at: Option<String>,
 }

@@ -18,25 +18,25 @@ use crate::http::problem::Problem;
 use crate::http::schedules::edit::{decided, edited};
 use crate::http::{App, shown};
 
-/// What would become of one trigger or producer.
+/// What publishing would do to one trigger or producer.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PlannedTrigger {
     id: String,
     /// `new`, `changed`, `unchanged` or `removed`.
     change: &'static str,
-    /// Where its schedule would stand; nothing for other triggers.
+    /// The status its schedule would have; null for triggers without a schedule.
     status: Option<&'static str>,
     /// Whether its schedule is done or dead, and the change gives it a next time again.
     lives_again: bool,
-    /// When it would start the workflow next; of one that is removed, when it would have.
+    /// When it would start the workflow next; for a removed trigger, when it would have.
     next_run_at: Option<String>,
-    /// Its rule, in words.
+    /// Its rule in words.
     words: Option<String>,
-    /// What happens to its occurrences over the next 30 days; nothing for triggers without a schedule.
+    /// The changes to its occurrences over the next 30 days; null for triggers without a schedule.
     next_30_days: Option<PlannedTimes>,
 }
 
-/// Every trigger and producer of the definition, and those that would go.
+/// Plans every trigger and producer of the definition, and those that would be removed.
 pub(super) async fn triggers(
     app: &App,
     before: Option<&WorkflowView>,
@@ -86,21 +86,21 @@ pub(super) async fn triggers(
     Ok(planned)
 }
 
-/// What a plan is made with.
+/// The inputs of a plan.
 struct Planning<'a> {
-    /// What is live.
+    /// The live definition.
     old: Option<&'a Definition>,
     workflow: WorkflowId,
     is_paused: bool,
-    /// With the calendars that are in force.
+    /// The rules with the calendars now in force.
     old_rules: &'a Rules,
-    /// With the calendars of the definition as well.
+    /// The rules with the definition's calendars as well.
     rules: &'a Rules,
     now: Timestamp,
 }
 
 impl Planning<'_> {
-    /// A trigger without a schedule.
+    /// Plans a trigger without a schedule.
     fn other(&self, trigger: &Trigger) -> PlannedTrigger {
         let change = match self.was(trigger) {
             None => "new",
@@ -114,7 +114,7 @@ impl Planning<'_> {
         self.old.and_then(|old| old.triggers.iter().find(|known| known.id == trigger.id))
     }
 
-    /// A trigger or producer with its schedule, as the engine would decide.
+    /// Plans a trigger or producer with a schedule, as the engine would decide.
     fn schedule(
         &self,
         trigger: &Trigger,
@@ -138,7 +138,7 @@ impl Planning<'_> {
                 true => Input::Resume { catch_up: false },
                 false => Input::Pause,
             };
-            // Already so: it stays.
+            // If the schedule is already paused or active as wanted, it stays as it is.
             after = decided(&after, input, plan, &[], self.now).unwrap_or(after);
         }
         let was_over = matches!(before.status, Status::Done | Status::Dead);
@@ -161,7 +161,7 @@ impl Planning<'_> {
         if !trigger.enabled {
             new.status = Status::Paused;
         }
-        // A time that has passed is decided by the catch-up policy as soon as the schedule is there.
+        // If its time has passed, the catch-up policy decides as soon as the schedule exists.
         let is_late = new.progress.next.is_some_and(|due| due.effective < self.now);
         if is_late && plan.catch_up.policy == calendar::Policy::None {
             new = decided(&new, Input::Due, &plan, &[], self.now).unwrap_or(new);
@@ -173,7 +173,7 @@ impl Planning<'_> {
         }
     }
 
-    /// With the time at which it would have started the workflow next.
+    /// Plans a schedule that goes away, with the time of its next occurrence that will not come.
     fn removed(&self, id: String, schedule: &Schedule) -> PlannedTrigger {
         let plan = plan_of(schedule, self.old_rules);
         let next_30_days = self.times(plan.as_ref().map(|plan| (schedule, plan)), None);
@@ -181,7 +181,7 @@ impl Planning<'_> {
         PlannedTrigger { change: "removed", status: None, next_30_days, ..shown }
     }
 
-    /// The difference between the occurrences of a schedule as it is and as it would be, in the zone it would have.
+    /// Compares the occurrences of a schedule before and after, in the zone it would have after.
     fn times(
         &self,
         before: Option<(&Schedule, &Plan)>,

@@ -13,24 +13,24 @@ use crate::http::shown;
 
 /// How far a plan looks ahead.
 const AHEAD: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Occurrences of a schedule that are compared. 30 days of a quarter of an hour; more frequent schedules are compared
-/// for a shorter time, and the answer says until when.
+/// How many occurrences of a schedule are compared: 30 days at one per quarter of an hour. A more
+/// frequent schedule is compared for a shorter time, and the response says until when.
 const COMPARED: usize = 3_000;
-/// Occurrences that are listed of each kind of change; all of them are counted.
+/// How many occurrences are listed per kind of change; all of them are counted.
 const LISTED: usize = 5;
 
-/// What a publish does to the occurrences of one trigger.
+/// What a publish changes in the occurrences of one trigger.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PlannedTimes {
     /// Until when occurrences were compared: 30 days from now, or earlier if there are very many.
     until: String,
-    /// How many occurrences come that would not have come.
+    /// How many occurrences are added.
     added: usize,
-    /// How many happen at another time than before.
+    /// How many occurrences happen at another time than before.
     moved: usize,
-    /// How many do not come any more.
+    /// How many occurrences are lost.
     lost: usize,
-    /// The first few of each.
+    /// The first few of each kind.
     first: Vec<PlannedTime>,
 }
 
@@ -39,20 +39,21 @@ pub(super) struct PlannedTimes {
 struct PlannedTime {
     /// `added`, `moved` or `lost`.
     change: &'static str,
-    /// When it happens; of a lost one, when it would have happened.
+    /// When it happens; for a lost one, when it would have happened.
     at: String,
     /// When a moved one would have happened.
     before: Option<String>,
 }
 
-/// A schedule with its plan, as it is or as it would be. A workflow that is paused has nothing to come.
+/// A schedule with its plan, before or after the publish. A paused workflow has no upcoming
+/// occurrences.
 pub(super) struct Side<'a> {
     pub(super) schedule: &'a Schedule,
     pub(super) plan: &'a Plan,
     pub(super) is_paused: bool,
 }
 
-/// Nominal times with their effective ones, and the instant up to which they are complete.
+/// Effective times by nominal time, and the instant up to which they are complete.
 struct Coming {
     times: BTreeMap<Timestamp, Timestamp>,
     until: Timestamp,
@@ -79,7 +80,7 @@ impl Side<'_> {
     }
 }
 
-/// The difference between what comes now and what would come.
+/// Compares the upcoming occurrences before and after.
 pub(super) fn compare(
     before: Option<&Side<'_>>,
     after: Option<&Side<'_>>,

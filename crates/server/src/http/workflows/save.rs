@@ -1,4 +1,4 @@
-//! Definitions in: checked, saved, published.
+//! Checks, saves and publishes definitions.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ use crate::http::shapes;
 use crate::own_calendars::calendars_of_others;
 use crate::sources::{Form, Source, SourceError};
 
-/// What definitions are sent as.
+/// The content types of definitions.
 const YAML: [&str; 4] = ["application/yaml", "text/yaml", "application/x-yaml", "text/x-yaml"];
 const JAVASCRIPT: [&str; 3] =
     ["application/javascript", "text/javascript", "application/x-javascript"];
 
-/// A mistake or a remark.
+/// An error or warning in a definition.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DefinitionRemark)]
 pub(super) struct Remark {
@@ -40,30 +40,30 @@ pub(super) struct Remark {
     what: Wrong,
 }
 
-/// What was saved.
+/// The result of saving a definition.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Saved {
-    /// Nothing if it would be new and nothing was to be stored.
+    /// The workflow's id; null if it would be new and `dry_run` was set.
     id: Option<String>,
     name: String,
     /// The version that its author gave.
     version: AuthorVersion,
-    /// The revision, as it is counted here.
+    /// The number of the revision, counted by the server.
     revision: u32,
     /// `draft`, `published` or `archived`.
     #[schema(value_type = shapes::WorkflowStatus)]
     status: &'static str,
-    /// Whether anything has changed.
+    /// Whether anything has changed: there is a new revision, or another revision went live.
     changed: bool,
-    /// What to know before relying on it.
+    /// Warnings about the definition.
     problems: Vec<Remark>,
-    /// What becomes of its triggers and producers, or would, if nothing is to be stored: if it is published and
-    /// something changes.
+    /// What publishing does to triggers and producers. Present with `dry_run`, and if a publish has
+    /// changed something.
     #[serde(skip_serializing_if = "Option::is_none")]
     triggers: Option<Vec<PlannedTrigger>>,
 }
 
-/// Whether a definition is good.
+/// Whether a definition is valid.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Validity {
     valid: bool,
@@ -83,7 +83,7 @@ impl Parameters for Saving {
     }
 }
 
-/// Saves a definition, as a new workflow or as a new revision of the workflow of its name.
+/// Saves a definition: as a new workflow, or as a new revision of the workflow with its name.
 #[utoipa::path(post, path = "/workflows", tag = "workflows",
     request_body(content((Object = "application/yaml"), (Object = "application/json"),
         (String = "application/javascript"))),
@@ -104,11 +104,12 @@ pub(super) async fn create(
     if saving.publish {
         refuse_commands(&app, &definition, &body.text)?;
     }
-    // Publishing is the remedy for a definition that cannot be read: it must not need the one before.
+    // Publishing is how people repair a definition that cannot be read, so it must not need the
+    // previous one.
     let before = super::workflow_if_readable(&app, &definition.name, None).await?;
     let others = calendars_of_others(&**app.store(), &definition, id_of(before.as_ref())).await?;
     warnings.extend(definition::calendars_of_others(&others, &definition, source.text()));
-    // What becomes of the triggers is said by a plan, and by what a publish answers.
+    // A plan and the response to a publish say what happens to the triggers.
     let triggers = match saving.dry_run || saving.publish {
         true => Some(plan::triggers(&app, before.as_ref(), &definition).await?),
         false => None,
@@ -119,7 +120,8 @@ pub(super) async fn create(
     }
     let (name, version) = (definition.name.clone(), author_version(definition.version));
     let (asked, publish) = (app.clone(), saving.publish);
-    // Its calendars do not change without it.
+    // One task does both: if the caller goes away, the calendars do not change without the
+    // definition.
     let storing = async move {
         if publish {
             put_calendars(&asked, &caller, &definition).await?;
@@ -155,12 +157,12 @@ pub(super) async fn create(
     Ok(answer::replayed(response, commanded.replayed))
 }
 
-/// The workflow's id; none that exists, if it is new.
+/// The workflow's id; an id that never exists, if it is new.
 fn id_of(workflow: Option<&WorkflowView>) -> WorkflowId {
     workflow.map_or(WorkflowId(0), |view| view.workflow.id)
 }
 
-/// Says all that is wrong with a definition. Nothing is stored.
+/// Checks a definition and lists all errors in it. Nothing is stored.
 #[utoipa::path(post, path = "/workflows/validate", tag = "workflows",
     request_body(content((Value = "application/yaml"), (Value = "application/json"),
         (String = "application/javascript"))),
@@ -180,15 +182,15 @@ pub(super) async fn validate(
     answer::json(StatusCode::OK, &validity)
 }
 
-/// What a text of a definition is found to be.
+/// The result of checking the text of a definition.
 pub(crate) enum Found {
-    /// Good, with what to know before relying on it.
+    /// It is valid, possibly with warnings.
     Good(Arc<Definition>, Vec<Flaw>),
-    /// All that is wrong with it.
+    /// All its errors.
     Wrong(Vec<Flaw>),
 }
 
-/// Looks at a text. Nothing is stored.
+/// Checks the text of a definition. Nothing is stored.
 pub(crate) async fn look(app: &App, body: &RawBody) -> Result<Found, Problem> {
     let checked = match described(app, body).await {
         Ok(source) => checked(app, &source),
@@ -201,11 +203,11 @@ pub(crate) async fn look(app: &App, body: &RawBody) -> Result<Found, Problem> {
     })
 }
 
-/// Why the text of a definition is not known to describe one.
+/// Why a text could not be read as a definition.
 enum Undescribed {
-    /// The script is wrong.
+    /// The script has errors.
     Flaws(Vec<Flaw>),
-    /// It cannot be looked at.
+    /// The text cannot be checked now, or has the wrong content type.
     Problem(Problem),
 }
 
@@ -218,7 +220,7 @@ impl From<Undescribed> for Problem {
     }
 }
 
-/// The text with what it describes, if it is a script.
+/// The text, evaluated if it is a script.
 async fn described<'t>(app: &App, body: &'t RawBody) -> Result<Source<'t>, Undescribed> {
     let form = form(body).map_err(Undescribed::Problem)?;
     let source = Source::new(form, &body.text, app.scripts(), app.now()).await;
@@ -263,7 +265,7 @@ fn planned(
 ) -> Saved {
     let workflow = before.as_ref().map(|view| &view.workflow);
     let newest = workflow.map_or(0, |workflow| workflow.newest);
-    // Without the text of a newer draft, what is live is compared.
+    // If a newer draft exists, its text is not at hand, so the definition counts as changed.
     let is_same = before
         .as_ref()
         .is_some_and(|view| view.revision == newest && *view.definition == *definition);
@@ -282,7 +284,8 @@ fn planned(
     }
 }
 
-/// The plan of a publish: the changes to triggers if the newest revision went live. `live` is the published revision.
+/// The plan of a publish: the changes to triggers if the newest revision went live. `live` is the
+/// published revision.
 pub(super) async fn publish_plan(
     app: &App,
     live: &WorkflowView,
@@ -297,7 +300,7 @@ pub(super) async fn publish_plan(
     Ok(Saved { triggers, ..saved })
 }
 
-/// Commands run only where the host allows them.
+/// Refuses definitions that run commands if the host does not allow them.
 pub(super) fn refuse_commands(
     app: &App,
     definition: &Definition,
@@ -310,7 +313,7 @@ pub(super) fn refuse_commands(
     if flaws.is_empty() { Ok(()) } else { Err(flaws.into()) }
 }
 
-/// The calendars of a definition that goes live are known before its triggers are.
+/// Stores the calendars of a definition before its triggers go live.
 pub(super) async fn put_calendars(
     app: &App,
     caller: &Caller,
@@ -321,7 +324,7 @@ pub(super) async fn put_calendars(
     declared.map_err(|(place, failure)| under(&format!("calendars[{place}]"), failure))
 }
 
-/// Mistakes below a place of the definition.
+/// Converts a failure, with `path` as the prefix of its errors.
 fn under(path: &str, failure: Failure) -> Problem {
     match failure {
         Failure::Refused(Refused::Invalid(all)) => {
@@ -332,7 +335,7 @@ fn under(path: &str, failure: Failure) -> Problem {
     }
 }
 
-/// Mistakes in triggers and schedules of producers that only show when they go live.
+/// Converts errors in triggers and in the schedules of producers that show only when they go live.
 pub(super) fn in_triggers(definition: &Definition, failure: Failure) -> Problem {
     match failure {
         Failure::Refused(Refused::Invalid(all)) => {
@@ -346,7 +349,7 @@ pub(super) fn in_triggers(definition: &Definition, failure: Failure) -> Problem 
     }
 }
 
-/// Triggers are counted first, then producers.
+/// The path of a trigger or producer. The index counts triggers first, then producers.
 fn place_of(definition: &Definition, place: usize) -> String {
     let producer = place.checked_sub(definition.triggers.len());
     match producer.and_then(|place| definition.producers.get(place)) {

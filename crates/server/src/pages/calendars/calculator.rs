@@ -1,4 +1,4 @@
-//! Sums of working time: what is so much later, and how much lies between.
+//! Calculates with working time: adds an amount, and measures between two instants.
 
 use calendar::{Amount, Calendar, Dst, parse_instant};
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use crate::pages::form;
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
-/// What is asked, as it was written.
+/// The values of the form, as they were typed.
 #[derive(Debug, Default)]
 pub(super) struct Sum {
     start: Option<String>,

@@ -1,4 +1,4 @@
-//! Declaring a calendar.
+//! The form to declare a calendar.
 
 use axum::response::Response;
 use maud::html;
@@ -11,7 +11,7 @@ use crate::pages::form::{area, hidden, text};
 use crate::pages::frame::Page;
 use crate::pages::visit::Visit;
 
-/// Something to begin with.
+/// The example that a new calendar begins with.
 const EXAMPLE: &str = "timezone: Europe/Berlin
 hours:
   mon-thu: [\"08:00-12:00\", \"13:00-17:00\"]
@@ -35,7 +35,7 @@ impl Parameters for Named {
     }
 }
 
-/// A calendar is put under its id: without script, the id is asked for first.
+/// The form for a new calendar. It is stored under its id, so the id is asked for first.
 pub(super) async fn new(visit: Visit, Query(named): Query<Named>) -> Result<Response, Problem> {
     match named.id {
         Some(id) => show(&visit, &id, EXAMPLE, "application/yaml"),

@@ -1,4 +1,5 @@
-//! Calendars: those that were declared, those of regions, a year of one, and sums of working time.
+//! The pages of calendars: declared ones and regions, a year of one, and calculations of working
+//! time.
 
 mod calculator;
 mod editor;

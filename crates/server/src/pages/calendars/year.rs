@@ -1,4 +1,4 @@
-//! A year of a calendar, its holidays and hours.
+//! The page of a calendar: a year, its holidays and hours.
 
 use axum::response::Response;
 use calendar::{Calendar, Reason};
@@ -16,7 +16,7 @@ use crate::pages::form::Action;
 use crate::pages::frame::Page;
 use crate::pages::visit::Visit;
 
-/// Years that calendars are worked out for.
+/// The years that calendars cover.
 const YEARS: std::ops::RangeInclusive<u64> = 1900..=2299;
 const MONDAY: (i16, i8, i8) = (2024, 1, 1);
 
@@ -130,7 +130,7 @@ fn shifts(plan: &calendar::DayPlan) -> String {
     all.join(", ")
 }
 
-/// The hours of an ordinary week: the most common plan of each weekday is that of one without holidays.
+/// The hours of an ordinary week: for each weekday, those of the first date that is no holiday.
 fn hours(calendar: &Calendar) -> Markup {
     let (year, month, day) = MONDAY;
     let monday = Date::constant(year, month, day);

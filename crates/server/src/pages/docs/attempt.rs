@@ -1,4 +1,4 @@
-//! Trying a request: it is really sent, in process, by whoever tries it.
+//! Tries out a request to the API: it is really sent, in process, as the visitor.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use super::operation::operations;
 use crate::http::problem::Problem;
 use crate::pages::visit::Visit;
 
-/// What is shown of an answer.
+/// How many characters of a response are shown.
 const SHOWN: usize = 64 * 1024;
-/// More than any answer but a stream's.
+/// Larger than any response but a stream.
 const LARGEST: usize = 32 * 1024 * 1024;
-/// A stream does not end, and is not shown.
+/// How long to wait for a response. A stream does not end, and is not shown.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What came back.
+/// The response to a request.
 pub(super) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
@@ -29,7 +29,7 @@ pub(super) struct Answer {
     body: String,
 }
 
-/// Sends what the form says.
+/// Sends the request that the form describes.
 pub(super) async fn send(visit: &Visit, id: &str, sent: &str) -> Result<Answer, Problem> {
     let fields: HashMap<String, String> =
         form_urlencoded::parse(sent.as_bytes()).into_owned().collect();
@@ -61,7 +61,7 @@ pub(super) async fn send(visit: &Visit, id: &str, sent: &str) -> Result<Answer, 
     Ok(Answer { status: parts.status, headers: parts.headers, request, body })
 }
 
-/// What came back, readable.
+/// Shows a response.
 pub(super) fn answered(answer: &Answer) -> Markup {
     let class = if answer.status.is_success() { "is-ok" } else { "is-bad" };
     let read = serde_json::from_str::<Value>(&answer.body).ok();

@@ -1,4 +1,4 @@
-//! The API, readable and triable, from the same document that `/openapi.json` is.
+//! The API documentation, with forms to try it out, from the same document as `/openapi.json`.
 
 mod attempt;
 mod operation;
@@ -24,7 +24,7 @@ pub(super) fn routes() -> Router<App> {
     Router::new().route("/docs", get(index)).route("/docs/{operation}", get(read).post(tried))
 }
 
-/// A text of the document: what stands between backticks is code.
+/// A text of the document; parts between backticks are shown as code.
 fn prose(text: &str) -> Markup {
     html! {
         @for (place, piece) in text.split('`').enumerate() {

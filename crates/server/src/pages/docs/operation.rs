@@ -1,4 +1,4 @@
-//! One request that the API takes: what it needs, what it answers.
+//! One operation of the API: its parameters, body and responses.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::{prose, schema};
 use crate::pages::form;
 use crate::pages::visit::Visit;
 
-/// One request that the API takes.
+/// One operation of the API.
 pub(super) struct Operation<'a> {
     document: &'a Value,
     pub(super) path: &'a str,
@@ -18,7 +18,7 @@ pub(super) struct Operation<'a> {
     declared: &'a Value,
 }
 
-/// Every one, in the order of the document.
+/// All operations, in the order of the document.
 pub(super) fn operations(document: &Value) -> Vec<Operation<'_>> {
     let paths = document["paths"].as_object().into_iter().flatten();
     let all = paths.flat_map(|(path, methods)| {
@@ -59,12 +59,12 @@ impl<'a> Operation<'a> {
         content.iter().next().map(|(kind, content)| (kind.as_str(), &content["schema"]))
     }
 
-    /// What the body is sent as.
+    /// The content type of the body.
     pub(super) fn content_type(&self) -> &'a str {
         self.body().map_or("application/json", |(kind, _)| kind)
     }
 
-    /// The address with its parameters filled in from what was sent.
+    /// The address, with its parameters filled in from the form.
     pub(super) fn address(&self, sent: &HashMap<String, String>) -> String {
         let mut path = self.path.to_owned();
         let mut query = form_urlencoded::Serializer::new(String::new());

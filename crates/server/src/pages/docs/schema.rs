@@ -1,12 +1,12 @@
-//! Schemas as people read them: the fields of objects, with their kinds, and an example to begin with.
+//! Schemas for people: the fields of objects with their types, and an example.
 
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
-/// Objects inside of objects, so deep; recursion ends there too.
+/// How deeply nested objects are shown. It also bounds recursive schemas.
 const DEEPEST: usize = 4;
 
-/// What a schema describes, as nested lists of fields.
+/// The fields of a schema, as nested lists.
 pub(super) fn shown(document: &Value, schema: &Value) -> Markup {
     fields(document, schema, 0)
 }
@@ -49,7 +49,7 @@ fn has_fields(document: &Value, schema: &Value) -> bool {
         || schema.get("items").is_some_and(|items| has_fields(document, items))
 }
 
-/// The schema behind a reference, or behind one that may be null.
+/// The schema behind a reference, also behind a reference that may be null.
 fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     let name =
         |schema: &'a Value| schema.get("$ref")?.as_str()?.strip_prefix("#/components/schemas/");
@@ -61,7 +61,7 @@ fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     choice.map_or(schema, |name| &document["components"]["schemas"][name])
 }
 
-/// What kind of value, in a word or two.
+/// The type of a value, in a word or two.
 pub(super) fn kind(schema: &Value) -> String {
     match &schema["type"] {
         Value::String(kind) if kind == "array" => format!("list of {}", kind_of_items(schema)),
@@ -79,7 +79,7 @@ fn kind_of_items(schema: &Value) -> String {
     schema.get("items").map_or_else(|| "any".to_owned(), |items| kind(items) + "s")
 }
 
-/// Something to begin with: the fields that are required, or all of a small object.
+/// An example body: the required fields, or all fields of a small object.
 pub(super) fn example(document: &Value, schema: &Value) -> String {
     let schema = resolved(document, schema);
     if let Some(example) = schema.get("example") {

@@ -1,4 +1,4 @@
-//! From the fields of a form to the JSON that the API takes.
+//! Converts the fields of a form to the JSON that the API takes.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use serde_json::Value;
@@ -7,31 +7,31 @@ use super::values::{Said, Values};
 use crate::http::access::local_path;
 use crate::http::problem::Wrong;
 
-/// Letters, digits and what ids are made of stay as they are in an address.
+/// The characters that stay as they are in an address: letters, digits, `-`, `_`, `.` and `~`.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// What a form sends besides what it is about.
+/// A form that was sent.
 #[derive(Debug, Default)]
 pub(in crate::pages) struct Form {
     /// The key that shows that one of our own pages made the form.
     pub(in crate::pages) key: String,
-    /// Another method than POST, which is all that forms know.
+    /// The method, if it is not POST: HTML forms cannot send others.
     pub(in crate::pages) method: Option<String>,
-    /// Where to go afterwards.
     pub(in crate::pages) next: Option<String>,
-    /// What to say then.
+    /// The message to show there.
     pub(in crate::pages) said: Option<String>,
     /// A body that is sent as it is, with its content type.
     pub(in crate::pages) body: Option<String>,
     pub(in crate::pages) content_type: Option<String>,
-    /// What it is about.
+    /// The fields of the request.
     pub(in crate::pages) values: Values,
 }
 
-/// Reads a form. A name may say what its value is, as in `timeout_seconds:number`: `number`, `flag` (a box),
-/// `json`, `list` (each value of that name), `lines`, `parts` (with commas between them); `a.b` is `b` in `a`.
-/// Fields that are left empty are not sent, but for those that say `text`; `null`, or `number-or-null` and the like,
-/// sends null for them.
+/// Reads a form. The name of a field may name the kind of its value, as in
+/// `timeout_seconds:number`: `number`, `flag` (a checkbox), `json`, `list` (each value of that
+/// name), `lines`, `parts` (separated by commas). `a.b` is `b` in `a`. Empty fields are not sent,
+/// except those of kind `text`; those of kind `null`, or `number-or-null` and the like, are sent as
+/// null.
 pub(super) fn read(pairs: impl Iterator<Item = (String, String)>) -> Result<Form, Vec<Wrong>> {
     let mut form = Form::default();
     let mut wrong = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn read(pairs: impl Iterator<Item = (String, String)>) -> Result<Form
             "_said" => form.said = Some(value),
             "_body" => form.body = Some(value.replace("\r\n", "\n")),
             "_type" => form.content_type = Some(value),
-            // Choices that only the page itself looks at.
+            // Names with `_` are choices that only the page itself uses.
             name if name.starts_with('_') => {}
             name => {
                 let (path, kind) = name.split_once(':').unwrap_or((name, ""));
@@ -58,7 +58,7 @@ pub(super) fn read(pairs: impl Iterator<Item = (String, String)>) -> Result<Form
     if wrong.is_empty() { Ok(form) } else { Err(wrong) }
 }
 
-/// What a kind ends with if nothing is to be sent as null.
+/// The suffix of kinds whose empty values are sent as null.
 const OR_NULL: &str = "-or-null";
 
 fn converted(kind: &str, value: &str) -> Result<Option<Said>, String> {
@@ -73,7 +73,7 @@ fn converted(kind: &str, value: &str) -> Result<Option<Said>, String> {
             let written = serde_json::from_str(&value).map(|json| Some(Said::Written(json)));
             return written.map_err(|error| format!("is not JSON: {error}"));
         }
-        // What is no number is for the API to refuse, which knows what is allowed.
+        // A value that is not a number is passed on: the API knows what is allowed, and refuses it.
         "number" => value.trim().parse::<i64>().map_or(Value::String(value), Value::from),
         "flag" => Value::Bool(value == "true"),
         "lines" => {
@@ -89,18 +89,18 @@ fn converted(kind: &str, value: &str) -> Result<Option<Said>, String> {
     Ok(Some(Said::Value(said)))
 }
 
-/// Where to go: `next`, filled in; only to our own pages.
+/// The next page, with `{name}` filled in; only addresses on this node.
 pub(super) fn destination(next: &str, answer: &Value) -> String {
     let encoded = |text: &str| percent_encoding::utf8_percent_encode(text, PLAIN).to_string();
     local_path(&fill(next, answer, encoded)).to_owned()
 }
 
-/// What to say, filled in.
+/// The message, with `{name}` filled in.
 pub(super) fn filled(said: &str, answer: &Value) -> String {
     fill(said, answer, str::to_owned)
 }
 
-/// A text with each `{name}` replaced by that field of the answer.
+/// A text with each `{name}` replaced by that field of the response.
 fn fill(text: &str, answer: &Value, written: impl Fn(&str) -> String) -> String {
     let mut filled = String::new();
     let mut rest = text;

@@ -1,7 +1,8 @@
-//! What forms do: each is one request to the API, made in process on behalf of whoever sent the form.
+//! Handles forms: each makes one request to the API, in process, as the visitor who sent it.
 //!
-//! `/forms/schedules/42/pause` is `POST /api/v1/schedules/42/pause`; the fields become its JSON body. Who may do it,
-//! what is right and what is recorded is decided there, once for programs and people.
+//! `/forms/schedules/42/pause` becomes `POST /api/v1/schedules/42/pause`, with the fields as its
+//! JSON body. The API decides who may do it, what is valid and what is recorded, once for programs
+//! and people.
 
 mod fields;
 mod values;
@@ -19,10 +20,10 @@ use crate::http::answer::{self, Answered};
 use crate::http::body::RawBody;
 use crate::http::problem::{Problem, Wrong};
 
-/// What forms say stays for one page, or at most so many seconds.
+/// How many seconds a message waits for the next page at most.
 const SAID_SECONDS: u32 = 60;
 
-/// Sends a form on to the API, and the sender on to the next page.
+/// Passes a form on to the API, and sends the visitor to the next page.
 pub(super) async fn send(
     visit: Visit,
     OriginalUri(address): OriginalUri,
@@ -44,20 +45,20 @@ pub(super) async fn send(
     answered(&form, &answer, is_script)
 }
 
-/// On to where the form says, with what the API has answered.
+/// Sends the visitor to the next page, with values from the API's response.
 pub(super) fn answered(form: &Form, answer: &Value, is_script: bool) -> Answered {
     let next = fields::destination(form.next.as_deref().unwrap_or("/"), answer);
     let said = form.said.as_deref().map(|said| fields::filled(said, answer));
     go(&next, said.as_deref(), is_script)
 }
 
-/// The JSON that a form's fields mean, whoever made it.
+/// The JSON of a form's fields, without a check of its key.
 pub(super) fn fields_of(text: &str) -> Result<String, Vec<Wrong>> {
     let form = fields::read(form_urlencoded::parse(text.as_bytes()).into_owned())?;
     Ok(form.values.json())
 }
 
-/// The form, if one of our own pages made it.
+/// Reads a form, and refuses it if it was not made by one of our own pages.
 pub(super) fn read(visit: &Visit, text: &str) -> Result<Form, Problem> {
     let pairs = form_urlencoded::parse(text.as_bytes()).into_owned();
     let form = fields::read(pairs).map_err(Problem::invalid)?;
@@ -68,7 +69,7 @@ pub(super) fn read(visit: &Visit, text: &str) -> Result<Form, Problem> {
     Ok(form)
 }
 
-/// What the API answers to a form.
+/// Calls the API for a form, and returns its response.
 pub(super) async fn call(
     visit: &Visit,
     method: Method,
@@ -85,7 +86,7 @@ pub(super) async fn call(
     Ok(answer)
 }
 
-/// On to the next page, with something to say there.
+/// Sends the visitor to the next page, with a message to show there.
 pub(super) fn go(next: &str, said: Option<&str>, is_script: bool) -> Answered {
     let mut response = match is_script {
         true => answer::ok(&json!({ "next": next }))?,

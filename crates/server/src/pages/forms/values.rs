@@ -1,4 +1,4 @@
-//! What the fields of a form say, as the JSON that the API takes.
+//! The fields of a form, as the JSON that the API takes.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use serde_json::value::RawValue;
 #[serde(transparent)]
 pub(in crate::pages) struct Values(BTreeMap<String, Said>);
 
-/// What one of them says.
+/// The value of a field.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Said {
     /// A text, a number, a list of lines.
     Value(Value),
-    /// JSON that somebody wrote: it stays as it was written, to the last digit.
+    /// JSON that somebody wrote. It stays as it was written, to the last digit.
     Written(Box<RawValue>),
-    /// Each value of a name that comes several times.
+    /// All values of a field that occurs several times.
     Many(Vec<Said>),
-    /// Fields within it.
+    /// An object with fields.
     Inside(Values),
 }
 
@@ -30,7 +30,7 @@ impl Values {
         self.0.is_empty()
     }
 
-    /// The text of a field; nothing if it says something else, or is not there.
+    /// The text of a field; empty if it is something else, or not there.
     pub(in crate::pages) fn text(&self, name: &str) -> &str {
         match self.0.get(name) {
             Some(Said::Value(Value::String(text))) => text,
@@ -38,12 +38,12 @@ impl Values {
         }
     }
 
-    /// All of them, as JSON.
+    /// All fields, as JSON.
     pub(in crate::pages) fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Puts a value in its place: `a.b` is `b` in `a`.
+    /// Adds a value at its path: `a.b` is `b` in `a`.
     pub(super) fn put(&mut self, path: &str, value: Said, is_one_of_many: bool) {
         match path.split_once('.') {
             Some((first, rest)) => {
@@ -67,7 +67,7 @@ impl Values {
 }
 
 impl Said {
-    /// The fields within it, if it is an object.
+    /// The fields of an object, if this is one.
     fn inside(&mut self) -> Option<&mut Values> {
         if let Said::Written(json) = self {
             let written: BTreeMap<String, Box<RawValue>> = serde_json::from_str(json.get()).ok()?;

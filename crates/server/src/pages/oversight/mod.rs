@@ -1,4 +1,4 @@
-//! Who may ask, and who has changed what: for those who administer.
+//! The pages of administrators: access tokens and the audit log.
 
 mod audit;
 mod tokens;

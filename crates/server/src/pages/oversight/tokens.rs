@@ -1,4 +1,4 @@
-//! Tokens: made, shown once, revoked.
+//! The page of access tokens: make one, see its secret once, revoke it.
 
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
@@ -22,7 +22,7 @@ pub(super) async fn list(visit: Visit) -> Result<Response, Problem> {
     show(&visit, StatusCode::OK, html! {}).await
 }
 
-/// The secret is on the page that answers, and nowhere else.
+/// Makes a token. Its secret is on the returned page, and nowhere else.
 pub(super) async fn create(visit: Visit, body: RawBody) -> Result<Response, Problem> {
     let form = forms::read(&visit, &body.text)?;
     match forms::call(&visit, Method::POST, "tokens", &form).await {

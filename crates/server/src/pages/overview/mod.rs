@@ -1,4 +1,4 @@
-//! The overview: what runs, what is late, what failed, what comes.
+//! The overview: active runs, late ones, failures, and upcoming occurrences.
 
 mod timeline;
 
@@ -20,7 +20,7 @@ use crate::http::App;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
 
-/// Lines of each list.
+/// How many lines each list has.
 const LINES: usize = 8;
 
 pub(super) fn routes() -> Router<App> {
@@ -99,7 +99,7 @@ async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
     Ok(visit.show(Page::new("Overview", content).live("all")))
 }
 
-/// Schedules that start nothing any more, before everything else: somebody has to do something about them.
+/// Dead schedules, shown first: somebody has to act on them.
 fn dead_schedules(visit: &Visit, dead: &store::Page<ScheduleView>) -> Markup {
     if dead.items.is_empty() {
         return html! {};
@@ -127,7 +127,8 @@ fn dead_schedules(visit: &Visit, dead: &store::Page<ScheduleView>) -> Markup {
     }
 }
 
-/// Workflows that wait for a person, because one of their producers or consumers failed.
+/// Paused workflows that wait for a person, because one of their handlers failed or somebody paused
+/// them with a reason.
 fn paused_workflows(visit: &Visit, stats: &Stats) -> Markup {
     let paused = &stats.latest_paused;
     if paused.is_empty() {
@@ -151,7 +152,8 @@ fn paused_workflows(visit: &Visit, stats: &Stats) -> Markup {
     }
 }
 
-/// What cannot be read or decided as it is stored, before everything else: somebody has to do something about it.
+/// Rows that cannot be read or decided as they are stored, shown first: somebody has to act on
+/// them.
 fn set_aside(visit: &Visit, aside: &[SetAside]) -> Markup {
     if aside.is_empty() {
         return html! {};
@@ -210,8 +212,8 @@ fn figures(stats: &Stats) -> Markup {
     }
 }
 
-/// Questions that nobody has answered, runs of which a person has to say what became of a step, and workflows that are
-/// paused for another reason than such a run.
+/// The count of what needs a person: open approvals, suspended runs, and workflows that are paused
+/// for another reason than a suspended run.
 fn need_a_person(suspended: u64, stats: &Stats) -> (&'static str, &'static str, u64, &'static str) {
     let paused = stats.paused_workflows.saturating_sub(suspended);
     let address = match (stats.approvals, suspended) {

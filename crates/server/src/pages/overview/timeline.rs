@@ -1,4 +1,4 @@
-//! The timeline of the overview: what became of occurrences in the last hours, and what comes in the next.
+//! The timeline of the overview: outcomes of the last hours, and upcoming occurrences.
 
 use std::collections::HashMap;
 
@@ -15,14 +15,15 @@ use crate::pages::badge;
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
-/// Runs and other occurrences that are drawn one by one, the latest of them; bars have all of them.
+/// How many runs and other occurrences are drawn one by one: the latest. The bars count all of
+/// them.
 const DRAWN: usize = 300;
-/// Schedules whose coming times are drawn.
+/// For how many schedules upcoming occurrences are drawn.
 const COMING: usize = 40;
-/// Coming times of one schedule.
+/// How many upcoming occurrences of one schedule are drawn.
 const TIMES: usize = 60;
 
-/// How far the timeline reaches, either way.
+/// How far the timeline extends into past and future.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     Hour,
@@ -49,7 +50,7 @@ impl Reach {
         })
     }
 
-    /// How much time a bar stands for: sixty or so of them are read well.
+    /// How many minutes a bar covers: some sixty bars are easy to read.
     fn minutes(self) -> i64 {
         match self {
             Reach::Hour => 1,
@@ -59,7 +60,7 @@ impl Reach {
     }
 }
 
-/// The drawing.
+/// Renders the timeline.
 pub(super) async fn show(visit: &Visit, reach: Reach) -> Result<Markup, Problem> {
     let store = visit.app.store();
     let seconds = reach.minutes() * 60;
@@ -91,7 +92,7 @@ pub(super) async fn show(visit: &Visit, reach: Reach) -> Result<Markup, Problem>
     Ok(drawn)
 }
 
-/// What occurrences and runs came to, in bars of the same width.
+/// Outcomes of occurrences and runs, counted in bars of equal width.
 fn buckets(tallies: &[Tally], start: Timestamp, now: Timestamp, seconds: i64) -> Vec<Bucket> {
     let number = (now.as_second() - start.as_second()) / seconds + 1;
     let instant = |at: i64| Timestamp::from_second(start.as_second() + at * seconds).unwrap_or(now);
@@ -121,7 +122,8 @@ fn buckets(tallies: &[Tally], start: Timestamp, now: Timestamp, seconds: i64) ->
     buckets
 }
 
-/// How runs ended, and what did not run; what started is told by how it ended.
+/// The colour and label of a tally. Started occurrences are left out: their runs are counted by how
+/// they ended.
 fn meaning(kind: TallyKind) -> Option<(&'static str, &'static str)> {
     match kind {
         TallyKind::Run(status) => match status {
@@ -142,7 +144,7 @@ fn meaning(kind: TallyKind) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Lanes in the making, in the order in which their schedules are due.
+/// The lanes of the drawing, in the order in which their schedules are due.
 #[derive(Default)]
 struct Lanes {
     order: Vec<ScheduleId>,
@@ -225,7 +227,7 @@ impl Lanes {
     }
 }
 
-/// The times of a schedule after its next one, as its rule has them.
+/// The times of a schedule after its next one, by its rule.
 fn later(
     schedule: &Schedule,
     rules: &language::Rules,

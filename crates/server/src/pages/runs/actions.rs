@@ -1,4 +1,4 @@
-//! What people can do about a run: end it, try it again, say what became of it, decide what it asks.
+//! What people can do about a run: cancel, retry, resolve and approve.
 
 use engine::run::{Doing, Item, RunStatus};
 use maud::{Markup, html};
@@ -10,7 +10,8 @@ use crate::pages::form::{Action, field, hidden};
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
-/// What can be said of an attempt whose end is not known: as the API takes it, the button, what it means.
+/// The resolutions of an attempt whose outcome is unknown: the API's value, the button, the
+/// meaning.
 const RESOLUTIONS: [(&str, &str, &str); 4] = [
     ("applied", "It was done", "the run goes on behind it"),
     ("did_not_happen", "It did not happen", "it is tried again"),
@@ -18,7 +19,7 @@ const RESOLUTIONS: [(&str, &str, &str); 4] = [
     ("skip", "Go on without it", "nobody says what became of it"),
 ];
 
-/// Buttons beside the title.
+/// The buttons beside the title.
 pub(super) fn buttons(visit: &Visit, whole: &WholeRun) -> Markup {
     let run = &whole.view.run;
     if !visit.may(Permission::Operate) {
@@ -60,7 +61,7 @@ fn cancel(visit: &Visit, whole: &WholeRun) -> Markup {
     }
 }
 
-/// What a suspended run needs: somebody who knows.
+/// The forms to resolve a suspended run.
 pub(super) fn resolutions(visit: &Visit, whole: &WholeRun) -> Markup {
     let run = &whole.view.run;
     let unknown = run.position.active.iter().filter(|a| matches!(a.doing, Doing::Unknown { .. }));
@@ -108,7 +109,7 @@ fn resolution(visit: &Visit, whole: &WholeRun, place: u32, step: &str) -> Markup
     }
 }
 
-/// Who says it: known by their token, or asked where there is none.
+/// The name of whoever decides: from their token, or typed where there is none.
 pub(super) fn who(visit: &Visit, id: &str) -> Markup {
     match &*visit.caller.name {
         "anyone" => field(
@@ -121,7 +122,7 @@ pub(super) fn who(visit: &Visit, id: &str) -> Markup {
     }
 }
 
-/// What people are asked, with what they can answer.
+/// An open approval, with the form to decide it.
 pub(in crate::pages) fn decision(visit: &Visit, asked: &ApprovalView) -> Markup {
     let path = format!("/forms/approvals/{}/{}", asked.run, asked.step);
     let key = format!("{}-{}", asked.run, asked.step);
@@ -160,7 +161,7 @@ pub(in crate::pages) fn decision(visit: &Visit, asked: &ApprovalView) -> Markup 
     }
 }
 
-/// Whether the run asks somebody.
+/// How many approvals of the run are open.
 pub(super) fn asks(whole: &WholeRun) -> usize {
     let active = whole.view.run.position.active.iter();
     active

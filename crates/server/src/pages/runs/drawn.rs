@@ -1,4 +1,4 @@
-//! A run as drawings: its steps over time, the graph they are in, how near its deadlines are.
+//! Drawings of a run: its steps over time, the graph of its steps, and its deadlines.
 
 use drawing::bar::DeadlineBar;
 use drawing::gantt::{Bar, Deadline, Gantt, Row};
@@ -14,13 +14,13 @@ use crate::pages::flow::{self, Look};
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
-/// Items that are drawn below their step.
+/// How many items are drawn below their step.
 const ITEMS: usize = 20;
-/// Earlier attempts that are drawn in a row: the last ones.
+/// How many earlier attempts are drawn in a row: the last ones.
 const ATTEMPTS: usize = 20;
-/// Rows at most.
+/// How many rows are drawn.
 const ROWS: usize = 120;
-/// A graph of more steps has a page of its own.
+/// A graph with more steps has a page of its own.
 pub(super) const BESIDE: usize = 40;
 
 /// When each step began and ended.
@@ -67,7 +67,7 @@ fn rows_of(visit: &Visit, whole: &WholeRun, step: &StepObject, place: usize) -> 
     rows
 }
 
-/// Of many items those that failed or go on, then the first ones.
+/// The items to draw: those that failed or are active, then the first of the others.
 fn notable(step: &StepObject) -> Vec<&PartObject> {
     let is_notable = |item: &&PartObject| !matches!(item.status, "completed" | "pending");
     let mut found: Vec<&PartObject> = step.items.iter().filter(is_notable).take(ITEMS).collect();
@@ -77,7 +77,7 @@ fn notable(step: &StepObject) -> Vec<&PartObject> {
     found
 }
 
-/// Its attempts, and what is waited for since the last one.
+/// The bars of a part's attempts, and of its wait since the last one.
 fn bar(visit: &Visit, whole: &WholeRun, part: &PartObject, place: usize, item: Item) -> Vec<Bar> {
     let position = &whole.view.run.position;
     let active = u32::try_from(place).ok().and_then(|place| position.part(place, item));
@@ -121,7 +121,7 @@ fn tried(attempt: &AttemptObject) -> Bar {
     }
 }
 
-/// The graph of its steps, with where each stands; a way to it if it is large.
+/// The graph of the run's steps with their status, or a link to it if it is large.
 pub(super) fn graph(whole: &WholeRun, is_wanted: bool) -> Markup {
     let count = whole.definition.steps.len();
     if count < 2 || (count > flow::MOST && is_wanted) {

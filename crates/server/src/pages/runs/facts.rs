@@ -1,4 +1,4 @@
-//! Where a run comes from, and when it was what.
+//! Facts about a run: its origin, its times, its alerts and its mutation.
 
 use engine::RunId;
 use engine::handlers::MutationStatus;
@@ -13,10 +13,10 @@ use crate::http::runs::WholeRun;
 use crate::pages::visit::Visit;
 use crate::pages::when::{at, at_and_age, took, took_until};
 
-/// Later than this is worth a word.
+/// A run that began later than this after it was due is shown as late.
 const PUNCTUAL: jiff::SignedDuration = jiff::SignedDuration::from_millis(1_000);
 
-/// Facts in pairs.
+/// The facts as pairs of label and value.
 pub(super) fn facts(visit: &Visit, whole: &WholeRun, children: &[RunView]) -> Markup {
     let run = &whole.view.run;
     let line = |label: &str, instant: Option<Timestamp>| {
@@ -52,7 +52,7 @@ pub(super) fn facts(visit: &Visit, whole: &WholeRun, children: &[RunView]) -> Ma
     }
 }
 
-/// How long after it was due a run began, if that was not at once.
+/// How late a run began, if it was late.
 fn lateness(whole: &WholeRun) -> Option<jiff::SignedDuration> {
     let run = &whole.view.run;
     let late = run.started_at?.duration_since(run.effective?);
@@ -73,7 +73,7 @@ fn started(whole: &WholeRun, children: &[RunView]) -> Markup {
     }
 }
 
-/// What deadlines have brought about.
+/// The actions that deadlines have triggered.
 pub(super) fn alerts(visit: &Visit, alerts: &[AlertView]) -> Markup {
     html! {
         @if !alerts.is_empty() {
@@ -119,7 +119,7 @@ fn brought_about(alert: &AlertView) -> Markup {
     }
 }
 
-/// What a consumer's run has changed outside, or may have.
+/// The mutation that a consumer's run has made, or may have made.
 pub(super) fn mutation(visit: &Visit, mutation: Option<&MutationView>) -> Markup {
     let Some(MutationView { mutation, .. }) = mutation else { return html! {} };
     let class = match mutation.status {
@@ -142,7 +142,7 @@ pub(super) fn mutation(visit: &Visit, mutation: Option<&MutationView>) -> Markup
     }
 }
 
-/// When something happens around a deadline, in words.
+/// When an action of a deadline happens, in words.
 pub(super) fn action_words(action: &DeadlineAction) -> String {
     match action.when {
         When::Share(percent) => format!("{percent} % of the time is over"),
@@ -160,7 +160,7 @@ fn stretch_words(stretch: Stretch) -> String {
     }
 }
 
-/// When a deadline is that counts, in words.
+/// When an active deadline is due, in words.
 pub(super) fn watched(visit: &Visit, watch: &Watch) -> Markup {
     html! {
         "due " (at_and_age(visit, watch.due))

@@ -18,13 +18,13 @@ use crate::pages::listing::{empty, pager};
 use crate::pages::visit::Visit;
 use crate::pages::{badge, when};
 
-/// Runs on a page at most.
+/// How many runs a page shows at most.
 const MOST: usize = 100;
-/// Not so long ago: what it is called, how it is written, how long.
+/// Recent periods: name, label, and length in hours.
 const RECENT: [(&str, &str, i64); 3] =
     [("hour", "the last hour", 1), ("day", "the last day", 24), ("week", "the last week", 168)];
 
-/// Which runs are asked for.
+/// The query parameters of the list.
 pub(super) struct Wanted {
     workflow: Option<String>,
     schedule: Option<ScheduleId>,
@@ -38,12 +38,11 @@ pub(super) struct Wanted {
     paging: Paging,
 }
 
-/// From when on.
+/// The beginning of the listed period.
 #[derive(Clone, Copy)]
 enum Since {
-    /// One of [`RECENT`].
+    /// An index into [`RECENT`].
     Recent(usize),
-    /// This instant.
     At(Timestamp),
 }
 

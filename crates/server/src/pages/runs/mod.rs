@@ -1,4 +1,4 @@
-//! Runs: lists of them, and one with all that became of it.
+//! The pages of runs: lists, and one run with its history.
 
 mod actions;
 mod drawn;
@@ -22,7 +22,7 @@ use super::visit::Visit;
 use super::{badge, when};
 use crate::http::App;
 
-/// So much of an error is shown in a line.
+/// How many characters of an error are shown in a line.
 const LINE: usize = 160;
 
 pub(super) fn routes() -> Router<App> {
@@ -32,7 +32,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/runs/{id}/steps/{step}", get(step::show))
 }
 
-/// Runs in a few lines, for a corner of a page.
+/// A short list of runs, for a section of a page.
 pub(super) fn lines(visit: &Visit, runs: &[RunView], none: &str) -> Markup {
     if runs.is_empty() {
         return empty(none, html! {});
@@ -72,7 +72,7 @@ pub(super) fn in_a_line(text: &str) -> String {
     cut
 }
 
-/// What a run was born from, in a few words with a link.
+/// What started a run, in a few words with a link.
 fn born(view: &RunView) -> Markup {
     let run = &view.run;
     let by = |whom: &str| match &run.by {

@@ -1,4 +1,4 @@
-//! What commands and scripts say while they are performed.
+//! Live output of commands and scripts.
 
 use axum::http::Method;
 use maud::{Markup, html};
@@ -8,12 +8,13 @@ use crate::http::runs::{StepObject, WholeRun};
 use crate::pages::value::visible;
 use crate::pages::visit::Visit;
 
-/// Steps that are listened to at a time.
+/// For how many steps live output is shown.
 const MOST: usize = 3;
-/// So much of what was said last is shown, in bytes.
+/// How many bytes of the latest output are shown.
 const LONGEST: usize = 8 * 1024;
 
-/// What is said at the moment, of the steps that are wanted. It changes without a notice: the page asks again.
+/// The live output of the wanted steps. It may change without a notice, so `data-again` makes the
+/// script load the page again periodically.
 pub(super) async fn now(
     visit: &Visit,
     whole: &WholeRun,
@@ -35,7 +36,7 @@ pub(super) async fn now(
     }
 }
 
-/// The end of what a step has said, if anything; what this node cannot tell is left out.
+/// The end of a step's output, if there is any. Output that this node does not have is left out.
 async fn of_step(visit: &Visit, whole: &WholeRun, step: &StepObject) -> Option<String> {
     let path = format!("/api/v1/runs/{}/steps/{}/output", whole.view.run.id, step.id);
     let answer = visit.app.call(&visit.caller, Method::GET, &path, None).await;

@@ -1,4 +1,4 @@
-//! One run: where it stands and why, what it asks, and what became of its steps.
+//! The page of one run: its status and why, open approvals, and its steps.
 
 use axum::response::Response;
 use engine::RunKey;
@@ -15,10 +15,10 @@ use crate::pages::value::{self, Room};
 use crate::pages::visit::Visit;
 use crate::pages::{badge, incidents};
 
-/// Runs it has started that are named.
+/// How many child runs are named.
 const CHILDREN: usize = 10;
 
-/// Which part of a long run is looked at.
+/// The query parameters of the page, for long runs.
 pub(super) struct Part {
     from: usize,
     view: Option<View>,
@@ -96,7 +96,7 @@ pub(super) async fn show(
     Ok(visit.show(Page::new(title, content).live(format!("run:{}", run.id))))
 }
 
-/// The graph, where it is too large to stand beside everything else.
+/// The graph on a page of its own, where it is too large for the page of the run.
 fn graph_alone(visit: &Visit, whole: &WholeRun) -> Response {
     let id = &whole.view.run.id;
     let content = html! {
@@ -108,7 +108,7 @@ fn graph_alone(visit: &Visit, whole: &WholeRun) -> Response {
     visit.show(Page::new(title, content).live(format!("run:{id}")))
 }
 
-/// The title, with what can be done.
+/// The title, with the buttons.
 pub(super) fn head(visit: &Visit, whole: &WholeRun) -> Markup {
     let view = &whole.view;
     html! {
@@ -157,7 +157,7 @@ async fn children(visit: &Visit, whole: &WholeRun) -> Result<Vec<RunView>, Probl
     Ok(visit.app.store().runs(query).await?.items)
 }
 
-/// What this run asks people: these are in the order of their runs.
+/// The open approvals of this run. Approvals are listed in the order of their runs' keys.
 async fn asked(visit: &Visit, whole: &WholeRun) -> Result<Vec<ApprovalView>, Problem> {
     let limit = actions::asks(whole);
     if limit == 0 {

@@ -1,4 +1,4 @@
-//! One step of a run, with its items and all that came out.
+//! The page of one step of a run, with its items and outputs.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -17,7 +17,7 @@ use crate::pages::value::{self, Room};
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
-/// Which step of which run.
+/// The run and the step in the path.
 pub(super) struct Which {
     run: String,
     step: String,
@@ -32,7 +32,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Which {
     }
 }
 
-/// Which of many items are looked at.
+/// The query parameter that names the first item shown.
 pub(super) struct Items {
     from: usize,
 }
@@ -101,7 +101,7 @@ fn about(visit: &Visit, whole: &WholeRun, step: &StepObject, place: usize) -> Ma
     }
 }
 
-/// The attempts before the last one, the latest first.
+/// The attempts before the last one, latest first.
 fn earlier(visit: &Visit, part: &PartObject) -> Markup {
     if part.earlier.is_empty() {
         return html! {};

@@ -1,4 +1,4 @@
-//! The steps of a run in a list: where each stands, why, and what came out.
+//! The list of a run's steps: their status, reason and output.
 
 use engine::run::RunError;
 use maud::{Markup, html};
@@ -10,12 +10,12 @@ use crate::pages::value::{self, Room};
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
-/// Steps on a page.
+/// How many steps a page shows.
 pub(super) const ON_A_PAGE: usize = 60;
-/// Items that failed and are named beside their step.
+/// How many failed items are named beside their step.
 const NAMED: usize = 5;
 
-/// The colour of a step, also in drawings.
+/// The colour of a step's status, also in drawings.
 pub(super) fn class(status: &str) -> &'static str {
     match status {
         "completed" => "is-ok",
@@ -27,17 +27,17 @@ pub(super) fn class(status: &str) -> &'static str {
     }
 }
 
-/// Where the page of a step is.
+/// The address of a step's page.
 pub(super) fn address(whole: &WholeRun, step: &StepObject) -> String {
     format!("/runs/{}/steps/{}", whole.view.run.id, step.id)
 }
 
-/// What a step is called.
+/// A step's name, or its id if it has none.
 pub(super) fn called(step: &StepObject) -> &str {
     step.name.as_deref().unwrap_or(&step.id)
 }
 
-/// The steps from a place on.
+/// The steps from the index `from` on.
 pub(super) fn list(visit: &Visit, whole: &WholeRun, from: usize, room: &mut Room) -> Markup {
     let steps = whole.steps.iter().enumerate().skip(from).take(ON_A_PAGE);
     let what = if whole.view.run.handler.is_some() { "Phases" } else { "Steps" };
@@ -56,7 +56,7 @@ pub(super) fn list(visit: &Visit, whole: &WholeRun, from: usize, room: &mut Room
     }
 }
 
-/// Ways to the parts of a long list.
+/// Links to the parts of a long list.
 pub(super) fn windows(visit: &Visit, count: usize, from: usize, name: &str) -> Markup {
     let shown = |number: usize| grouped(number as u64);
     let last = shown((from + ON_A_PAGE).min(count));
@@ -96,7 +96,7 @@ fn one(
     }
 }
 
-/// When it began, and how long it took.
+/// When a part began, and how long it took.
 pub(super) fn times(visit: &Visit, part: &PartObject) -> Markup {
     html! {
         @if let Some(started) = part.started_at {
@@ -126,7 +126,7 @@ fn results(whole: &WholeRun, step: &StepObject, place: usize, room: &mut Room) -
     }
 }
 
-/// How many items are where, and those that failed.
+/// How many items have which status, and the failed ones.
 pub(super) fn items(step: &StepObject, address: &str) -> Markup {
     if step.items.is_empty() {
         return html! {};
@@ -157,7 +157,7 @@ pub(super) fn items(step: &StepObject, address: &str) -> Markup {
     }
 }
 
-/// What was done about a step besides itself.
+/// The status of a step's compensation or check.
 fn beside(what: &str, part: Option<&PartObject>) -> Markup {
     html! {
         @if let Some(part) = part {

@@ -1,4 +1,4 @@
-//! A month of all schedules: what comes of those that are due first.
+//! A month of all schedules: the upcoming occurrences of those that are due first.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ use crate::pages::frame::Page;
 use crate::pages::listing::empty;
 use crate::pages::visit::Visit;
 
-/// Schedules that are looked at: those that are due first.
+/// How many schedules are included: those that are due first.
 const SCHEDULES: usize = 200;
-/// Times of each that are worked out.
+/// How many occurrences of each are computed.
 const TIMES: usize = 62;
-/// Schedules of which it is looked up what was changed by hand.
+/// For how many schedules overrides are read.
 const LOOKED_UP: usize = 20;
 
 pub(super) async fn show(visit: Visit, Query(month): Query<Month>) -> Result<Response, Problem> {
@@ -85,7 +85,7 @@ async fn marks(
     Ok(marks)
 }
 
-/// How many times of a schedule come on which day.
+/// How many occurrences of a schedule come on each day.
 fn of(
     visit: &Visit,
     view: &ScheduleView,

@@ -1,4 +1,4 @@
-//! Past times that run after all: shown first, then run.
+//! Backfill on the page of a schedule: shows which past occurrences would run, then runs them.
 
 use engine::schedule::{Due, backfilled};
 use engine::turn::Refused;
@@ -14,14 +14,14 @@ use crate::pages::form::{self, Action};
 use crate::pages::visit::Visit;
 use crate::pages::{trouble, when};
 
-/// Occurrences when nothing is said.
+/// How many occurrences run by default.
 const DEFAULT_LIMIT: u32 = 100;
-/// Occurrences at most.
+/// How many occurrences may run at most.
 const LARGEST_LIMIT: u64 = 1_000;
-/// Of what would run, so many are shown.
+/// How many of them are shown.
 const SHOWN: usize = 50;
 
-/// Which past times, as they were written.
+/// The range of past occurrences, as it was typed.
 pub(super) struct Range {
     from: Option<String>,
     to: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// Takes the query's values.
+    /// Reads the range from the query.
     pub(super) fn read(values: &mut Values) -> Range {
         let limit = values.number("past_limit", 1..=LARGEST_LIMIT);
         Range {
@@ -40,7 +40,7 @@ impl Range {
     }
 }
 
-/// What would run.
+/// The occurrences that would run.
 struct Found {
     from: Timestamp,
     to: Timestamp,

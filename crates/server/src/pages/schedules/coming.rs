@@ -1,4 +1,4 @@
-//! The times to come of a schedule, and what can be said about one of them.
+//! The upcoming occurrences of a schedule, and forms to override one of them.
 
 use engine::schedule::{Override, OverrideAction, Status};
 use maud::{Markup, html};
@@ -13,11 +13,11 @@ use crate::pages::listing::empty;
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
-/// Times that are shown.
+/// How many occurrences are shown.
 const COUNT: usize = 10;
-/// Days off in between are shown as well: rows at most.
+/// How many rows are shown, with the skipped days between.
 const MOST_ROWS: usize = 30;
-/// Later times that were changed by hand, at most.
+/// How many later overrides are shown.
 const MOST_LATER: usize = 20;
 
 pub(super) fn card(visit: &Visit, looked: &Looked) -> Markup {
@@ -73,7 +73,7 @@ fn line(visit: &Visit, looked: &Looked, row: &Row) -> Markup {
     }
 }
 
-/// What becomes of a time, and why.
+/// What will happen to an occurrence, and why.
 pub(super) fn fate(visit: &Visit, looked: &Looked, row: &Row, over: Option<&Override>) -> Markup {
     let class = match row.fate {
         "kept" => "is-ok",
@@ -96,7 +96,7 @@ fn path(looked: &Looked, nominal: jiff::Timestamp) -> String {
     format!("schedules/{}/occurrences/{nominal}", looked.schedule().id)
 }
 
-/// What can be said about one occurrence.
+/// The forms to override one occurrence.
 fn change(visit: &Visit, looked: &Looked, row: &Row, over: Option<&Override>) -> Markup {
     let path = path(looked, row.nominal);
     if over.is_some() {
@@ -140,7 +140,7 @@ fn undo(visit: &Visit, looked: &Looked, nominal: jiff::Timestamp) -> Markup {
         .show(visit)
 }
 
-/// What was said about times after those that are shown.
+/// Overrides of occurrences after those that are shown.
 fn later(visit: &Visit, looked: &Looked, rows: &[Row]) -> Markup {
     let last = rows.iter().map(|row| row.nominal).max().unwrap_or(visit.now);
     let later: Vec<&Override> =

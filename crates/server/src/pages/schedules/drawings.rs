@@ -1,4 +1,4 @@
-//! How long the last runs took, and how late they began.
+//! Drawings of how long the last runs took, and how late they began.
 
 use drawing::series::{Dot, Series};
 use jiff::{SignedDuration, Timestamp};

@@ -1,4 +1,4 @@
-//! What a schedule is, and how its runs have gone.
+//! The declaration of a schedule, and figures of its runs.
 
 use calendar::Zone;
 use engine::run::RunStatus;
@@ -12,9 +12,9 @@ use crate::pages::listing::grouped;
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
-/// Runs that are looked at.
+/// How many runs are read.
 const LOOKED_AT: usize = 100;
-/// Of a payload, so much is shown at once.
+/// How many bytes of a payload are shown.
 const SHOWN: usize = 4_000;
 
 /// The last runs, latest first.
@@ -24,7 +24,7 @@ pub(super) async fn last_runs(visit: &Visit, looked: &Looked) -> Result<Vec<RunV
     Ok(visit.app.store().runs(query).await?.items)
 }
 
-/// How it goes, in numbers.
+/// Figures of the schedule and its last runs.
 pub(super) fn figures(visit: &Visit, looked: &Looked, runs: &[RunView]) -> Markup {
     let ended = runs.iter().filter(|view| view.run.status.has_ended()).count();
     let good = runs.iter().filter(|view| view.run.status == RunStatus::Succeeded).count();
@@ -51,7 +51,7 @@ pub(super) fn figures(visit: &Visit, looked: &Looked, runs: &[RunView]) -> Marku
     }
 }
 
-/// What was declared.
+/// The declaration.
 pub(super) fn card(visit: &Visit, looked: &Looked) -> Markup {
     let (schedule, declared) = (looked.schedule(), &looked.schedule().declared);
     let timing = &declared.timing;
@@ -127,7 +127,7 @@ fn by_calendar(looked: &Looked, calendar: &str) -> Markup {
     }
 }
 
-/// What happens in which case.
+/// What happens when occurrences overlap, are missed, or fail.
 fn policies(looked: &Looked) -> Markup {
     let declared = &looked.schedule().declared;
     html! {

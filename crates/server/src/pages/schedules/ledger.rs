@@ -1,4 +1,4 @@
-//! What became of a schedule's occurrences.
+//! The ledger of a schedule.
 
 use engine::ledger::{Entry, Outcome};
 use maud::{Markup, html};
@@ -10,7 +10,7 @@ use crate::pages::listing::{empty, heads, pager};
 use crate::pages::visit::Visit;
 use crate::pages::{badge, when};
 
-/// Rows on a page.
+/// How many rows a page shows.
 const ROWS: usize = 25;
 
 pub(super) async fn card(
@@ -96,7 +96,7 @@ fn table(visit: &Visit, looked: &Looked, rows: &[LedgerRow]) -> Markup {
     }
 }
 
-/// When it was due: what the rule says, and when that was in the end.
+/// When an occurrence was due: its nominal time, and its effective one if that differs.
 fn due(visit: &Visit, looked: &Looked, entry: &Entry) -> Markup {
     html! {
         (when::in_zone(visit, &looked.zone, entry.nominal))

@@ -1,4 +1,4 @@
-//! The list: searched, filtered, and changed many at once.
+//! The list of schedules, with search, filters and actions on several at once.
 
 use axum::response::Response;
 use engine::WorkflowId;
@@ -18,16 +18,16 @@ use crate::pages::listing::{empty, pager};
 use crate::pages::visit::Visit;
 use crate::pages::{badge, when};
 
-/// Schedules on a page at most.
+/// How many schedules a page shows at most.
 const LARGEST: usize = 100;
-/// Workflows that are offered to choose from.
+/// How many workflows are offered to choose from.
 const OFFERED: usize = 50;
-/// The form that boxes in the table belong to.
+/// The id of the form that the checkboxes in the table belong to.
 const CHOSEN: &str = "chosen";
-/// The name of those boxes.
+/// The name of those checkboxes.
 const BOXES: &str = "schedule_ids:list";
 
-/// Which schedules.
+/// The query parameters of the list.
 pub(super) struct Wanted {
     status: Option<Status>,
     workflow: Option<String>,
@@ -104,14 +104,14 @@ async fn find(visit: &Visit, wanted: &Wanted) -> Result<Part<ScheduleView>, Prob
     Ok(store.schedules(query).await?)
 }
 
-/// Names of workflows, to choose from.
+/// Names of workflows to choose from.
 pub(super) async fn names(visit: &Visit) -> Result<Vec<String>, Problem> {
     let query = WorkflowQuery { limit: OFFERED, ..WorkflowQuery::default() };
     let views = visit.app.store().workflows(query).await?.items;
     Ok(views.into_iter().map(|view| view.workflow.name).collect())
 }
 
-/// Names to choose from, under the id that a field names as its list.
+/// A list of names to choose from; a field refers to it by `id`.
 pub(super) fn choices(id: &str, names: &[String]) -> Markup {
     html! { datalist id=(id) { @for name in names { option value=(name) {} } } }
 }
@@ -143,7 +143,7 @@ fn filters(wanted: &Wanted, workflows: &[String]) -> Markup {
     }
 }
 
-/// A field that takes what room there is.
+/// A field that takes the remaining width.
 fn grow(field: Markup) -> Markup {
     html! { div.field.grow { (field) } }
 }
@@ -166,7 +166,7 @@ fn nothing(visit: &Visit, wanted: &Wanted) -> Markup {
     )
 }
 
-/// What can be done with all that are chosen.
+/// The actions on all selected schedules.
 fn bulk(visit: &Visit) -> Markup {
     let control = |action: &str, label: &str| {
         html! {
@@ -257,7 +257,7 @@ fn line(visit: &Visit, view: &ScheduleView, rules: &Rules, may_choose: bool) -> 
     }
 }
 
-/// When it is due next, on its own clock, and how far away that is.
+/// When it is due next in its own zone, and the distance to that.
 fn next(visit: &Visit, view: &ScheduleView, rules: &Rules) -> Markup {
     let schedule = &view.schedule;
     let Some(due) = view.coming() else {

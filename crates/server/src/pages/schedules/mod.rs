@@ -1,4 +1,4 @@
-//! Schedules: lists of them, one with all that became of it, and a form that any rule can be written in.
+//! The pages of schedules: lists, one schedule with its history, and a form for any rule.
 
 mod all;
 mod backfill;
@@ -36,7 +36,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/schedules/{id}/edit/preview", get(editor::preview_change))
 }
 
-/// What can be done with a schedule as it stands, in a word each.
+/// The control buttons that fit the status of a schedule.
 fn controls(visit: &Visit, schedule: &Schedule) -> Markup {
     if !visit.may(Permission::Operate) {
         return html! {};

@@ -1,4 +1,4 @@
-//! Days of a month or a year: what came and what comes on each, and which are days off.
+//! A month or a year of a schedule: past and upcoming occurrences per day, and days off.
 
 use std::collections::BTreeMap;
 
@@ -19,16 +19,16 @@ use crate::pages::badge;
 use crate::pages::frame::Page;
 use crate::pages::visit::Visit;
 
-/// Rows of the ledger that are looked at, and times to come that are worked out, at most.
+/// How many ledger rows are read, and how many upcoming occurrences are computed, at most.
 const MOST: usize = 1_000;
-/// Times to come are worked out so many at first: most rules have no more of them in a month.
+/// How many upcoming occurrences are computed at first: most rules have no more in a month.
 const FEW: usize = 64;
-/// Times of a day that are written out; more are counted.
+/// How many times of a day are written out; more are counted.
 const WRITTEN: usize = 2;
-/// Years that calendars are planned for.
+/// The years that calendars cover.
 const YEARS: std::ops::RangeInclusive<i16> = 1900..=2299;
 
-/// Which month.
+/// The query parameter that names a month.
 pub(super) struct Month(Option<Date>);
 
 impl Parameters for Month {
@@ -46,13 +46,13 @@ impl Parameters for Month {
 }
 
 impl Month {
-    /// The first day of the month; of this one on the zone's clock, if none is named.
+    /// The first day of the month; of the current one in the zone, if none is named.
     pub(super) fn first(self, zone: &Zone, now: Timestamp) -> Date {
         self.0.unwrap_or_else(|| zone.wall(now).date()).first_of_month()
     }
 }
 
-/// Which year.
+/// The query parameter that names a year.
 pub(super) struct Year(Option<i16>);
 
 impl Parameters for Year {
@@ -112,7 +112,7 @@ pub(super) async fn year(
     Ok(visit.show(Page::new(title, content).live(format!("schedule:{id}"))))
 }
 
-/// The month's name, and the ways to the ones beside it.
+/// The month's name, and links to the months before and after.
 pub(super) fn around(address: &str, first: Date) -> Markup {
     let beside = |months: i64| {
         let date = first.checked_add(months.months()).ok()?;
@@ -150,14 +150,14 @@ fn legend(looked: &Looked, is_cut: bool) -> Markup {
     }
 }
 
-/// What is on each day.
+/// What happened and what is due on a day.
 #[derive(Default)]
 struct Tally {
-    /// Outcomes of what came: how many of each, with their colour.
+    /// The outcomes of past occurrences: how many of each, with their colour.
     came: BTreeMap<&'static str, (u64, &'static str)>,
-    /// Times to come.
+    /// Times of upcoming occurrences.
     due: Vec<String>,
-    /// Times to come that do not happen, and why.
+    /// Upcoming occurrences that are skipped, and why.
     skipped: Vec<String>,
 }
 
@@ -179,7 +179,7 @@ impl Tally {
     }
 }
 
-/// The days from one to another, and whether something is left out.
+/// The days from `first` to `last`, and whether something is left out.
 async fn days(
     visit: &Visit,
     looked: &Looked,
@@ -219,7 +219,7 @@ fn start_of(zone: &Zone, date: Date) -> Result<Timestamp, Problem> {
     instant_in(zone, "month", &format!("{date}T00:00:00"))
 }
 
-/// Counts what came; whether there is more than was looked at.
+/// Counts past occurrences. Returns whether there are more than were read.
 async fn came(
     visit: &Visit,
     looked: &Looked,
@@ -248,7 +248,7 @@ async fn came(
     Ok(page.next.is_some())
 }
 
-/// What comes before an instant, as far as it is worked out.
+/// The upcoming occurrences before `until`, as far as they are computed.
 fn to_come(looked: &Looked, from: Timestamp, until: Timestamp) -> Vec<Row> {
     let Some(plan) = &looked.plan else { return Vec::new() };
     let from = from.checked_sub(SignedDuration::from_millis(1)).unwrap_or(from);
@@ -263,7 +263,7 @@ fn to_come(looked: &Looked, from: Timestamp, until: Timestamp) -> Vec<Row> {
     rows
 }
 
-/// A day with what it is.
+/// A day with its marks and, by the calendar, whether it is a day off.
 pub(super) fn day(
     date: Date,
     calendar: Option<&Calendar>,

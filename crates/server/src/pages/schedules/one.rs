@@ -1,4 +1,4 @@
-//! One schedule: where it stands, what comes, what became of it, and why.
+//! The page of one schedule: its status, upcoming occurrences, history, and explanations.
 
 use axum::response::Response;
 use calendar::Zone;
@@ -20,19 +20,19 @@ use crate::pages::frame::Page;
 use crate::pages::visit::Visit;
 use crate::pages::{badge, incidents, when};
 
-/// A schedule that is looked at.
+/// A schedule with what its pages show.
 pub(super) struct Looked {
     pub(super) view: ScheduleView,
-    /// What its declaration means; nothing if it cannot be read any more.
+    /// What its declaration means; `None` if it can no longer be read.
     pub(super) plan: Option<Plan>,
-    /// The zone of its clock.
+    /// The schedule's own zone.
     pub(super) zone: Zone,
-    /// What was changed by hand.
+    /// Occurrences that were changed by hand.
     pub(super) overrides: Vec<Override>,
 }
 
 impl Looked {
-    /// The schedule with this id, or the problem that there is none.
+    /// Reads the schedule with this id, or responds that there is none.
     pub(super) async fn at(visit: &Visit, id: engine::ScheduleId) -> Result<Looked, Problem> {
         let view = view(&visit.app, id).await?;
         let rules = visit.app.rules();
@@ -53,13 +53,13 @@ impl Looked {
         &self.view.schedule.declared.name
     }
 
-    /// Its own page.
+    /// The address of its page.
     pub(super) fn address(&self) -> String {
         format!("/schedules/{}", self.view.schedule.id)
     }
 }
 
-/// What of it is to be shown.
+/// The query parameters of the page.
 pub(super) struct Wanted {
     pub(super) at: Option<String>,
     pub(super) outcome: Option<engine::ledger::Outcome>,
@@ -115,7 +115,7 @@ pub(super) async fn show(
     Ok(visit.show(page))
 }
 
-/// The same above each of its pages.
+/// The head of each of its pages.
 pub(super) fn head(visit: &Visit, looked: &Looked) -> Markup {
     let schedule = looked.schedule();
     html! {
@@ -131,7 +131,7 @@ pub(super) fn head(visit: &Visit, looked: &Looked) -> Markup {
                 @if visit.may(Permission::Operate) { (start(visit, looked)) }
                 @if visit.may(Permission::Design) {
                     a.button href={ (looked.address()) "/edit" } { "Edit" }
-                    // What a definition declares goes with its trigger.
+                    // A schedule that a definition declares can only be removed with its trigger.
                     @if schedule.trigger.is_none() {
                         (Action::new(format!("schedules/{}", schedule.id), "Delete")
                             .method("DELETE")
@@ -146,7 +146,7 @@ pub(super) fn head(visit: &Visit, looked: &Looked) -> Markup {
     }
 }
 
-/// The pages of a schedule.
+/// Links between the pages of a schedule.
 pub(super) fn tabs(looked: &Looked, here: &str) -> Markup {
     let address = looked.address();
     let tabs =
@@ -177,7 +177,7 @@ fn start(visit: &Visit, looked: &Looked) -> Markup {
     }
 }
 
-/// What one must know at once.
+/// What people must know at once, such as an unreadable rule or a failure.
 fn standing(visit: &Visit, looked: &Looked) -> Markup {
     let (schedule, progress) = (looked.schedule(), &looked.schedule().progress);
     let error = progress.last_error.as_deref();
@@ -232,7 +232,7 @@ pub(super) fn cut(text: &str) -> String {
     }
 }
 
-/// When a change brought the schedule back to life, if it has not run since.
+/// When a change made a done or dead schedule active again, if it has not run since.
 fn renewed(schedule: &Schedule) -> Option<Timestamp> {
     let progress = &schedule.progress;
     progress.renewed_at.filter(|at| progress.last_run_at.is_none_or(|run| run < *at))

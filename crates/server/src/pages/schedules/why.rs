@@ -1,4 +1,4 @@
-//! "Why did it not run at …?", answered in sentences.
+//! Answers "Why did it not run at …?" in sentences.
 
 use maud::{Markup, html};
 

@@ -1,11 +1,11 @@
-//! What is declared, in words.
+//! Declared policies in words.
 
 use calendar::{CatchUp, Fold, Gap, Policy, Roll, format_duration};
 use language::policy::overlap::Overlap;
 use language::policy::retry::OnExhausted;
 use language::schedule::Declared;
 
-/// What happens when it is due while it is still active.
+/// What happens when an occurrence is due while another one is still active.
 pub(super) fn overlap(overlap: Overlap) -> &'static str {
     match overlap {
         Overlap::Skip => "the new one is skipped",
@@ -29,7 +29,7 @@ pub(super) fn roll(roll: Roll) -> &'static str {
     }
 }
 
-/// What happens to occurrences that nobody was awake for.
+/// What happens to occurrences that were due while no node was running.
 pub(super) fn catch_up(catch_up: &CatchUp) -> String {
     let mut words = match catch_up.policy {
         Policy::None => "is not made up for".to_owned(),
@@ -77,7 +77,7 @@ pub(super) fn failures(declared: &Declared) -> String {
     format!("{tried}, {then}")
 }
 
-/// The rule as it was written, in one line for each key.
+/// The rule as it was written, one line per key.
 pub(super) fn written(declared: &Declared) -> Vec<String> {
     const NOT_RULES: [&str; 7] = ["timezone", "calendar", "roll", "fit", "start", "end", "spread"];
     let Ok(serde_json::Value::Object(timing)) = serde_json::to_value(&declared.timing) else {

@@ -1,4 +1,4 @@
-//! One topic with its events: published and skipped by hand if need be.
+//! The page of one topic with its events, and forms to publish and skip them.
 
 use axum::extract::Path;
 use axum::response::Response;
@@ -17,7 +17,7 @@ use crate::pages::listing::{empty, grouped, heads, pager, with};
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
-/// What is shown of a payload; the API has all of it.
+/// How many characters of a payload are shown; the API has all of it.
 const SHOWN: usize = 2_000;
 
 pub(super) struct Wanted {

@@ -1,4 +1,4 @@
-//! Topics: how much waits in them, who hears of it, and the events themselves.
+//! The pages of topics: their backlog, their subscribers, and their events.
 
 mod events;
 
@@ -75,7 +75,7 @@ async fn list(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
     Ok(visit.show(Page::new("Topics", content).live("all")))
 }
 
-/// Where a topic's events are shown.
+/// The address of a topic's page.
 pub(super) fn address(view: &TopicView) -> String {
     format!("/topics/{}", view.topic.id)
 }

@@ -1,4 +1,4 @@
-//! What a text means, before it is saved: all that is wrong with it, or the graph it would be.
+//! Checks the text of a definition before it is saved: shows all errors, or the graph of its steps.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -14,7 +14,7 @@ use crate::pages::frame::Page;
 use crate::pages::visit::Visit;
 use crate::pages::{badge, forms};
 
-/// A form is longer than the text in it: signs become `%0A`.
+/// The largest form: form encoding makes the text longer, as in `%0A`.
 const LARGEST_FORM: usize = 3 * LARGEST_BODY;
 
 pub(super) async fn show(visit: Visit, body: RawBody<LARGEST_FORM>) -> Result<Response, Problem> {
@@ -75,7 +75,7 @@ fn summary(definition: &Definition) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Each with its place, the line and a caret.
+/// The errors with their position, the line and a caret.
 fn list(flaws: &[Flaw]) -> Markup {
     html! {
         ol.plain.lines {

@@ -1,4 +1,4 @@
-//! Where a workflow is written: checked before it is saved, saved before it is live.
+//! The editor of workflows: check, save, publish.
 
 use axum::response::Response;
 use maud::{Markup, html};
@@ -13,7 +13,7 @@ use crate::pages::form::{area, hidden, select};
 use crate::pages::frame::Page;
 use crate::pages::visit::Visit;
 
-/// What a new workflow begins as: it works as it stands.
+/// The example that a new workflow begins with. It works as it is.
 const EXAMPLE: &str = r#"name: hello
 description: Says good morning on weekdays.
 
@@ -39,7 +39,7 @@ outputs:
     source: "{{ steps.greet.output.said }}"
 "#;
 
-/// How a text is written: as the API takes it, and in words.
+/// The languages of definitions: content type and name.
 pub(super) const KINDS: [(&str, &str); 2] =
     [("application/yaml", "YAML or JSON"), ("application/javascript", "JavaScript")];
 
@@ -70,7 +70,7 @@ pub(super) async fn edit(
     Ok(visit.show(Page::new(format!("Edit {}", view.workflow.name), content)))
 }
 
-/// The text with what can be done with it. `found` is what a check has said.
+/// The form with the text and its buttons. `found` is the result of a check.
 pub(super) fn form(visit: &Visit, text: &str, kind: &str, found: Markup) -> Markup {
     let rows = u32::try_from(text.lines().count() + 4).unwrap_or(40).clamp(16, 40);
     html! {

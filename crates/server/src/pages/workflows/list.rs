@@ -17,7 +17,7 @@ use crate::pages::runs::in_a_line;
 use crate::pages::visit::Visit;
 use crate::pages::{badge, when};
 
-/// Workflows on a page at most.
+/// How many workflows a page shows at most.
 const MOST: usize = 50;
 
 pub(super) struct Wanted {

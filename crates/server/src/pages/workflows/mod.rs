@@ -1,4 +1,4 @@
-//! Workflows: what is declared, what it does now, and its text.
+//! The pages of workflows: overview, source, versions, and starting by hand.
 
 mod check;
 mod editor;
@@ -21,7 +21,7 @@ use super::visit::Visit;
 use crate::http::App;
 use crate::http::access::Permission;
 
-/// Addresses that are no workflow's.
+/// Names of workflows that collide with other pages.
 const TAKEN: [&str; 2] = ["new", "check"];
 
 pub(super) fn routes() -> Router<App> {
@@ -36,7 +36,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/workflows/{id}/run", get(run::show))
 }
 
-/// Where a workflow is shown.
+/// The address of a workflow's page.
 fn address(workflow: &Workflow) -> String {
     match TAKEN.contains(&workflow.name.as_str()) {
         true => format!("/workflows/{}", workflow.id),
@@ -44,7 +44,7 @@ fn address(workflow: &Workflow) -> String {
     }
 }
 
-/// What is shown of a workflow, each at its own address.
+/// The pages of a workflow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tab {
     Overview,
@@ -60,7 +60,7 @@ const TABS: [(Tab, &str, &str); 4] = [
     (Tab::Run, "/run", "Run"),
 ];
 
-/// The title with what can be done, and the ways to the other parts.
+/// The title with the buttons, and links to the other pages.
 fn head(visit: &Visit, view: &WorkflowView, tab: Tab) -> Markup {
     let workflow = &view.workflow;
     let here = address(workflow);

@@ -1,4 +1,4 @@
-//! A workflow at a glance: its steps, what starts it, what it does now.
+//! The overview of a workflow: its steps, triggers, handlers, topics and latest runs.
 
 use axum::response::Response;
 use maud::{Markup, html};
@@ -18,11 +18,11 @@ use crate::pages::runs::lines;
 use crate::pages::visit::Visit;
 use crate::pages::{topics, when};
 
-/// Lines of each list.
+/// How many lines each list has.
 const LINES: usize = 10;
-/// Triggers that are shown; what else there is, is among the schedules.
+/// How many triggers are shown. The others are in the list of schedules.
 const TRIGGERS: usize = 50;
-/// A graph of more steps has an address of its own.
+/// A graph with more steps has an address of its own.
 const BESIDE: usize = 60;
 
 pub(super) struct Part {
@@ -84,7 +84,7 @@ pub(super) async fn show(
     Ok(visit.show(page.live(format!("workflow:{workflow}"))))
 }
 
-/// Why nothing starts, and what would change that; what is saved and not live.
+/// Why the workflow is paused, what resuming would do, and whether a draft is not live.
 fn standing(object: &WorkflowObject) -> Markup {
     let summary = &object.summary;
     html! {
@@ -165,7 +165,7 @@ fn triggers(visit: &Visit, view: &WorkflowView, all: &[TriggerObject]) -> Markup
     }
 }
 
-/// When something happens next.
+/// When something happens next, or a dash.
 pub(super) fn next(visit: &Visit, at: Option<&str>) -> Markup {
     match at.and_then(|at| at.parse().ok()) {
         Some(at) => when::at_and_age(visit, at),
@@ -173,7 +173,7 @@ pub(super) fn next(visit: &Visit, at: Option<&str>) -> Markup {
     }
 }
 
-/// What its consumers have changed outside.
+/// The mutations of its consumers.
 fn changed(visit: &Visit, mutations: &[MutationView]) -> Markup {
     html! {
         @if !mutations.is_empty() {

@@ -1,4 +1,4 @@
-//! Starting a workflow by hand.
+//! The page to start a workflow by hand.
 
 use axum::response::Response;
 use language::definition::{Definition, TriggerKind};
@@ -49,7 +49,8 @@ pub(super) async fn show(
 }
 
 fn form(visit: &Visit, view: &WorkflowView, payload: Option<(&str, String)>) -> Markup {
-    // Handlers alone: they run as soon as the workflow is free, and there is no run to show yet.
+    // A workflow with only handlers: they run as soon as it is free, so there is no run to show
+    // yet.
     let next = match view.definition.steps.is_empty() {
         true => address(&view.workflow),
         false => "/runs/{id}".to_owned(),
@@ -68,7 +69,7 @@ fn form(visit: &Visit, view: &WorkflowView, payload: Option<(&str, String)>) -> 
     }
 }
 
-/// The payload of the first trigger that has one.
+/// The payload of the first schedule trigger that has one.
 fn declared(definition: &Definition) -> Option<String> {
     let payload = definition.triggers.iter().find_map(|trigger| match &trigger.kind {
         TriggerKind::Schedule { declaration } => declaration.get("payload"),
@@ -77,13 +78,13 @@ fn declared(definition: &Definition) -> Option<String> {
     written(payload?)
 }
 
-/// A payload to begin with, from what the definition expects.
+/// A sample payload, from the input schema of the definition.
 fn expected(definition: &Definition) -> Option<(&'static str, String)> {
     let sample = definition.input.as_ref()?.sample();
     Some(("A beginning, made from what the workflow expects.", written(&sample)?))
 }
 
-/// The fields that the payload may have, for whoever fills them in.
+/// The fields that the payload may have.
 fn fields(input: &InputSchema) -> Markup {
     html! {
         @if !input.properties.is_empty() {
@@ -109,7 +110,7 @@ async fn last(visit: &Visit, view: &WorkflowView) -> Result<Option<String>, Prob
     let input = found.map(|view| shown_input(&view, visit.app.secrets()));
     let input = input.filter(|input| input.get().len() <= LONGEST);
     let value: Option<Value> = input.and_then(|input| serde_json::from_str(input.get()).ok());
-    // What started the run is around what it was given.
+    // The stored input also holds what started the run; the payload is a part of it.
     Ok(value.as_ref().and_then(|value| written(&value["payload"])))
 }
 

@@ -14,7 +14,7 @@ use crate::pages::value::bytes;
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
-/// So much of a text is shown; all of it is in the editor.
+/// How many bytes of a text are shown. The editor has all of it.
 const LONGEST: usize = 64 * 1024;
 
 pub(super) struct Which {
@@ -54,7 +54,7 @@ pub(super) async fn show(
     Ok(visit.show(Page::new(format!("Source of {}", view.workflow.name), content)))
 }
 
-/// A text with numbers beside its lines, cut if it is long.
+/// A text with line numbers, cut if it is long.
 fn lines(text: &str, whole: &str) -> Markup {
     let mut length = 0;
     let shown = text.lines().take_while(|line| {

@@ -1,4 +1,4 @@
-//! The revisions of a workflow, and what has changed between two of them.
+//! The revisions of a workflow, and the difference between two of them.
 
 use axum::response::Response;
 use maud::{Markup, html};
@@ -15,11 +15,11 @@ use crate::pages::frame::Page;
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
-/// Revisions on a page: each is read with its text.
+/// How many revisions a page shows: each is read with its text.
 const MOST: u32 = 20;
-/// Lines around a change.
+/// How many unchanged lines are shown around a change.
 const AROUND: usize = 3;
-/// Lines of a comparison that are shown.
+/// How many lines of a comparison are shown.
 const LINES: usize = 1_000;
 
 pub(super) struct Wanted {

@@ -1,15 +1,16 @@
-//! A secret as letters and digits that stand for its bytes.
+//! A secret in base64, base32 or hexadecimal.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// What can be told of a secret wherever it begins has at least so many letters.
+/// The part of an encoded secret that does not depend on its neighbours needs at least this many
+/// letters.
 const SHORTEST_BASE64: usize = 6;
 const SHORTEST_BASE32: usize = 8;
 const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/// What of the secret can be told in base64, whatever stands before and after it: three bytes are four letters, so there
-/// are three ways to begin.
+/// The base64 letters that depend on the secret alone, whatever bytes come before and after it.
+/// Three bytes are four letters, so there are three alignments.
 pub(super) fn as_base64(secret: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     for before in 0..3 {
@@ -18,13 +19,13 @@ pub(super) fn as_base64(secret: &[u8]) -> Vec<String> {
             found.extend(own_letters(secret, before, 6, SHORTEST_BASE64, write));
         }
     }
-    // By itself it may end with letters that nothing else shares.
+    // A secret that is encoded alone may end with letters that no alignment above includes.
     let whole = [STANDARD_NO_PAD.encode(secret), URL_SAFE_NO_PAD.encode(secret)];
     found.extend(whole.into_iter().filter(|text| text.len() >= SHORTEST_BASE64));
     found
 }
 
-/// The same in base32, where five bytes are eight letters. Some programs write small ones.
+/// The same in base32, where five bytes are eight letters. Some programs write lower case.
 pub(super) fn as_base32(secret: &[u8]) -> Vec<String> {
     let parts =
         (0..5).filter_map(|before| own_letters(secret, before, 5, SHORTEST_BASE32, write_base32));
@@ -35,14 +36,14 @@ pub(super) fn as_base32(secret: &[u8]) -> Vec<String> {
     found
 }
 
-/// In hexadecimal, with small letters and capitals.
+/// In hexadecimal, in lower and upper case.
 pub(super) fn as_hex(secret: &[u8]) -> [String; 2] {
     let small: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     [small.to_ascii_uppercase(), small]
 }
 
-/// The letters that are the secret's alone behind so many other bytes: at its ends a letter may share bits with what
-/// stands around it.
+/// The letters that depend on the secret alone when `before` other bytes precede it. The first and
+/// last letter may share bits with the neighbouring bytes.
 fn own_letters(
     secret: &[u8],
     before: usize,

@@ -4,7 +4,7 @@ use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode
 
 use super::SHORTEST_PART;
 
-/// What URLs escape, part by part (WHATWG).
+/// What the parts of a URL escape, by the WHATWG URL standard.
 const PATH: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -31,14 +31,14 @@ const USER: &AsciiSet = &PATH
     .add(b']')
     .add(b'^')
     .add(b'|');
-/// As careful programs do: what RFC 3986 calls unreserved stays.
+/// What careful programs escape: everything but RFC 3986's unreserved characters.
 const STRICT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// As Python's `quote`.
+/// What Python's `quote` escapes.
 const STRICT_WITH_SLASHES: &AsciiSet = &STRICT.remove(b'/');
-/// As JavaScript's `encodeURIComponent`.
+/// What JavaScript's `encodeURIComponent` escapes.
 const COMPONENT: &AsciiSet =
     &STRICT.remove(b'!').remove(b'*').remove(b'\'').remove(b'(').remove(b')');
-/// As JavaScript's `encodeURI`.
+/// What JavaScript's `encodeURI` escapes.
 const WHOLE_URI: &AsciiSet = &COMPONENT
     .remove(b';')
     .remove(b'/')
@@ -51,11 +51,11 @@ const WHOLE_URI: &AsciiSet = &COMPONENT
     .remove(b'$')
     .remove(b',')
     .remove(b'#');
-/// As Go's `url.PathEscape`, and its paths.
+/// What Go's `url.PathEscape` escapes, and Go's paths.
 const GO_SEGMENT: &AsciiSet =
     &STRICT.remove(b'$').remove(b'&').remove(b'+').remove(b'=').remove(b':').remove(b'@');
 const GO_PATH: &AsciiSet = &GO_SEGMENT.remove(b'/').remove(b',').remove(b';');
-/// What a segment of a path may have by RFC 3986, and a path.
+/// What RFC 3986 escapes in a segment of a path, and in a path.
 const RFC_SEGMENT: &AsciiSet = &COMPONENT
     .remove(b'$')
     .remove(b'&')
@@ -86,12 +86,12 @@ const SETS: [&AsciiSet; 16] = [
     NON_ALPHANUMERIC,
 ];
 
-/// As careful programs escape it.
+/// Percent-encodes everything but RFC 3986's unreserved characters.
 pub(super) fn strictly(text: &str) -> String {
     utf8_percent_encode(text, STRICT).to_string()
 }
 
-/// As the parts of URLs and forms have it.
+/// All forms in which parts of URLs and form bodies hold the text.
 pub(super) fn in_urls(text: &str) -> Vec<String> {
     let mut found: Vec<String> =
         SETS.iter().map(|set| utf8_percent_encode(text, set).to_string()).collect();
@@ -100,7 +100,7 @@ pub(super) fn in_urls(text: &str) -> Vec<String> {
     found.push(text.bytes().map(|byte| format!("%{byte:02X}")).collect());
     found.extend(in_several_parts(text));
     let lowered: Vec<String> = found.iter().map(|text| lower_escapes(text)).collect();
-    // What was escaped is escaped again where it is put into another URL.
+    // An escaped value is escaped again where it becomes part of another URL.
     for set in [STRICT, COMPONENT, NON_ALPHANUMERIC] {
         found.push(strictly(&utf8_percent_encode(text, set).to_string()));
     }
@@ -108,8 +108,9 @@ pub(super) fn in_urls(text: &str) -> Vec<String> {
     found
 }
 
-/// A secret in a path that has `?` or `#` goes on in the query or the fragment, which escape differently. What stands
-/// before is shown alone where URLs are cut, and is all that a peer gets of one with `#`.
+/// A secret in a path that contains `?` or `#` continues in the query or the fragment, which escape
+/// differently. The part before is a form of its own: it is shown alone where URLs are cut, and a
+/// peer gets nothing after a `#`.
 fn in_several_parts(text: &str) -> Vec<String> {
     let Some(at) = text.find(['?', '#']) else { return Vec::new() };
     let (path, rest) = text.split_at(at);
@@ -130,7 +131,7 @@ fn in_several_parts(text: &str) -> Vec<String> {
     found
 }
 
-/// With `%2f` for `%2F`.
+/// Writes escapes in lower case: `%2f` for `%2F`.
 fn lower_escapes(text: &str) -> String {
     let mut lowered = String::with_capacity(text.len());
     let mut left = 0u8;

@@ -1,14 +1,14 @@
-//! A secret inside of quotes: of JSON, of pages, of programs and of shells.
+//! A secret inside quotes: in JSON, HTML, source code and shell commands.
 
 use serde_json::Value;
 
-/// How programs write a text into JSON. What must be escaped they all escape.
+/// How a program writes a text into JSON, beyond the escapes that all of them use.
 struct JsonStyle {
-    /// Whether other letters than ASCII are escaped.
+    /// Whether characters beyond ASCII are escaped.
     ascii: bool,
-    /// Whether escapes have capital digits.
+    /// Whether escapes use upper-case digits.
     capitals: bool,
-    /// What is escaped by its number besides.
+    /// Further characters that are escaped as `\u` and their number.
     numbered: &'static str,
     /// Whether `/` is written `\/`.
     slash: bool,
@@ -19,7 +19,7 @@ const fn style(ascii: bool, capitals: bool, numbered: &'static str, slash: bool)
 }
 
 const JSON_STYLES: [JsonStyle; 10] = [
-    // Python; others with capital digits.
+    // Python; the second one is for programs with upper-case digits.
     style(true, false, "", false),
     style(true, true, "", false),
     // PHP, with and without JSON_UNESCAPED_UNICODE.
@@ -27,24 +27,24 @@ const JSON_STYLES: [JsonStyle; 10] = [
     style(false, false, "", true),
     // Go and Rails.
     style(false, false, "<>&", false),
-    // Jinja, which writes for pages.
+    // Jinja, for HTML pages.
     style(true, false, "<>&'", false),
     style(false, false, "<>&'", false),
     // Gson.
     style(false, false, "<>&='", false),
-    // PHP with JSON_HEX_TAG and its relatives.
+    // PHP with JSON_HEX_TAG and similar flags.
     style(true, true, "<>&'\"", true),
     // .NET.
     style(true, true, "<>&'\"+`", false),
 ];
 
-/// As most programs write it into JSON, and the same inside of another JSON text.
+/// As most programs write it into JSON, and as JSON inside another JSON text.
 pub(super) fn as_plain_json(text: &str) -> [String; 2] {
     let written = plain_json(text);
     [plain_json(&written), written]
 }
 
-/// As programs write it into JSON.
+/// All the ways in which programs write it into JSON.
 pub(super) fn as_json(text: &str) -> Vec<String> {
     let mut found: Vec<String> = JSON_STYLES.iter().map(|style| styled_json(text, style)).collect();
     found.extend(as_plain_json(text));
@@ -76,7 +76,7 @@ fn styled_json(text: &str, style: &JsonStyle) -> String {
     written
 }
 
-/// As pages write it: quotes are written in different ways, and some libraries escape more.
+/// As HTML escapes it. Libraries write quotes in different ways, and some escape more characters.
 pub(super) fn as_html(text: &str) -> Vec<String> {
     let plain = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let mut found = Vec::new();
@@ -93,7 +93,7 @@ pub(super) fn as_html(text: &str) -> Vec<String> {
     found
 }
 
-/// As programs print it between quotes.
+/// As programs print string literals.
 pub(super) fn as_literal(text: &str) -> Vec<String> {
     let slashes = text.replace('\\', "\\\\");
     let lines = slashes.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");
@@ -101,7 +101,7 @@ pub(super) fn as_literal(text: &str) -> Vec<String> {
     vec![
         text.escape_debug().to_string(),
         text.escape_default().to_string(),
-        // Between quotes of the other kind, and of its own.
+        // With and without escaped single quotes.
         lines.replace('\'', "\\'"),
         beyond_ascii(&lines, |byte| format!("\\x{byte:02x}")),
         beyond_ascii(&lines, octal),
@@ -114,7 +114,7 @@ pub(super) fn as_literal(text: &str) -> Vec<String> {
     ]
 }
 
-/// The bytes of letters that are not ASCII written so.
+/// Writes each byte that is not ASCII with `write`.
 fn beyond_ascii(text: &str, write: impl Fn(u8) -> String) -> String {
     let written = text.bytes().map(|byte| match byte.is_ascii() {
         true => char::from(byte).to_string(),
@@ -123,7 +123,7 @@ fn beyond_ascii(text: &str, write: impl Fn(u8) -> String) -> String {
     written.collect()
 }
 
-/// As shells take it for one word.
+/// As shells quote it as one word.
 pub(super) fn for_shells(text: &str) -> Vec<String> {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     vec![
@@ -133,16 +133,16 @@ pub(super) fn for_shells(text: &str) -> Vec<String> {
         slashed(text, |letter| " \t'\"\\|&;()<>!{}*[]?^$`,".contains(letter)),
         slashed(text, |letter| " \t'\"\\|&;()<>!{}*[]?^$`".contains(letter)),
         slashed(text, |letter| " \t'\"\\|&;()<>!{}*[]?^$`,#~=".contains(letter)),
-        // Between double quotes; with `!` too.
+        // Inside double quotes, without and with `!` escaped.
         slashed(text, |letter| "\"\\$`".contains(letter)),
         slashed(text, |letter| "\"\\$`!".contains(letter)),
-        // Ruby's `Shellwords`, and `quotemeta` of Perl.
+        // Ruby's `Shellwords`, and Perl's `quotemeta`.
         slashed(text, |letter| !is_word(letter) && !"-.,:+/@\n".contains(letter)),
         slashed(text, |letter| letter.is_ascii() && !is_word(letter)),
     ]
 }
 
-/// With a backslash before these.
+/// Puts a backslash before each special character.
 fn slashed(text: &str, is_special: impl Fn(char) -> bool) -> String {
     let mut written = String::new();
     for letter in text.chars() {

@@ -30,7 +30,7 @@ fn a_secret_is_looked_for_as_programs_write_it() {
     );
 }
 
-/// What each program printed for its secret.
+/// The text that each program printed for its secret.
 #[test]
 fn programs_of_all_kinds() {
     let secret = "Ab+/<ö>&'\"=$x y~z";
@@ -117,7 +117,7 @@ fn short_ones_are_looked_for_in_fewer_forms_or_not_at_all() {
     }
 }
 
-/// What is looked for is kept in memory, so a secret must not become ever more patterns.
+/// Each form is kept in memory, so the number of forms of a secret must stay small.
 #[test]
 fn the_number_of_forms_is_bounded() {
     let worst = "aB ö/'\"\\<>&+=`$!,;:@?x[]{}()*^|~-_.#%";

@@ -1,4 +1,4 @@
-//! Who has changed what: written with the change, and nothing besides.
+//! The audit log: each change is written with who made it, and nothing else is written.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::closed;
 use crate::harness::{NOOP, Node, SLOW, send};
 
 impl Node {
-    /// What was done, latest first: who, what and to what.
+    /// The entries of the audit log, latest first: who, action and target.
     async fn audited(&self, query: &str) -> Vec<(String, String, String)> {
         let page = self.get(&format!("/api/v1/audit{query}")).await.expect(200);
         let text = |change: &Value, name: &str| change[name].as_str().unwrap().to_owned();
@@ -32,13 +32,13 @@ async fn each_change_is_there_once_and_what_was_refused_is_not() {
     };
     with_key().await.expect(200);
     with_key().await.expect(200);
-    // Refused: wrong status, wrong body, nothing there, not theirs, nobody.
+    // Refused: wrong status, wrong body, unknown id, no permission, no token.
     node.post_with(&designer, &pause, Value::Null).await.problem(400);
     node.post_with(&designer, &pause, json!({ "x": 1 })).await.problem(422);
     node.post_with(&designer, "/api/v1/schedules/99/pause", Value::Null).await.problem(404);
     node.post_with(&viewer, &pause, Value::Null).await.problem(403);
     node.send_with(None, Method::POST, &pause, Value::Null).await.problem(401);
-    // Nothing is changed by looking.
+    // Reads and dry runs change nothing.
     node.get_with(&viewer, &path).await.expect(200);
     let patch = format!("{path}?dry_run=true");
     let body = json!({ "interval": "2h" });

@@ -1,4 +1,4 @@
-//! Whoever has signed in to the pages: a cookie, and a key that only our pages know.
+//! Sign-ins to the pages: a cookie, and a form key that only our pages know.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use store::{NewSignIn, SignedInWith, Store};
 use super::{SECRET, closed};
 use crate::harness::{Node, Reply, send};
 
-/// As long as ours are.
+/// A cookie with the length of ours.
 const COOKIE: &str = "0123456789012345678901234567890123456789abc";
 
 fn hash(text: &str) -> [u8; 32] {
@@ -30,7 +30,7 @@ impl Node {
         self.server.hub().store().clone()
     }
 
-    /// Somebody has signed in with the cookie.
+    /// Stores a sign-in with the cookie.
     async fn sign_in(&self, with: SignedInWith, hours: i64) {
         let now = self.server.hub().now();
         let expires_at = now.checked_add(SignedDuration::from_hours(hours)).unwrap();
@@ -65,10 +65,10 @@ async fn a_change_needs_the_key_of_the_page() {
     }
     let key = form_key(COOKIE);
     node.with_cookie(Method::POST, start, Some(&key)).await.expect(201);
-    // The key is no permission.
+    // The form key gives no permission.
     let refused = node.with_cookie(Method::POST, "/api/v1/workflows", Some(&key)).await;
     assert!(refused.problem(403).contains("design"), "{}", refused.text);
-    // A page of another site does not get through even with it.
+    // A page of another site is refused even with the form key.
     let request = node.client.post(node.url(start)).header("x-form-key", &key);
     let request = request.header("cookie", format!("punctual_sign_in={COOKIE}"));
     assert_eq!(send(request.header("origin", "https://evil.test")).await.status, 403);
@@ -96,7 +96,7 @@ async fn a_sign_in_with_the_nodes_own_token_is_for_that_token() {
     node.sign_in(SignedInWith::Node(hash(SECRET)), 12).await;
     let me = node.with_cookie(Method::GET, "/api/v1/me", None).await.expect(200);
     assert_eq!(me["name"], "node");
-    // What is sent as a token is no cookie, and the other way round.
+    // A cookie is not accepted as a token, nor a token as a cookie.
     node.get_with(COOKIE, "/api/v1/me").await.problem(401);
     let Node { server, ground, .. } = node;
     server.stop().await.unwrap();
@@ -107,7 +107,7 @@ async fn a_sign_in_with_the_nodes_own_token_is_for_that_token() {
     node.with_cookie(Method::GET, "/api/v1/me", None).await.problem(401);
 }
 
-/// A browser that stays where it is, and keeps no cookies.
+/// A browser that does not follow redirects and keeps no cookies.
 fn browser() -> reqwest::Client {
     reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap()
 }
@@ -118,7 +118,7 @@ fn form(node: &Node, path: &str, fields: &[(&str, &str)]) -> reqwest::RequestBui
     request.header("content-type", "application/x-www-form-urlencoded").body(body)
 }
 
-/// The cookie of this name that is set, to be sent back.
+/// The cookie of this name that the response sets, to be sent back.
 fn set_cookie(reply: &Reply, name: &str) -> String {
     let all = reply.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap());
     let mut ours = all.filter(|text| text.starts_with(&format!("{name}=")));
@@ -147,7 +147,7 @@ async fn one_signs_in_on_the_page_and_out_again() {
     assert_eq!(page.status, 200, "{}", page.text);
     assert!(page.text.contains(&form_key(&secret_of_cookie)) && !page.text.contains(&secret));
     assert_eq!(asks("/tokens").await.status, 403);
-    // Who signs out without the key is not let out by a page of another site.
+    // A page of another site, which does not know the form key, cannot sign anybody out.
     let out = |key: &str| form(&node, "/sign-out", &[("_key", key)]).header("cookie", &cookie);
     assert_eq!(send(out("x")).await.status, 403);
     assert_eq!(asks("/").await.status, 200);

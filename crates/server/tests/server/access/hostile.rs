@@ -1,4 +1,4 @@
-//! What others have fallen for.
+//! Attacks that other programs have fallen for.
 
 use std::sync::Arc;
 
@@ -89,6 +89,6 @@ async fn a_thousand_triggers_at_once_start_a_thousand_runs_and_not_more() {
     assert_eq!(count(200), 1_000, "{answers:?}");
     let runs = node.get("/api/v1/runs?limit=1000").await.expect(200);
     assert_eq!(runs["items"].as_array().unwrap().len(), 1_000);
-    // A schedule keeps no more than these in its row.
+    // A schedule keeps no more active runs than this in its row.
     node.post(&format!("{schedule}/trigger"), Value::Null).await.expect(409);
 }

@@ -1,4 +1,4 @@
-//! Who may ask, for what, and what is written down of it.
+//! Access: tokens, permissions, sign-ins and the audit log.
 
 mod audit;
 mod cookies;
@@ -15,19 +15,19 @@ use crate::harness::{Node, Reply, send};
 
 pub(crate) const SECRET: &str = "the node's own";
 
-/// A node with a token of its own, which its client shows.
+/// A node with a token of its own, which its client sends.
 pub(crate) async fn closed() -> Node {
     Node::start_with(|options| options.token = Some(SECRET.to_owned())).await
 }
 
 impl Node {
-    /// Makes a token; its secret.
+    /// Makes a token and returns its secret.
     pub(crate) async fn token(&self, name: &str, roles: &[&str]) -> String {
         let made = self.post("/api/v1/tokens", json!({ "name": name, "roles": roles })).await;
         made.expect(201)["secret"].as_str().unwrap().to_owned()
     }
 
-    /// The same request with another token, or with none.
+    /// Sends a request with another token, or with none.
     pub(crate) async fn send_with(
         &self,
         secret: Option<&str>,
@@ -51,7 +51,8 @@ impl Node {
         self.send_with(Some(secret), Method::POST, path, body).await
     }
 
-    /// Every operation of the document: its method, its path, and the path with something in each of its parts.
+    /// Every operation of the OpenAPI document: its method, its path, and the path with its
+    /// parameters filled in.
     pub(crate) async fn operations(&self) -> Vec<(Method, String, String)> {
         let document = self.get("/openapi.json").await.expect(200);
         let mut operations = Vec::new();

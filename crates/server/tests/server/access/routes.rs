@@ -1,4 +1,4 @@
-//! Every route with every role, and with none.
+//! Every route with every role, and without a token.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use super::closed;
 use crate::harness::{Node, send};
 
-/// Nobody has to show anything.
+/// Routes that need no token.
 const PUBLIC: [&str; 5] =
     ["/healthz", "/readyz", "/openapi.json", "/schema.json", "/punctual.d.ts"];
-/// Let in by a signature, or by who may operate: without either nobody learns which there are.
+/// A signature, or the permission to operate, admits a call. Without either, a caller must not
+/// learn which triggers exist.
 const HOOKS: &str = "/api/v1/hooks/{workflow}/{trigger}";
 
-/// Who may, as the documentation says it: written here again, so that a slip in the table shows.
+/// The roles that the documentation allows: written here again, so that a slip in the table shows.
 fn allowed(method: &Method, path: &str) -> &'static [&'static str] {
     const ANY: &[&str] = &["viewer", "operator", "approver", "designer", "worker", "admin"];
     const READERS: &[&str] = &["viewer", "operator", "approver", "designer", "admin"];
@@ -42,7 +43,7 @@ fn allowed(method: &Method, path: &str) -> &'static [&'static str] {
     }
 }
 
-/// A request that does no harm where it is let through.
+/// Whether the response never ends, because it is a stream.
 fn is_endless(path: &str) -> bool {
     path.ends_with("/stream")
 }
@@ -70,7 +71,8 @@ async fn every_route_is_for_some_roles_and_for_nobody_without_one() {
             if is_allowed && is_endless(path) {
                 continue;
             }
-            // What is let through is refused for being empty, or for something that is not there.
+            // An admitted request is refused for its empty body, or because the object does not
+            // exist.
             let request = node.client.request(method.clone(), node.url(filled));
             let request = request.bearer_auth(secret).header("content-type", "text/plain");
             let reply = send(request.body("?")).await;
@@ -127,7 +129,7 @@ async fn no_suffix_and_no_header_lets_anybody_in() {
             assert_eq!(reply.status, 401, "{method} {filled} {name}: {value}");
         }
     }
-    // Nor does a public one let anybody further.
+    // A public route does not give access to others.
     for path in ["/healthz/../api/v1/runs", "/openapi.json/../metrics", "/healthz/x", "/nowhere"] {
         assert_eq!(
             node.send_with(None, Method::GET, path, Value::Null).await.status,

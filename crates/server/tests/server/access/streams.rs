@@ -1,4 +1,4 @@
-//! What is open when a token is revoked ends with it.
+//! Streams and long polls end when their token is revoked.
 
 use futures_util::StreamExt as _;
 use reqwest::Method;
@@ -10,7 +10,7 @@ use crate::harness::{Node, PATIENCE, Reply};
 
 const STREAM: &str = "/api/v1/stream";
 
-/// A stream that has begun.
+/// Opens a stream, and waits for its first bytes.
 async fn open(node: &Node, secret: Option<&str>, path: &str) -> reqwest::Response {
     let request = node.client.request(Method::GET, node.url(path));
     let request = match secret {
@@ -25,7 +25,7 @@ async fn open(node: &Node, secret: Option<&str>, path: &str) -> reqwest::Respons
     stream
 }
 
-/// Reads what is left: it ends, in order.
+/// Reads the rest of a stream, and insists that it ends without an error.
 async fn ends(stream: reqwest::Response) {
     let mut chunks = stream.bytes_stream();
     let all = async {
@@ -36,7 +36,7 @@ async fn ends(stream: reqwest::Response) {
     tokio::time::timeout(PATIENCE, all).await.expect("the stream is still open");
 }
 
-/// Whether a stream still tells what happens.
+/// Insists that a stream still reports changes.
 async fn goes_on(node: &Node, mut stream: reqwest::Response) {
     let body = json!({ "name": "s", "workflow_id": "nothing", "interval": "1h" });
     node.post("/api/v1/schedules", body).await.expect(201);
@@ -72,7 +72,8 @@ async fn a_revoked_token_ends_what_it_has_open_and_nothing_else() {
     goes_on(&node, other).await;
     drop(own);
     let revoking = async {
-        // The claim waits by then, or is refused when it comes: either way it is not answered with work.
+        // The claim is waiting by now, or will be refused when it arrives: either way it gets no
+        // attempts.
         tokio::task::yield_now().await;
         node.post("/api/v1/tokens/wim/revoke", Value::Null).await.expect(200);
     };

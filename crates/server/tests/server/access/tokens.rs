@@ -1,4 +1,4 @@
-//! Tokens: made, shown once, good for what they are for until they are not.
+//! Access tokens: made, shown once, valid for their roles until they expire or are revoked.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn a_revoked_token_is_good_no_more() {
     node.get_with(&secret, "/api/v1/runs").await.expect(200);
     let revoked = node.post("/api/v1/tokens/ci/revoke", Value::Null).await.expect(200);
     assert_eq!(revoked["status"], "revoked");
-    // At once, however lately it was good.
+    // At once, even though it was cached as valid a moment ago.
     node.get_with(&secret, "/api/v1/runs").await.problem(401);
     let again = node.post("/api/v1/tokens/1/revoke", Value::Null).await.expect(200);
     assert_eq!(again["revoked_at"], revoked["revoked_at"]);
@@ -99,7 +99,7 @@ async fn the_first_token_closes_the_node_and_must_be_an_admins() {
     let secret = node.token("ada", &["admin"]).await;
     node.get("/api/v1/runs").await.problem(401);
     node.get_with(&secret, "/api/v1/runs").await.expect(200);
-    // From then on its holder makes others as they like, and nothing opens the node again.
+    // From then on its holder makes others freely, and nothing opens the node again.
     let body = json!({ "name": "ci", "roles": ["viewer"] });
     node.post_with(&secret, "/api/v1/tokens", body).await.expect(201);
     node.post_with(&secret, "/api/v1/tokens/ada/revoke", Value::Null).await.expect(200);
@@ -127,7 +127,7 @@ async fn a_node_without_a_token_listens_elsewhere_only_if_somebody_has_one() {
     assert_eq!(reply.status(), 200);
     let reply = node.client.get(&path).send().await.unwrap();
     assert_eq!(reply.status(), 401);
-    // Nobody is left who could let others in.
+    // No admin is left who could admit others.
     let revoke = path.replace("/me", "/tokens/ada/revoke");
     assert_eq!(node.client.post(revoke).bearer_auth(&secret).send().await.unwrap().status(), 200);
     node.server.stop().await.unwrap();
@@ -186,12 +186,12 @@ async fn nobody_decides_as_somebody_else() {
     assert!(refused.problem(403).contains("bob"), "{}", refused.text);
     let decided = node.post_with(&ada, &path, Value::Null).await.expect(200);
     assert_eq!(decided["steps"][0]["output"]["decided_by"], "ada");
-    // By one of the roles, with what they say beside their name.
+    // By one of their roles; the name they give stands beside their own.
     let run = asked("anyone").await;
     let path = format!("/api/v1/approvals/{run}/a/approve");
     let decided = node.post_with(&bob, &path, json!({ "by": "eve" })).await.expect(200);
     assert_eq!(decided["steps"][0]["output"]["decided_by"], "eve via bob");
-    // The node's own token speaks for others.
+    // The node's own token may decide for others.
     let run = asked("ask").await;
     let path = format!("/api/v1/approvals/{run}/a/approve");
     let decided = node.post_with(SECRET, &path, json!({ "by": "ada" })).await.expect(200);

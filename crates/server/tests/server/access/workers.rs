@@ -1,4 +1,4 @@
-//! Workers have what they have claimed, from the queues that their tokens are for.
+//! Workers hold only what they have claimed, from the queues that their tokens allow.
 
 use serde_json::{Value, json};
 

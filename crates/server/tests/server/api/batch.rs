@@ -1,4 +1,4 @@
-//! Many schedules at once: all or none.
+//! Batches of schedules: all or none.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ async fn all_or_none_are_created() {
     let reply = node.post(BATCH, json!(wrong)).await;
     reply.problem(422);
     assert_eq!(paths(reply.json()), ["[1].workflow_id", "[3].cron", "[4]"]);
-    // What only the calendar finds out.
+    // An error that shows only when the timing is built.
     let mut wrong = vec![daily("d"); 4];
     wrong[3]["cron"] = json!("0 25 * * *");
     let reply = node.post(BATCH, json!(wrong)).await;

@@ -1,4 +1,5 @@
-//! Connections that take no answers, too many of them, and bodies that are answered before they are read.
+//! Peers that do not read responses, too many connections, and bodies that are not read to their
+//! end.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -25,7 +26,7 @@ async fn connect(node: &Node, from: [u8; 4]) -> TcpStream {
     socket.connect(node.server.address()).await.unwrap()
 }
 
-/// The head of the answer to a request on a connection of its own.
+/// The head of the response to a request on a connection of its own.
 async fn ask(node: &Node, from: [u8; 4], path: &str) -> String {
     let mut stream = connect(node, from).await;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -52,7 +53,7 @@ async fn peers_that_take_no_answers_silence_nobody_and_are_closed() {
     let mut deaf = Vec::new();
     for _ in 0..4 {
         let mut stream = connect(&node, HERE).await;
-        // It may be taken in part: the node reads no more than it can answer.
+        // The request may be sent only in part: the node reads no more than it can answer.
         let _ =
             tokio::time::timeout(Duration::from_millis(50), stream.write_all(request.as_bytes()))
                 .await;
@@ -64,7 +65,7 @@ async fn peers_that_take_no_answers_silence_nobody_and_are_closed() {
     }
     let busy = ask(&node, HERE, "/api/v1/schedules").await;
     assert!(busy.starts_with("HTTP/1.1 503") && busy.contains("retry-after: 1"), "{busy}");
-    // They still take nothing, and are closed all the same.
+    // These peers still read nothing, and their connections are closed.
     ask_until(&node, "/api/v1/schedules", "HTTP/1.1 200").await;
     drop(deaf);
 }
@@ -98,10 +99,10 @@ async fn health_is_answered_however_many_say_nothing() {
     drop(silent);
 }
 
-/// More than any route takes, and than the buffers between two sockets hold.
+/// Larger than any route accepts, and than the buffers between two sockets hold.
 const LARGE: usize = 24 * 1024 * 1024;
 
-/// Sends all of a body before it looks at the answer, as most clients do.
+/// Sends the whole body before it reads the response, as most clients do.
 async fn send_all(node: &Node, head: &str) -> String {
     let mut stream = connect(node, HERE).await;
     let request = format!("{head}Content-Length: {LARGE}\r\nConnection: close\r\n\r\n");

@@ -1,4 +1,4 @@
-//! `/openapi.json` has every route, and every route in it answers.
+//! `/openapi.json` lists every route, and every listed route answers.
 
 use std::collections::HashSet;
 
@@ -52,7 +52,8 @@ async fn every_documented_route_answers() {
     references_lead_somewhere(&document, &document);
 }
 
-/// Generators of clients take a field with a default for one that is always there, and would have it sent.
+/// Client generators treat a field with a default as always present, so clients would have to send
+/// it.
 #[tokio::test]
 async fn nothing_that_a_request_sends_has_a_default() {
     let node = Node::start().await;
@@ -80,7 +81,7 @@ async fn nothing_that_a_request_sends_has_a_default() {
     assert!(lease["description"].as_str().unwrap().ends_with("If left out: `30`."), "{lease}");
 }
 
-/// Without a description of each answer no validator takes the document.
+/// Every response has a description: validators refuse a document without.
 fn described(operation: &str, declared: &Value) {
     for (status, response) in declared["responses"].as_object().unwrap() {
         let said = response["description"].as_str().unwrap_or_default();
@@ -102,7 +103,7 @@ fn described(operation: &str, declared: &Value) {
     }
 }
 
-/// What kind of access each route needs is in the document as it is in the table of rules.
+/// The access that each route needs is in the document as in the table of rules.
 #[tokio::test]
 async fn access_is_named_and_public_routes_are_marked() {
     let node = Node::start_with(|options| options.token = Some("t".repeat(40))).await;
@@ -127,7 +128,7 @@ async fn access_is_named_and_public_routes_are_marked() {
     }
 }
 
-/// A field that nobody has described is one that somebody forgot.
+/// Every field has a description; one without was forgotten.
 #[tokio::test]
 async fn every_field_of_every_body_is_described() {
     let node = Node::start().await;
@@ -148,7 +149,7 @@ async fn every_field_of_every_body_is_described() {
     }
 }
 
-/// Answers of a node with something in it: no field is there that the document does not have.
+/// The responses of a node with some data have no field that is missing in the document.
 #[tokio::test]
 async fn answers_have_no_fields_that_are_not_documented() {
     let node = Node::start().await;
@@ -203,7 +204,7 @@ async fn answers_have_no_fields_that_are_not_documented() {
     assert!(seen > 25, "{seen}");
 }
 
-/// Schemas that a value may be: what is referred to, and what it is composed of.
+/// All schemas that a value may match: references are followed, and compositions taken apart.
 fn parts<'a>(document: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
     let (mut found, mut left) = (Vec::new(), vec![schema]);
     while let Some(schema) = left.pop() {
@@ -220,7 +221,7 @@ fn only_documented(document: &Value, schema: &Value, given: &Value, place: &str)
     let parts = parts(document, schema);
     match given {
         Value::Object(fields) => {
-            // Any object is good where no fields are named, and any field where they are all of a kind.
+            // Without named fields any object is valid, and so is any field of a map.
             let is_open = parts.iter().all(|part| part["properties"].is_null());
             for (name, value) in fields.iter().filter(|_| !is_open) {
                 let known = parts.iter().find_map(|part| part["properties"].get(name));
@@ -240,7 +241,8 @@ fn only_documented(document: &Value, schema: &Value, given: &Value, place: &str)
     }
 }
 
-/// An unknown id is not found as a thing, not as a route; each answer is among the documented ones.
+/// An unknown id is reported as a missing object, not as a missing route, and each status is
+/// documented.
 async fn check(node: &Node, path: &str, method: &str, operation: &Value) {
     if path == "/api/v1/stream" {
         return;

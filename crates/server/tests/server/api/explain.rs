@@ -1,4 +1,4 @@
-//! Why, in sentences.
+//! Explanations of schedules in sentences.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Callers that go away while the store is at it: what was stored is acted upon all the same.
+//! Callers that go away while the store works: what was stored takes effect all the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::gated::{Gate, GatedStore};
 use crate::ground::Ground;
 use crate::harness::{NOOP, Node, PATIENCE, SLOW};
 
-/// So long a node has to notice that a caller is gone. Nothing depends on it but that the test tests something.
+/// How long a node gets to notice that a caller is gone. If it is too short, the tests pass without
+/// testing anything.
 const NOTICED: Duration = Duration::from_millis(300);
 
 async fn gated() -> (Node, Arc<GatedStore>) {
@@ -22,7 +23,7 @@ async fn gated() -> (Node, Arc<GatedStore>) {
     (Node::start_over(ground, store.clone(), |_| {}).await, store)
 }
 
-/// Sends requests whose callers go away after they were stored, before they are answered.
+/// Sends requests whose callers go away after the command was stored, before it is answered.
 async fn ask_and_hang_up(node: &Node, store: &GatedStore, requests: &[(&str, &str, Value)]) {
     let before = *store.unanswered.borrow();
     store.commands.send_replace(Gate::Unanswered);
@@ -117,7 +118,7 @@ async fn a_calendar_whose_caller_is_gone_moves_next_times() {
     let schedule = node.schedule(schedule).await;
     let before = node.get(&schedule).await.expect(200)["next_run_at"].clone();
     ask_and_hang_up(&node, &store, &[("PUT", path, open_on("sun"))]).await;
-    // Its own notice is told when it was computed again.
+    // The schedule's own notice is sent when it was recomputed.
     node.until(&schedule, |schedule| schedule["next_run_at"] != before).await;
 }
 

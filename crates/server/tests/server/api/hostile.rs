@@ -1,4 +1,4 @@
-//! Bad inputs that others were hurt by.
+//! Hostile inputs that have hurt other programs.
 
 use std::path::Path;
 
@@ -29,7 +29,8 @@ async fn hostile_requests_are_answered_calmly() {
     assert_eq!(node.get("/readyz").await.text, "ok");
 }
 
-/// Whether it was tried; those about time and numbers of requests have tests of their own.
+/// Whether the vector was tried. Vectors about time and numbers of requests have tests of their
+/// own.
 async fn attack(node: &Node, vector: &Value) -> bool {
     let what = vector["what"].as_str().unwrap();
     let input = &vector["input"];
@@ -47,7 +48,7 @@ async fn attack(node: &Node, vector: &Value) -> bool {
         _ if what.starts_with("JSON numbers") => {
             return numbers(node, input.as_str().unwrap()).await;
         }
-        // The head of a bomb: what is packed is not unpacked, whatever is inside.
+        // The head of a gzip bomb: compressed bodies are refused, whatever they contain.
         _ if what.contains("gzip") => (vec![0x1f, 0x8b, 8, 0], Some("gzip"), &[413, 415]),
         _ => return false,
     };

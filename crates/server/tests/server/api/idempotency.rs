@@ -1,4 +1,4 @@
-//! The same request with the same key is carried out once.
+//! A repeated request with the same key is carried out once.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ async fn a_key_does_once() {
     other.problem(422);
     assert_eq!(other.json()["title"], "Idempotency-Key used before");
     assert_eq!(node.get(SCHEDULES).await.expect(200)["total"], 1);
-    // A refusal is not remembered: what is mended may be sent with the same key.
+    // A refusal is not stored: the corrected request may use the same key.
     post(&node, SCHEDULES, "r", json!({"name": "r"})).await.problem(422);
     post(&node, SCHEDULES, "r", daily("r")).await.expect(201);
 }

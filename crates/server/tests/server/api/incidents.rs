@@ -1,4 +1,4 @@
-//! Who is told of failures, through a real node and a real receiver.
+//! Notifications of failures, through a real node and a real receiver.
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -13,7 +13,7 @@ use crate::harness::{Node, PATIENCE};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/// A receiver of webhooks; the path says which status it answers with.
+/// A receiver of webhooks; the path decides which status it answers with.
 struct Receiver {
     url: String,
     bodies: UnboundedReceiver<Value>,
@@ -52,7 +52,7 @@ fn signing(options: &mut ServerOptions) {
     options.telling.keys = SECRET.parse::<WebhookKeys>().unwrap();
 }
 
-/// Fails as long as the payload says so.
+/// A workflow that fails if the payload says so.
 fn definition(more: &str) -> String {
     format!(
         "name: backup\n{more}steps:\n  - id: copy\n    type: exec\n    retry: {{max: 1}}\n    \
@@ -96,7 +96,7 @@ async fn a_failure_and_a_recovery_are_told_once_each() {
     assert_eq!(open["items"][0]["run_id"], failed["id"]);
     assert_eq!(open["items"][0]["told"][0]["what"], "webhook 127.0.0.1");
     let fine = start(&node, 0).await;
-    // The next that is heard is the recovery: the second failure told nobody.
+    // The next message is the recovery: the second failure notified nobody.
     let told = receiver.next().await;
     assert_eq!(told["data"]["subject"], "backup works again");
     let all = node.get("/api/v1/incidents?workflow=backup").await.expect(200);
@@ -106,7 +106,7 @@ async fn a_failure_and_a_recovery_are_told_once_each() {
     assert_eq!(node.get("/api/v1/stats").await.expect(200)["incidents"], 0);
     let path = format!("/api/v1/incidents?run_id={}", failed["id"].as_str().unwrap());
     assert_eq!(node.get(&path).await.expect(200)["items"], all["items"]);
-    // What tells people does not stand between what people look for.
+    // Lists of runs do not show the runs that send messages.
     let names = |list: &Value| -> Vec<String> {
         let items = list["items"].as_array().unwrap();
         items.iter().map(|run| run["workflow"].as_str().unwrap().to_owned()).collect()
@@ -128,7 +128,7 @@ async fn a_failure_and_a_recovery_are_told_once_each() {
     assert!(page.text.contains("id=\"incidents\""), "{}", page.text);
 }
 
-/// The server at the other end refuses for good.
+/// The receiver refuses messages for good.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_is_not_delivered_is_told() {
     let receiver = Receiver::start().await;
@@ -156,7 +156,8 @@ async fn a_message_that_is_not_delivered_is_told() {
     assert!(why.contains("not delivered: "), "{why}");
 }
 
-/// Whoever knows the URL of a channel may write to it: it is used, and not shown to those who may only look.
+/// Whoever knows the URL of a channel may write to it: the node uses it, and does not show it to
+/// viewers.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_url_of_a_channel_is_not_in_what_the_node_shows() {
     let mut receiver = Receiver::start().await;

@@ -1,4 +1,4 @@
-//! How schedules end, live again, and what of them cannot be written or deleted.
+//! How schedules end and become active again, and which of their fields cannot be written.
 
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ async fn a_plan_says_which_triggers_live_again() {
     };
     let same = plan(TRIGGERED).await;
     assert_eq!((&same["change"], &same["lives_again"]), (&json!("unchanged"), &json!(false)));
-    // A time that is over gives no future.
+    // A time in the past gives no next occurrence.
     let past = plan(&TRIGGERED.replace("2020", "2021")).await;
     assert_eq!((&past["change"], &past["lives_again"]), (&json!("changed"), &json!(false)));
     assert_eq!((&past["status"], &past["next_run_at"]), (&json!("done"), &Value::Null));
@@ -80,7 +80,7 @@ async fn what_is_only_shown_is_refused_with_what_changes_it() {
         new.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         node.post("/api/v1/schedules", new).await.problem(422);
     }
-    // As it is shown it may come back.
+    // An object may be sent back as it was shown.
     let shown = node.get(&path).await.expect(200);
     let same = json!({"status": shown["status"], "run_count": shown["run_count"], "name": "p"});
     assert_eq!(node.patch(&path, same).await.expect(200)["name"], "p");
@@ -109,7 +109,7 @@ async fn who_made_it_and_which_trigger_it_stands_for_are_kept() {
     assert_eq!(unknown["warnings"][0]["code"], "unknown-trigger", "{unknown}");
     let owned = node.post("/api/v1/schedules", new(json!({"owner": "ada"}))).await.expect(201);
     assert_eq!(owned["owner"], "ada");
-    // Runs are told.
+    // The run's input carries the trigger.
     let run = node.post(&format!("{path}/trigger"), Value::Null).await.expect(200);
     let run = node.get(&format!("/api/v1/runs/{}", run["run_id"].as_str().unwrap())).await;
     assert_eq!(run.expect(200)["input"]["trigger_node_id"], "once");

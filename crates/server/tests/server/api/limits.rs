@@ -1,4 +1,4 @@
-//! Tokens, hosts, and what is taken at most.
+//! Tokens, hosts, and limits of requests.
 
 use reqwest::Method;
 use serde_json::json;
@@ -61,16 +61,16 @@ async fn pages_of_other_sites_change_nothing() {
         if let Some(origin) = &origin {
             request = request.header("origin", origin);
         }
-        // The run before may not have ended yet.
+        // The previous run may not have ended yet.
         let reply = send(request).await;
         assert!(reply.status == status || (status == 200 && reply.status == 409), "{origin:?}");
     }
 }
 
-/// Sends bytes, and what comes back until the other side closes.
+/// Sends bytes, and returns what comes back until the node closes the connection.
 async fn raw(node: &Node, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(node.server.address()).await.unwrap();
-    // The other side may close before it has taken all.
+    // The node may close the connection before it has read everything.
     let _ = stream.write_all(bytes).await;
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
@@ -104,7 +104,7 @@ async fn a_body_that_is_announced_too_large_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_body_that_does_not_arrive_is_given_up() {
-    // Whoever has the node's own token is known without a question to the store, which takes real time.
+    // The node's own token is known without a query to the store, which would take real time.
     let node = Node::start_with(|options| options.token = Some("sesame".to_owned())).await;
     tokio::time::pause();
     let request = "POST /api/v1/schedules HTTP/1.1\r\nHost: localhost\r\n\

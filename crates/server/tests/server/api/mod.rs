@@ -1,4 +1,4 @@
-//! Schedules, and what holds for the whole API.
+//! Schedules, and rules for the whole API.
 
 mod batch;
 mod connections;

@@ -1,4 +1,4 @@
-//! Health, figures, access, routes that do not exist.
+//! Health, metrics, access, and unknown routes.
 
 use reqwest::Method;
 use server::serve::{Server, ServerOptions, StartError};

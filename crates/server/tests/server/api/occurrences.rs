@@ -1,4 +1,4 @@
-//! The ledger, times to come, overrides, backfill, the calendar feed.
+//! The ledger, upcoming occurrences, overrides, backfill, the calendar feed.
 
 use reqwest::Method;
 use serde_json::{Value, json};

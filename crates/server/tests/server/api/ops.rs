@@ -1,4 +1,4 @@
-//! What `ops/` says to others is true.
+//! The files in `ops/` agree with the node.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ fn ops(file: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "..", "..", "ops", file].iter().collect()
 }
 
-/// Everything in a text that is named like a metric of ours.
+/// Every word in a text that has the form of our metrics' names.
 fn named(text: &str) -> BTreeSet<&str> {
     let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
     let words = text.split(|letter: char| !is_part(letter));
     words.filter(|word| word.starts_with("punctual_")).collect()
 }
 
-/// The names of all series that a node tells of.
+/// The names of all series that a node exports.
 fn series(metrics: &str) -> BTreeSet<String> {
     let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let names = types.flat_map(|line| {
@@ -37,7 +37,7 @@ fn series(metrics: &str) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn every_metric_that_is_asked_for_is_there() {
-    // A shared store has figures that an embedded one has not.
+    // A shared store has metrics that an embedded one has not.
     let node = Node::start_on(Ground::shared(), |_| {}).await;
     node.workflow(NOOP).await;
     let due = json!({"name": "s", "workflow_id": "nothing", "at": "2020-01-01T00:00:00Z"});
@@ -67,7 +67,7 @@ fn the_dashboard_is_json_and_its_panels_do_not_overlap() {
     }
 }
 
-/// Where systemd is, it understands the unit. The program need not be installed here.
+/// If systemd is installed, it accepts the unit. The program need not be installed here.
 #[test]
 fn systemd_understands_the_unit() {
     let unit = std::fs::read_to_string(ops("punctual.service")).unwrap();

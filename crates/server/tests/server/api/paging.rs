@@ -18,7 +18,7 @@ async fn fill(node: &Node, workflow: &str, count: usize) {
     node.post("/api/v1/schedules/batch", json!(all)).await.expect(201);
 }
 
-/// All pages; ids in the order in which they came.
+/// Reads all pages, and returns the ids in order.
 async fn walk(node: &Node, query: &str) -> Vec<i64> {
     let mut ids = Vec::new();
     let mut next = format!("{SCHEDULES}?{query}");

@@ -1,4 +1,4 @@
-//! Ready means that what is due is driven and what is asked is stored, not that the process is there.
+//! Ready means that due wakeups are driven and commands are stored, not just that the process runs.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ async fn gated() -> (Node, Arc<GatedStore>, Arc<Ahead>) {
     (node, store, clock)
 }
 
-/// Asks until the node answers with the status; why.
+/// Polls `/readyz` until it answers with the status, and returns the reason.
 async fn readyz(node: &Node, status: u16) -> String {
     let answered = async {
         loop {
@@ -76,7 +76,7 @@ async fn a_command_that_does_not_come_back_is_told() {
     }
     readyz(&node, 200).await;
     clock.pass(SignedDuration::from_mins(2));
-    // A turn that was in flight when the time passed is over soon, the command is not.
+    // A turn that was in flight when the clock moved returns soon; the command does not.
     let mut why = readyz(&node, 503).await;
     while why.contains("A turn has not come back") {
         why = readyz(&node, 503).await;

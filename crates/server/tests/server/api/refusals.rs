@@ -1,4 +1,4 @@
-//! What is wrong with a request is told, with its place.
+//! Errors in a request are reported with their path.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -148,7 +148,7 @@ async fn edits_are_checked() {
     node.patch(&format!("{path}?dry_run=yes"), json!({})).await.problem(400);
 }
 
-/// With a key the store decides, without one the route: both say the same.
+/// With a key the store checks the status, without one the route does: both answer alike.
 #[tokio::test]
 async fn a_workflow_in_the_wrong_status_is_a_bad_request_with_and_without_a_key() {
     let node = Node::start().await;

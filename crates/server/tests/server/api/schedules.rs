@@ -53,7 +53,7 @@ async fn a_schedule_is_created_as_it_was_written() {
     let shown = node.get(&path).await;
     assert_eq!(shown.expect(200), object);
     assert_eq!(node.get(&format!("{path}/")).await.expect(200), object);
-    // What is shown can be sent back, and changes nothing.
+    // An object can be sent back as it was shown, and changes nothing.
     let mut sent = object.clone();
     sent.as_object_mut().unwrap().remove("payload");
     let same = node.patch(&format!("{path}?dry_run=true"), sent).await.expect(200);
@@ -92,13 +92,13 @@ async fn edits_compute_the_next_time_again() {
     assert_eq!(after["cron"], "0 4 * * *");
     assert_eq!(after["next_run_at"], shown["changes"]["next_run_at"]["after"]);
     assert!(after["next_run_at"].as_str().unwrap().ends_with("T04:00:00Z"));
-    // Numbers that no program can hold are compared as they are written.
+    // Numbers that no program can represent are compared as text.
     let request = node.request(Method::PATCH, &format!("{path}?dry_run=true"));
     let request = request.header("content-type", "application/json");
     let shown = crate::harness::send(request.body(r#"{"payload": {"a": 1e400}}"#)).await;
     let change = r#""changes":{"payload":{"before":null,"after":{"a": 1e400}}}"#;
     assert!(shown.text.contains(change), "{}", shown.text);
-    // Null takes away; the rule as a whole is replaced.
+    // Null removes a field; a rule replaces the whole rule.
     let after = node.patch(&path, json!({"description": null, "interval": "5m"})).await.expect(200);
     assert_eq!((&after["description"], &after["cron"]), (&Value::Null, &Value::Null));
 }
@@ -212,7 +212,7 @@ async fn rules_are_previewed_without_creating_anything() {
     }
 }
 
-/// The body that the scheduler's documents print, with the slash behind the path.
+/// The body printed in the scheduler's documentation, with a trailing slash in the path.
 #[tokio::test]
 async fn the_printed_example_is_accepted() {
     let node = Node::start().await;

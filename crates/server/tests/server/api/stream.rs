@@ -31,7 +31,7 @@ async fn what_happens_is_told() {
     assert_eq!(of("schedule"), json!({"id": created["id"], "status": "active"}));
     assert_eq!(of("occurrence")["outcome"], "started");
     assert_eq!(of("run")["schedule_id"], created["id"]);
-    // An open stream does not hold up a stop.
+    // An open stream does not delay a stop.
     let Node { server, .. } = node;
     server.stop().await.unwrap();
     while let Some(chunk) = chunks.next().await {

@@ -1,4 +1,4 @@
-//! The database's clock decides, however wrong a node's own is.
+//! The database's clock decides, however wrong a node's clock is.
 
 use std::sync::Arc;
 
@@ -37,14 +37,14 @@ async fn a_clock_that_is_an_hour_off_changes_nothing() {
     }
 }
 
-/// Clients at a time.
+/// How many clients send requests at a time.
 const CLIENTS: usize = 100;
-/// Requests of each in each life of the node.
+/// How many requests each client sends per start of the node.
 const REQUESTS: usize = 5;
-/// What a machine that is busy with other tests may take for an answer.
+/// How long a response may take on a machine that is busy with other tests.
 const SLOW: SignedDuration = SignedDuration::from_secs(30);
 
-/// Each answer tells the time once, however many are on their way at the same time.
+/// The skew is measured correctly, however many answers of the store are under way at a time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_clients_move_no_clock_and_no_history_is_lost() {
     let ground = Ground::shared();

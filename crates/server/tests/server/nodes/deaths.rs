@@ -1,4 +1,5 @@
-//! A thing that kills every node that decides over it is found by the lives after it, and set aside.
+//! A row that kills every node that decides over it is found by later starts of the node, and set
+//! aside.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::gated::GatedStore;
 use crate::ground::Ground;
 use crate::harness::{NOOP, Node};
 
-/// Nothing that is begun ever ends.
+/// A dispatch whose attempts never end.
 struct Endless;
 
 impl Dispatch for Endless {
@@ -54,14 +55,14 @@ async fn prepared() -> Prepared {
     drop(client);
     server.stop().await.unwrap();
     let store = GatedStore::new(open().await);
-    // It stays pending: nobody drives.
+    // The run stays pending, because no driver runs.
     let hub = Arc::new(Hub::new(store.clone(), clock.clone(), unbounded_channel().0));
     start_through(&hub, &workflow).await;
     clock.pass(SignedDuration::from_hours(1));
     Prepared { store, clock, schedules, _ground: ground }
 }
 
-/// Lives of a node until one has nothing more to do; how many died before it.
+/// Starts a node again and again until it has nothing more to do. Returns how many times it died.
 async fn live(store: &Arc<GatedStore>, clock: &Arc<Ahead>) -> usize {
     for deaths in 0..20 {
         let (sender, _nudges) = unbounded_channel();
@@ -91,7 +92,7 @@ async fn a_schedule_that_kills_nodes_is_set_aside() {
     let Prepared { store, clock, schedules: [one, other], _ground } = prepared().await;
     let before = runs(&store).await;
     store.make_deadly(Wakeup::Schedule(one));
-    // Two that nobody knows anything of, and three at the same thing.
+    // Two deaths without a known cause, and three while deciding over this row alone.
     assert_eq!(live(&store, &clock).await, 5);
     let aside = store.all_set_aside().await.unwrap();
     assert_eq!(aside.iter().map(|aside| aside.what).collect::<Vec<_>>(), [Wakeup::Schedule(one)]);
@@ -99,7 +100,7 @@ async fn a_schedule_that_kills_nodes_is_set_aside() {
     let progress = store.schedule(other).await.unwrap().unwrap().schedule.progress;
     assert_eq!(progress.n, 1, "the other one has run");
     assert_eq!(runs(&store).await, before + 1);
-    // Who lives long enough, or leaves, has not died.
+    // A node that lives long enough, or leaves, has not died early.
     store.has_settled("node").await.unwrap();
     assert_eq!(live(&store, &clock).await, 0);
 }

@@ -1,4 +1,4 @@
-//! Nodes that live, and nodes that are taken for dead.
+//! Nodes that renew their lease, and nodes that are declared dead.
 
 use engine::turn::Command;
 use jiff::SignedDuration;
@@ -26,7 +26,7 @@ async fn a_lease_is_renewed_in_time() {
     let lease = "SELECT max(lease_until) FROM nodes WHERE capacity = 7";
     ground.until("SELECT count(*) FROM nodes WHERE capacity = 7", |nodes| nodes == 1).await;
     let first = ground.number(lease).await;
-    // Three leases later it is still the same life.
+    // Three lease periods later the node still has the same id.
     ground.until(lease, |until| until > first + 3_000).await;
     assert_eq!(ground.number("SELECT count(*) FROM nodes").await, 1);
     node.server.stop().await.unwrap();
@@ -44,13 +44,13 @@ async fn a_node_that_was_taken_for_dead_joins_again_and_goes_on() {
     let second = node(&ground, "second").await;
     let life = ground.number("SELECT id FROM nodes WHERE name = 'first'").await;
     let alive = format!("SELECT count(*) FROM nodes WHERE id = {life}");
-    // It may say in between that it lives: then it is taken for dead once more.
+    // The node may renew its lease in between: then it is declared dead once more.
     while ground.number(&alive).await > 0 {
         ground.execute(&format!("UPDATE nodes SET lease_until = 0 WHERE id = {life}")).await;
         second.workflow(NOOP).await;
         tokio::task::yield_now().await;
     }
-    // Its own command ends, although the run was suspended by the other node.
+    // The node ends its own command, although the other node has already suspended the run.
     lifeline.released().await;
     ground.until("SELECT count(*) FROM open_runs WHERE status = 3", |runs| runs == 1).await;
     ground.until("SELECT count(*) FROM nodes WHERE name = 'first'", |nodes| nodes == 1).await;
@@ -60,7 +60,7 @@ async fn a_node_that_was_taken_for_dead_joins_again_and_goes_on() {
     second.server.stop().await.unwrap();
 }
 
-/// What is asked of the node is done: perhaps not before it knows that it has joined again.
+/// The node carries out commands, perhaps only after it knows that it has joined again.
 async fn works(node: &Node, ground: &crate::ground::Ground) {
     let workflow = loop {
         let (hub, rules) = (node.server.hub(), node.server.hub().store().rules());

@@ -14,12 +14,12 @@ use engine::turn::{Answer, Command, NewRun};
 use crate::ground::Ground;
 use crate::harness::Node;
 
-/// A node with this name among others.
+/// Starts a node with this name on the shared store.
 async fn node(ground: &Ground, name: &str) -> Node {
     Node::start_on(ground.clone(), |options| options.node = name.to_owned()).await
 }
 
-/// Starts the workflow by hand, without the API; the run's id.
+/// Starts the workflow by hand, without the API, and returns the run's id.
 async fn start(node: &Node, workflow: &str) -> String {
     start_through(node.server.hub(), workflow).await
 }

@@ -7,7 +7,7 @@ use crate::ground::Ground;
 use crate::harness::{NOOP, Node, PATIENCE};
 use testbed::{Cluster, Proxy};
 
-/// Asks until the node answers with the status; what it says.
+/// Polls `/readyz` until it answers with the status, and returns its text.
 async fn readyz(node: &Node, status: u16) -> String {
     let answered = async {
         loop {
@@ -32,7 +32,7 @@ async fn a_node_says_that_its_database_is_gone_and_goes_on_when_it_is_back() {
     let problem: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(problem["status"], 503, "{problem}");
     assert!(problem["detail"].as_str().unwrap().contains("he store is not available"), "{said}");
-    // Asked for something, it says the same, and nothing is done.
+    // Commands get the same answer, and have no effect.
     let runs = format!("/api/v1/workflows/{workflow}/runs");
     node.post(&runs, serde_json::Value::Null).await.problem(503);
     cluster.start_again().unwrap();
@@ -43,7 +43,8 @@ async fn a_node_says_that_its_database_is_gone_and_goes_on_when_it_is_back() {
     drop(ground);
 }
 
-/// The database is there, and what lies between forgets the connections to it: neither end is told.
+/// The database runs, but the network between drops the connections silently: neither end is
+/// notified.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_whose_connections_fall_silent_says_so_and_goes_on() {
     let cluster = Cluster::builder().fsync(false).start().unwrap();
@@ -54,7 +55,7 @@ async fn a_node_whose_connections_fall_silent_says_so_and_goes_on() {
     let workflow = node.workflow(NOOP).await;
     assert!(proxy.fall_silent() > 2);
     let said = readyz(&node, 503).await;
-    // Whoever notices first says it: a question of this very request, or one before it.
+    // The first query that notices reports it: one of this request, or an earlier one.
     assert!(said.contains("not answer"), "{said}");
     readyz(&node, 200).await;
     start(&node, &workflow).await;

@@ -1,4 +1,4 @@
-//! Work that nodes share.
+//! Nodes that share the work.
 
 use engine::WorkflowId;
 use engine::turn::{Command, NewSchedule};

@@ -1,4 +1,4 @@
-//! The page about what people are asked.
+//! The page of approvals.
 
 use engine::run::RunStatus;
 

@@ -1,17 +1,17 @@
-//! A browser without a script: it keeps its cookie, and sends forms as pages have made them.
+//! A browser without scripts: it keeps its cookie, and sends forms as the pages made them.
 
 use reqwest::Method;
 use reqwest::redirect::Policy;
 
 use crate::harness::{Node, Reply, send};
 
-/// What must never stand on a page as it is.
+/// A text that must never appear on a page unescaped.
 pub(crate) const HOSTILE: &str = "<script>alert(1)</script>";
 
-/// A page is not longer than this.
+/// The largest size of a page, in bytes.
 const HEAVIEST: usize = 150_000;
 
-/// Somebody who looks at the pages of an open node.
+/// A visitor to the pages of an open node.
 pub(crate) struct Browser<'n> {
     node: &'n Node,
     client: reqwest::Client,
@@ -20,7 +20,7 @@ pub(crate) struct Browser<'n> {
 }
 
 impl<'n> Browser<'n> {
-    /// Opens a page with a form: its cookie and its key.
+    /// Opens a page with a form, and keeps its cookie and key.
     pub(crate) async fn open(node: &'n Node) -> Browser<'n> {
         let client = reqwest::Client::builder().redirect(Policy::none()).build().unwrap();
         let reply = send(client.get(node.url("/workflows/new"))).await;
@@ -39,7 +39,7 @@ impl<'n> Browser<'n> {
         send(self.request(Method::GET, path)).await
     }
 
-    /// The page, which is there and as every page is to be.
+    /// Insists that the page exists and passes [`check`], and returns it.
     pub(crate) async fn page(&self, path: &str) -> String {
         let reply = self.get(path).await;
         assert_eq!(reply.status, 200, "{path}: {}", reply.text);
@@ -55,7 +55,7 @@ impl<'n> Browser<'n> {
         send(self.request(Method::POST, path).header(kind.0, kind.1).body(body.finish())).await
     }
 
-    /// Sends a form that is taken; where it leads.
+    /// Sends a form, insists that it is accepted, and returns where it redirects to.
     pub(crate) async fn done(&self, path: &str, fields: &[(&str, &str)]) -> String {
         let reply = self.submit(path, fields).await;
         assert_eq!(reply.status, 303, "{path}: {}", reply.text);
@@ -63,7 +63,7 @@ impl<'n> Browser<'n> {
     }
 }
 
-/// What holds for every page.
+/// What must hold for every page.
 pub(crate) fn check(path: &str, reply: &Reply) {
     let text = &reply.text;
     assert!(reply.header("content-type").unwrap().starts_with("text/html"), "{path}");

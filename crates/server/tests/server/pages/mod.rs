@@ -1,4 +1,4 @@
-//! Pages, as a browser without a script sees them.
+//! Pages, as a browser without scripts sees them.
 
 mod approvals;
 mod browser;

@@ -1,4 +1,4 @@
-//! The pages about runs.
+//! The pages of runs.
 
 use std::time::Duration;
 

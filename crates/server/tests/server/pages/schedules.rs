@@ -1,4 +1,4 @@
-//! The pages about schedules.
+//! The pages of schedules.
 
 use reqwest::redirect::Policy;
 use serde_json::{Value, json};
@@ -7,12 +7,12 @@ use crate::harness::{NOOP, Node, Reply, SLOW, send};
 
 const SCRIPT: &str = "<script>alert(1)</script>";
 
-/// A page: what a browser asks for.
+/// Requests a page as a browser does.
 async fn page(node: &Node, path: &str) -> Reply {
     send(node.request(reqwest::Method::GET, path).header("accept", "text/html")).await
 }
 
-/// The page, which is there.
+/// Insists that the page exists, and returns it.
 #[track_caller]
 fn shown(reply: Reply) -> String {
     assert_eq!(reply.status, 200, "{}", reply.text);
@@ -23,7 +23,7 @@ fn shown(reply: Reply) -> String {
     reply.text
 }
 
-/// Sends a form as a browser does: with the cookie and the key that a page has given it.
+/// Sends a form as a browser does: with the cookie and the key from a page.
 async fn submit(node: &Node, path: &str, fields: &[(&str, &str)]) -> Reply {
     let client = reqwest::Client::builder().redirect(Policy::none()).build().unwrap();
     let mut request = client.post(node.url(path)).header("accept", "text/html");
@@ -163,7 +163,7 @@ async fn a_form_creates_and_changes() {
         ("pause_on_failure:flag", "true"),
         ("payload:json-or-null", r#"{"a": [1]}"#),
     ];
-    // A look changes nothing, and keeps what was typed.
+    // A preview changes nothing, and keeps the typed values.
     let look: Vec<_> = fields.into_iter().chain([("_look", "true")]).collect();
     let reply = submit(&node, "/schedules/new", &look).await;
     assert!(shown(reply).contains("at 02:30 every day, Berlin time"));
@@ -234,7 +234,8 @@ async fn mistakes_stand_beside_their_fields_and_nothing_is_changed() {
     assert_eq!(reply.status, 422);
     assert!(reply.text.contains("not a name"), "{}", reply.text);
     assert_eq!(node.get(&shown).await.expect(200)["cron"], "0 9 * * *");
-    // Another kind of rule without the script: its fields are shown, nothing is sent.
+    // Another kind of rule is chosen without the script: its fields are shown, and nothing is
+    // saved.
     let fields = [("name:text", "a"), ("_rule", "interval"), ("cron", "@hourly")];
     let reply = submit(&node, &edit, &fields).await;
     assert_eq!(reply.status, 200);

@@ -1,4 +1,4 @@
-//! The pages about workflows.
+//! The pages of workflows.
 
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ async fn a_workflow_is_paused_with_a_reason_and_says_what_resuming_does() {
     assert_eq!(browser.submit(&path("pause"), &[("reason", &long), next]).await.status, 422);
     browser.done(&path("resume"), &[next]).await;
     assert!(!browser.page("/workflows/mail").await.contains("moving"));
-    // It was started when it was published.
+    // Publishing started the producer.
     let has_ended = |runs: &Value| runs["items"][0]["ended_at"].is_string();
     node.until("/api/v1/runs?workflow=mail", has_ended).await;
     browser.done(&path("runs"), &[("handler", "poll"), next]).await;

@@ -1,4 +1,4 @@
-//! Agents at a URL: the node takes their tasks and posts them.
+//! Agents at a URL: the node claims their tasks and posts them.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,8 @@ const TASK: &str = "name: t\nsteps:\n\
        model: small, temperature: 0.5, retry: {max: 3, delay: 10ms}}\n\
     - {id: more, type: agent_task, agent: others, message: hi, depends_on: [ask]}\n";
 
-/// An agent that answers with one after the other, the last again and again, and keeps what it heard.
+/// An agent that gives these responses in turn and repeats the last one, and records what it
+/// received.
 struct Desk {
     url: String,
     heard: Arc<Mutex<Vec<(String, Value)>>>,
@@ -47,7 +48,7 @@ async fn desk(answers: Vec<(u16, &'static str, &'static str)>) -> Desk {
     Desk { url, heard }
 }
 
-/// A node whose own egress list admits nothing on this machine.
+/// A node whose own egress policy allows nothing on this machine.
 async fn node(desk: &Desk) -> Node {
     Node::start_with(|options| {
         options.runners.egress = runners::Egress::default();
@@ -157,7 +158,7 @@ async fn a_task_that_was_being_done_when_its_node_stopped_is_done_again() {
     let Node { server, ground, .. } = first;
     server.stop().await.unwrap();
     let second = Node::start_on(ground, set).await;
-    // When the lease of the first is over.
+    // The second node asks the agent when the first one's lease has ended.
     asked.notified().await;
     let run = second.ended(&run).await;
     assert_eq!(

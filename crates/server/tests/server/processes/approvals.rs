@@ -1,4 +1,4 @@
-//! People decide.
+//! Approvals: people decide.
 
 use engine::run::RunStatus;
 use serde_json::{Value, json};

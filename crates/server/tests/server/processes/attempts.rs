@@ -1,4 +1,4 @@
-//! Workers: they claim, live, report, and are fenced.
+//! Workers: they claim attempts, send heartbeats, report, and are fenced.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ async fn a_claim_waits_for_what_comes_and_no_longer_than_asked() {
     assert!(claim(&node, "q", json!({"wait_seconds": 0.2})).await.is_empty());
     let waiting = [claim_one(&node, "q"), claim_one(&node, "q")];
     let starting = async {
-        // Both wait by then, or find it at once: either is right.
+        // Both claims are waiting by now, or will find an attempt at once: either is right.
         tokio::time::sleep(Duration::from_millis(100)).await;
         let first = start(&node, "t", json!({"n": 1})).await;
         let second = start(&node, "t", json!({"n": 2})).await;
@@ -78,7 +78,7 @@ async fn a_claim_that_waits_does_not_hold_up_a_stop() {
     let body = json!({"queues": ["q"], "wait_seconds": 50});
     let claim = node.request(reqwest::Method::POST, "/api/v1/attempts/claim").json(&body);
     let waiting = tokio::spawn(crate::harness::send(claim));
-    // It has looked once, and found nothing.
+    // The claim has looked once, and found nothing.
     tokio::time::timeout(PATIENCE, store.held(1)).await.unwrap();
     tokio::time::timeout(PATIENCE, node.server.stop()).await.unwrap().unwrap();
     assert_eq!(waiting.await.unwrap().expect(200), json!({"attempts": []}));
@@ -152,7 +152,7 @@ async fn heartbeats_hold_an_attempt_and_tell_of_a_cancel() {
     let run = start(&node, "t", json!({"n": 1})).await;
     let attempt = claim(&node, "q", json!({"lease_seconds": 120})).await.remove(0);
     for _ in 0..3 {
-        // Twice that is more than the lease.
+        // Two such steps exceed the lease.
         clock.pass(SignedDuration::from_secs(61));
         let beaten = say(&node, &attempt, "heartbeat", json!({"lease_seconds": 120})).await;
         assert_eq!(beaten.expect(200)["cancel"], false);

@@ -1,4 +1,4 @@
-//! Calls from outside.
+//! Webhook triggers: calls from outside.
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ async fn whoever_has_no_secret_is_not_let_in() {
         .header("webhook-timestamp", node.server.hub().now().as_second().to_string())
         .header("webhook-signature", "v1,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     send(forged).await.problem(401);
-    // The token does not replace the signature.
+    // A token does not replace the signature.
     send(call(&node, "signed", "{}").bearer_auth("sesame")).await.problem(401);
     for trigger in ["open", "nothing", "by-hand"] {
         send(call(&node, trigger, "{}")).await.problem(401);
@@ -103,7 +103,7 @@ async fn whoever_has_no_secret_is_not_let_in() {
     }
     for trigger in ["unknown", "unusable"] {
         signed(&node, trigger, "1", "{}").await.problem(401);
-        // Whoever may ask is told that it is not their mistake.
+        // A caller with permission learns that the error is not theirs.
         let said = send(call(&node, trigger, "{}").bearer_auth("sesame")).await.problem(503);
         assert!(!said.contains("NOWHERE") && !said.contains("BAD"), "{said}");
     }
@@ -121,7 +121,7 @@ async fn an_open_trigger_takes_texts_and_the_token() {
     send(large).await.problem(413);
 }
 
-/// Whoever may not ask does not learn which triggers there are, how they are called, or what is wrong with a call.
+/// A caller without permission does not learn which triggers exist, or what is wrong with a call.
 #[tokio::test]
 async fn what_is_there_and_what_is_not_answer_alike() {
     let node = node().await;

@@ -1,4 +1,4 @@
-//! Processes that wait for others: workers, people, callers.
+//! Processes that wait for workers, people and callers.
 
 mod agents;
 mod approvals;
@@ -23,21 +23,21 @@ async fn claim(node: &Node, queue: &str, more: Value) -> Vec<Value> {
     claimed["attempts"].as_array().unwrap().clone()
 }
 
-/// The one attempt that is there, or comes.
+/// Claims the one attempt that is queued, or will be.
 async fn claim_one(node: &Node, queue: &str) -> Value {
     let mut attempts = claim(node, queue, Value::Null).await;
     assert_eq!(attempts.len(), 1, "{attempts:?}");
     attempts.remove(0)
 }
 
-/// Says something of an attempt, with its token.
+/// Sends a heartbeat or report of an attempt, with its token.
 async fn say(node: &Node, attempt: &Value, verb: &str, mut body: Value) -> Reply {
     body["token"] = attempt["token"].clone();
     let id = attempt["id"].as_str().unwrap();
     node.post(&format!("/api/v1/attempts/{id}/{verb}"), body).await
 }
 
-/// Starts the workflow with this payload; the run's id.
+/// Starts the workflow with this payload, and returns the run's id.
 async fn start(node: &Node, workflow: &str, payload: Value) -> String {
     let path = format!("/api/v1/workflows/{workflow}/runs");
     let run = node.post(&path, json!({ "payload": payload })).await.expect(201);

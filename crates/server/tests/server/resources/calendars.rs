@@ -1,4 +1,4 @@
-//! Calendars: what is declared, and what they answer.
+//! Calendars: declarations and queries.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ async fn days_have_reasons() {
         .await
         .expect(200);
     let figures = (&counted["working_days"], &counted["weekend_days"], &counted["holidays"]);
-    // A holiday on a Saturday is one, and so is the Friday on which it is observed.
+    // A holiday on a Saturday counts, and so does the Friday on which it is observed.
     assert_eq!(figures, (&json!(4), &json!(1), &json!(2)));
     for path in [
         "is-working-day",

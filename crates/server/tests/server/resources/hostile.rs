@@ -1,4 +1,5 @@
-//! Hostile definitions and calendars over HTTP: refused at a small price, and nothing is stored.
+//! Hostile definitions and calendars over HTTP: they are refused at little cost, and nothing is
+//! stored.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::harness::{Node, Reply};
 
-/// Far beyond what any of these takes: what hangs fails.
+/// Far longer than any of these takes: a request that hangs fails.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Makes the text of a vector: a Python expression in `gen`, or the text itself.
+/// Generates the text of a vector: from a Python expression in `gen`, or the text itself.
 fn generated(input: &Value) -> Option<Vec<u8>> {
     if let Some(text) = input.as_str() {
         return Some(text.as_bytes().to_vec());
@@ -55,7 +56,8 @@ async fn definitions_are_refused_and_nothing_is_stored() {
         let reply = in_time(node.yaml("/api/v1/workflows?publish=true", bytes)).await;
         let stored = node.get("/api/v1/workflows").await.expect(200)["total"].as_u64();
         match &*id {
-            // A byte order mark, and a cron that never fires: taken, the latter with a word about it.
+            // A byte order mark, and a cron that never fires: both are accepted, the latter with a
+            // warning.
             "h023" => drop(reply.expect(201)),
             "h057" => {
                 let problem = &reply.expect(201)["problems"][0];
@@ -102,7 +104,7 @@ async fn calendars_of_any_size_are_answered_soon() {
         let put = node.send_as(Method::PUT, "/api/v1/calendars/big", "application/json", spec);
         in_time(put).await.whole_problem(status);
     }
-    // As many as are taken, all of them different.
+    // As many dates as are accepted, all different.
     let first: jiff::civil::Date = "1990-01-01".parse().unwrap();
     let days = std::iter::successors(Some(first), |date| date.tomorrow().ok());
     let holidays: Vec<String> = days.take(10_000).map(|date| date.to_string()).collect();

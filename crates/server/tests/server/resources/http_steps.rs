@@ -1,4 +1,4 @@
-//! What hostile `http` steps come to, through a node: no byte goes where it must not, and no secret stays.
+//! Hostile `http` steps on a node: no byte goes where it must not, and no secret is stored.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::harness::Node;
 
-/// A peer that keeps the request lines and headers it hears.
+/// A peer that records the request lines and headers it receives.
 struct Peer {
     port: u16,
     heard: Arc<Mutex<Vec<String>>>,
@@ -53,7 +53,7 @@ fn redirect(to: String) -> Response<axum::body::Body> {
     response.body(axum::body::Body::empty()).unwrap()
 }
 
-/// A node whose egress list has these.
+/// A node with this egress policy.
 async fn node(egress: &str) -> Node {
     Node::start_with(|options| {
         options.runners.egress = egress.parse().unwrap();
@@ -73,7 +73,7 @@ async fn ended(node: &Node, payload: Value) -> Value {
     node.ended(run["id"].as_str().unwrap()).await
 }
 
-/// The step's failure is of this kind, after one attempt.
+/// Insists that the step failed with this code, after one attempt.
 #[track_caller]
 fn assert_refused(run: &Value, code: &str) {
     assert_eq!(run["status"], "failed", "{run}");
@@ -233,7 +233,7 @@ async fn a_secret_in_a_url_is_shown_nowhere() {
     assert_eq!(peer.heard(), ["/take?key=s3cret-s3cret None", "/refuse?key=s3cret-s3cret None"]);
 }
 
-/// Such a secret becomes two parts of the URL, of which one alone is shown.
+/// Such a secret becomes two parts of a URL, of which one may be shown alone.
 #[tokio::test]
 async fn a_secret_with_a_question_mark_is_masked_before_the_url_is_cut() {
     let peer = peer(|path| Response::builder().status(400).body(path.to_owned().into()).unwrap());

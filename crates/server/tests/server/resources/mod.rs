@@ -1,4 +1,4 @@
-//! Workflows, runs, calendars and figures.
+//! Workflows, runs, calendars and stats.
 
 mod calendars;
 mod hostile;

@@ -1,4 +1,4 @@
-//! What steps say, while they are performed and afterwards.
+//! The output of steps, live and stored.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use server::Secrets;
 use crate::ground::Ground;
 use crate::harness::{Node, PATIENCE};
 
-/// Says something, and goes on only when somebody has made the file.
+/// A step that writes output, and goes on only when the file exists.
 fn workflow(folder: &std::path::Path) -> String {
     let go = folder.join("go").display().to_string();
     format!(
@@ -26,7 +26,7 @@ fn secrets() -> Arc<Secrets> {
     Arc::new(Secrets::read(None, [secret]).unwrap())
 }
 
-/// What the step says, once it is as wanted; whoever watches is told of it.
+/// The output of the step, once it is as wanted.
 async fn until(node: &Node, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let looking = async {
         loop {
@@ -71,7 +71,7 @@ async fn a_command_is_heard_while_it_runs_and_without_its_secrets() {
     assert_eq!((&said["is_live"], &said["offset"]), (&json!(false), &json!(0)));
     assert!(said["text"].as_str().unwrap().ends_with("***\nthree\n"), "{said}");
 
-    // Another life knows what is stored.
+    // After a restart, the node shows the stored output.
     let node = node.restart().await;
     let said = node.get(&path).await.expect(200);
     assert_eq!(said["text"], "one\n***\nthree\ntwo\n");

@@ -1,4 +1,5 @@
-//! What expressions and scripts see of a payload and of the run, and payloads that a workflow does not expect.
+//! What expressions and scripts see of a payload and of the run, and payloads that do not match the
+//! workflow's input schema.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -177,7 +177,7 @@ async fn wrong_states_and_unknown_runs() {
     }
 }
 
-/// Leaves a run behind whose node is gone in the middle of a step that must not be repeated.
+/// Leaves a run behind whose node died in the middle of a step that must not be repeated.
 async fn abandoned(ground: &Ground) -> String {
     let text = "name: once\nsteps:\n  - {id: a, type: noop, idempotent: false}\n  \
         - {id: b, type: noop, depends_on: a}\n";

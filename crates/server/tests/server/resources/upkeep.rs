@@ -1,4 +1,4 @@
-//! Duties in the background, each done once.
+//! Background duties, each called once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -25,7 +25,7 @@ impl Clock for ByHand {
     }
 }
 
-/// A hub over a store, without a driver: turns are taken by hand.
+/// A hub over a store, without a driver: tests take turns by hand.
 struct House {
     hub: Arc<Hub>,
     clock: Arc<ByHand>,
@@ -81,7 +81,7 @@ impl House {
         }
     }
 
-    /// Starts what is due and ends it.
+    /// Starts what is due, and reports its attempts as ended.
     async fn settle(&self) {
         let mut reports = Vec::new();
         loop {
@@ -144,7 +144,7 @@ async fn history_is_looked_at_as_often_as_the_shortest_retention_needs() {
     let house = House::new().await;
     let retention = Retention::default();
     let hour = SignedDuration::from_hours(1);
-    // A node of a shared store is never idle, and looks after each pause.
+    // A node of a shared store is never idle, and looks again after each pause.
     let is_shared = house.store().lease().is_some();
     let waits = |removed: Removed| removed.next.map(|at| at.duration_since(house.hub.now()));
     let idle = retention.run_once(&house.hub).await.unwrap();
@@ -153,7 +153,7 @@ async fn history_is_looked_at_as_often_as_the_shortest_retention_needs() {
     house.schedules(1).await;
     house.pass(hour);
     house.settle().await;
-    // What there is, is not old for days.
+    // The stored rows do not become old for days.
     let month = retention.run_once(&house.hub).await.unwrap();
     assert_eq!((month.rows, month.pause), (0, hour));
     assert!(is_shared || waits(month).unwrap() > hour * 24 * 7, "{month:?}");
@@ -178,7 +178,7 @@ async fn next_times_follow_a_new_zone_database_once() {
         0,
         "they are of this release"
     );
-    // As if an earlier program with an older database had been here.
+    // As if a program with an older zone database had computed them.
     let after = *ids.last().unwrap();
     assert_eq!(house.store().outdated("1999a", after, 1).await.unwrap(), []);
     assert_eq!(NextTimes::default().run_once(&house.hub).await.unwrap(), 1_500);

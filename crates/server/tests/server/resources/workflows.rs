@@ -1,4 +1,4 @@
-//! Definitions in, versions, and starts by hand.
+//! Definitions, versions, and starts by hand.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -367,7 +367,7 @@ async fn a_dry_run_says_what_would_become_of_triggers_and_versions_say_which_is_
         .map(|version| (&version["revision"], &version["live"]))
         .collect();
     assert_eq!(live, [(&json!(2), &json!(false)), (&json!(1), &json!(true))]);
-    // The same of a draft that is to go live.
+    // The plan for a draft that is to go live is the same.
     let path = "/api/v1/workflows/t/publish";
     let draft = node.post(&format!("{path}?dry_run=true"), json!({})).await.expect(200);
     assert_eq!((&draft["revision"], &draft["changed"]), (&json!(2), &json!(true)), "{draft}");
@@ -383,7 +383,7 @@ async fn a_dry_run_says_what_would_become_of_triggers_and_versions_say_which_is_
     assert_eq!(again["changed"], false, "{again}");
 }
 
-/// The calendars of the definition are in force in its plan, also where they change a known one.
+/// The calendars of the definition apply in its plan, even where they replace a stored one.
 #[tokio::test]
 async fn a_dry_run_reads_triggers_with_the_calendars_of_the_definition() {
     let node = Node::start().await;
@@ -404,7 +404,8 @@ async fn a_dry_run_reads_triggers_with_the_calendars_of_the_definition() {
     assert!(times["moved"].as_u64().unwrap() + times["added"].as_u64().unwrap() > 0, "{planned}");
 }
 
-/// A calendar belongs to whoever declared it last: who else uses it is said before and after.
+/// A calendar belongs to whoever declared it last. Dry run and publish warn if other workflows use
+/// it.
 #[tokio::test]
 async fn a_calendar_that_others_use_is_warned_about() {
     let node = Node::start().await;
@@ -430,7 +431,7 @@ async fn a_calendar_that_others_use_is_warned_about() {
         let [warning] = &warnings(&reply.json())[..] else { panic!("{}", reply.text) };
         assert!(warning.contains("a schedule of another workflow uses it (first)"), "{warning}");
     }
-    // Of its own alone, it is nobody's business.
+    // A calendar that only its own workflow uses gives no warning.
     let own = text("third", "mon").replace("office", "own");
     node.publish(&own).await;
     let changed = node.yaml(publish, own.replace("mon:", "tue:")).await;

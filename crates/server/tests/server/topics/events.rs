@@ -1,4 +1,4 @@
-//! Events as they are listed, and skipped.
+//! Events: listed and skipped.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ async fn a_pending_event_can_be_skipped_once() {
     assert_eq!((ids(&skipped), &skipped["total"]), (vec!["a".to_owned()], &json!(1)));
     let topic = node.get(ORDERS).await.expect(200);
     assert_eq!((&topic["pending"], &topic["skipped"]), (&json!(1), &json!(1)));
-    // Publishing it again changes what it says, and not where it stands.
+    // Publishing it again replaces its content, and keeps its state.
     let replaced = publish(&node, order("a")).await.expect(201);
     assert_eq!(replaced["replaced"], 1);
     assert_eq!(node.get(&format!("{EVENTS}/a")).await.expect(200)["state"], "skipped");

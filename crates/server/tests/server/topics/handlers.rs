@@ -1,4 +1,4 @@
-//! Producers and consumers as a person sees them.
+//! Producers and consumers in API responses.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ export default workflow({
 
 const PATH: &str = "/api/v1/workflows/digest";
 
-/// A node whose producer has run once, and whose consumer has worked on what it published.
+/// A node whose producer has run once, and whose consumer has worked on the published event.
 async fn worked() -> (Node, Value) {
     let node = Node::start().await;
     javascript(&node, "/api/v1/workflows?publish=true", DIGEST).await.expect(201);
@@ -85,7 +85,7 @@ async fn a_new_producer_runs_at_once_and_its_consumer_works() {
 async fn handlers_are_started_by_hand() {
     let (node, _) = worked().await;
     let runs = format!("{PATH}/runs");
-    // While another handler has the turn, the answer is 202.
+    // While another handler runs, the response would be 202.
     node.until(PATH, |workflow| workflow["consumers"][0]["state"] == "sleeping").await;
     let run = node.post(&runs, json!({"handler": "poll"})).await.expect(201);
     assert_eq!(run["handler"], "poll");
@@ -127,7 +127,7 @@ async fn a_failure_pauses_and_says_what_resuming_does() {
     node.until(path, |workflow| workflow["paused"] == true).await;
 }
 
-/// Producers are refused as consumers are, whichever way they are started.
+/// With `if_busy: refuse`, producers are refused like consumers, whichever way they are started.
 #[tokio::test]
 async fn whoever_does_not_want_to_wait_for_another_handler_is_refused() {
     let node = Node::start().await;

@@ -1,4 +1,4 @@
-//! Calls that are published.
+//! Webhook calls that are published to a topic.
 
 use serde_json::json;
 
@@ -32,7 +32,7 @@ async fn a_call_is_an_event() {
         (new.clone(), Some("true"))
     );
     assert_eq!(call("made", Some("m2"), 2).await.expect(202), new);
-    // Without an id, what is the same is the same.
+    // Without an id, calls with the same body are the same event.
     assert_eq!(call("in", None, 3).await.expect(202), new);
     assert_eq!(call("in", None, 3).await.expect(202)["replaced"], 1);
     assert!(call("off", None, 4).await.problem(409).contains("nothing was published"));

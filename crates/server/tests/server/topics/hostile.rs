@@ -1,4 +1,4 @@
-//! Names and bodies that nobody means well with.
+//! Hostile names and bodies.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ async fn a_name_that_cannot_be_one_is_refused_and_nothing_is_stored() {
     }
     let problem = node.post("/api/v1/topics/a%20b/events", order("a")).await.whole_problem(422);
     assert_eq!(problem["errors"][0]["path"], "topic");
-    // A topic in the body is no way to one either.
+    // A topic named in the body is refused as well.
     let body = json!({"topic": "x'; DROP TABLE events;--\u{0}/../", "payload": {}});
     publish(&node, body).await.problem(422);
     assert_eq!(topics(&node).await, before);

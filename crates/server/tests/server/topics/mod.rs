@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 use crate::harness::{Node, Reply};
 
-/// A topic that nobody here works on.
+/// A topic without consumers.
 const SHOP: &str = "name: shop\ntopics: {orders: {external: true}}\nsteps: [{id: a, type: noop}]\n";
 const ORDERS: &str = "/api/v1/topics/orders";
 const EVENTS: &str = "/api/v1/topics/orders/events";
 
-/// A node with a topic that nobody works on.
+/// A node with a topic without consumers.
 async fn shop() -> Node {
     let node = Node::start().await;
     node.publish(SHOP).await;

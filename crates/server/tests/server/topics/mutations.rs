@@ -1,4 +1,4 @@
-//! A mutation of which nobody knows what became.
+//! A mutation whose outcome is unknown.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ const PAID: &str = "name: paid\ntopics: {bills: {external: true}}\nconsumers:\n 
     next: 'return null'\n";
 const PATH: &str = "/api/v1/workflows/paid";
 
-/// A node with a run whose worker has taken its mutation, and was not heard of again.
+/// A node with a run whose worker claimed its mutation, and was not heard of again.
 async fn suspended() -> (Node, String) {
     let node = Node::start().await;
     node.publish(PAID).await;

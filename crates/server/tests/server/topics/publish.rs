@@ -1,4 +1,4 @@
-//! Events in.
+//! Publishing events.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -39,7 +39,7 @@ async fn a_script_is_a_definition() {
 
 #[tokio::test]
 async fn mistakes_have_their_place_in_the_script() {
-    // What computes for ever is ended soon, also where others have most of the machine.
+    // A script that never ends is stopped soon, even on a busy machine.
     let node = Node::start_with(|options| {
         let mut host = ScriptHost::new(env!("CARGO_BIN_EXE_server-script-child"), &[]);
         host.limits.cpu = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! A real collector on loopback, that reads what arrives as others would.
+//! A real trace collector on loopback, which decodes spans with the published OTLP types.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -16,10 +16,10 @@ use tokio::task::JoinHandle;
 
 use crate::harness::PATIENCE;
 
-/// What has not arrived is looked for so often.
+/// How often the collector is checked for spans.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A collector, and what has arrived.
+/// A collector, and what it has received.
 pub(crate) struct Collector {
     pub(crate) port: u16,
     arrived: Arc<Mutex<Arrived>>,
@@ -38,7 +38,7 @@ impl Collector {
         Collector::answering(&[]).await
     }
 
-    /// It answers these first, and takes nothing meanwhile.
+    /// Answers with these statuses first, and accepts no spans meanwhile.
     pub(crate) async fn answering(first: &[u16]) -> Collector {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -65,7 +65,7 @@ impl Collector {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// How often something was sent.
+    /// How many requests it has received.
     pub(crate) fn requests(&self) -> usize {
         self.arrived.lock().unwrap().requests
     }
@@ -75,7 +75,7 @@ impl Collector {
         arrived.headers.as_ref().unwrap()[name].to_str().unwrap().to_owned()
     }
 
-    /// What the node says of itself.
+    /// An attribute of the node's resource.
     pub(crate) fn resource(&self, key: &str) -> Option<String> {
         let arrived = self.arrived.lock().unwrap();
         let resource = arrived.resources[0].resource.clone().unwrap();
@@ -88,7 +88,7 @@ impl Collector {
         scopes.flat_map(|scope| scope.spans.clone()).collect()
     }
 
-    /// All spans, once so many have arrived.
+    /// All spans, once `count` have arrived.
     pub(crate) async fn until(&self, count: usize) -> Vec<Span> {
         let arrived = async {
             while self.spans().len() < count {
@@ -121,7 +121,7 @@ pub(crate) fn attribute(span: &Span, key: &str) -> Option<String> {
     text(found.value.clone()?.value)
 }
 
-/// The span of this name.
+/// The only span with this name.
 #[track_caller]
 pub(crate) fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     let mut found = spans.iter().filter(|span| span.name == name);

@@ -1,4 +1,4 @@
-//! Traces: what a collector gets, and what is passed on.
+//! Traces: the spans that a collector receives, and the context that is passed on.
 
 mod collector;
 mod passing_on;
@@ -36,14 +36,14 @@ async fn traced_on(ground: Ground, collector: &Collector) -> Node {
     Node::start_on(ground, |options| options.traces = target(collector)).await
 }
 
-/// Starts the workflow as somebody who is traced; the run's id.
+/// Starts the workflow with a `traceparent`, and returns the run's id.
 async fn called(node: &Node, workflow: &str, traceparent: &str) -> String {
     let path = format!("/api/v1/workflows/{workflow}/runs");
     let request = node.request(reqwest::Method::POST, &path).header("traceparent", traceparent);
     send(request).await.expect(201)["id"].as_str().unwrap().to_owned()
 }
 
-/// A metric without labels.
+/// The value of a metric without labels.
 async fn metric(node: &Node, name: &str) -> u64 {
     let text = node.get("/metrics").await.text;
     let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

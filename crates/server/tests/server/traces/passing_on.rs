@@ -1,4 +1,4 @@
-//! What those get that are called from a run.
+//! The trace context that a run passes on to the services it calls.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use super::collector::{Collector, named};
 use super::{TRACE, called, caller, hex, traced};
 use crate::harness::Node;
 
-/// A peer that keeps what it is told of the trace.
+/// A peer that records the `traceparent` it receives.
 async fn peer() -> (String, Arc<Mutex<Vec<Option<String>>>>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());

@@ -1,5 +1,5 @@
-//! The form that schedules are written in. What is typed is shown as words and times at once; with the script
-//! while one types, without it at the press of a button.
+//! The form in which schedules are written. A preview shows the rule in words and its next times:
+//! while typing with the script, at the press of a button without it.
 
 mod options;
 mod preview;
@@ -25,10 +25,10 @@ use crate::pages::frame::Page;
 use crate::pages::visit::Visit;
 use crate::pages::{form, forms, trouble};
 
-/// The name of the button that only shows.
+/// The name of the button that only updates the preview.
 const LOOK: &str = "_look";
 
-/// A form for a new schedule, with what the address says already in it.
+/// The form for a new schedule, filled in from the query.
 pub(super) async fn new(visit: Visit, RawQuery(query): RawQuery) -> Result<Response, Problem> {
     let query = query.unwrap_or_default();
     let told = (!query.is_empty()).then(|| preview::of_new(&visit, &query));
@@ -37,13 +37,13 @@ pub(super) async fn new(visit: Visit, RawQuery(query): RawQuery) -> Result<Respo
     show(&visit, StatusCode::OK, None, &typed, &told, None).await
 }
 
-/// What stands in the form, in words and times: a part of the page.
+/// The preview of a new schedule, as a part of the page.
 pub(super) async fn preview(visit: Visit, RawQuery(query): RawQuery) -> Response {
     let told = preview::of_new(&visit, &query.unwrap_or_default());
     visit.show(Page::new("Preview", told.show(&visit)))
 }
 
-/// The same for a schedule that there is: with what would change.
+/// The preview of a change to a schedule, with what would change.
 pub(super) async fn preview_change(
     visit: Visit,
     SchedulePath(id): SchedulePath,
@@ -54,7 +54,7 @@ pub(super) async fn preview_change(
     Ok(visit.show(Page::new("Preview", told.show(&visit))))
 }
 
-/// Creates the schedule, or shows the form again with what is wrong.
+/// Creates the schedule, or shows the form again with the errors.
 pub(super) async fn create(
     visit: Visit,
     headers: HeaderMap,
@@ -74,7 +74,7 @@ pub(super) async fn create(
     }
 }
 
-/// A form with what a schedule declares.
+/// The form with what a schedule declares.
 pub(super) async fn edit(
     visit: Visit,
     SchedulePath(id): SchedulePath,
@@ -88,7 +88,7 @@ pub(super) async fn edit(
     show(&visit, StatusCode::OK, Some(&looked), &typed, &told, None).await
 }
 
-/// Changes the schedule, or shows the form again with what is wrong.
+/// Changes the schedule, or shows the form again with the errors.
 pub(super) async fn change(
     visit: Visit,
     SchedulePath(id): SchedulePath,
@@ -110,7 +110,8 @@ pub(super) async fn change(
     }
 }
 
-/// Whether nothing is to be done yet: a look, or another kind of rule whose fields were not shown.
+/// Whether nothing is to be saved yet: a preview was asked for, or another kind of rule was chosen
+/// whose fields were not shown.
 fn only_looks(typed: &Typed) -> bool {
     !typed.get(LOOK).is_empty() || typed.is_another_kind()
 }
@@ -131,7 +132,7 @@ async fn send(
     forms::answered(&form, &answer, asks_for_json(headers))
 }
 
-/// Where a schedule is changed that a definition declares.
+/// Explains where to change a schedule that a definition declares.
 fn elsewhere(looked: &Looked) -> Markup {
     let schedule = looked.schedule();
     html! {
@@ -244,7 +245,7 @@ const FAILURES: [&str; 5] =
     ["max_retries", "on_exhausted", "retry", "timeout_seconds", "pause_on_failure"];
 const ABOUT: [&str; 3] = ["description", "owner", "retention"];
 
-/// Fields that few need: open if something in them is wrong.
+/// Rarely used fields in a collapsed section, which is open if one of them has an error.
 fn more(sheet: &Sheet<'_>, title: &str, paths: &[&str], fields: Markup) -> Markup {
     let is_about = |wrong: &Wrong| paths.iter().any(|path| sheet::is_about(wrong, path));
     html! {
@@ -252,7 +253,7 @@ fn more(sheet: &Sheet<'_>, title: &str, paths: &[&str], fields: Markup) -> Marku
     }
 }
 
-/// What fields offer to choose from.
+/// The values that fields offer to choose from.
 async fn lists(visit: &Visit) -> Result<Markup, Problem> {
     let rules = visit.app.rules();
     let calendars = visit.app.store().calendars().await?;

@@ -1,4 +1,4 @@
-//! Everything else that can be declared, the most used first.
+//! The fields besides the rule, the most used first.
 
 use calendar::holidays::Region;
 use language::schedule::{DEFAULT_MAX_RETRIES, DEFAULT_QUEUE_LIMIT, DEFAULT_TIMEOUT_SECONDS};
@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::sheet::{Field, Sheet};
 
 impl Sheet<'_> {
-    /// Where the clock hangs, and which days count.
+    /// Time zone, calendar, and what happens on days off.
     pub(super) fn place(&self) -> Markup {
         let roll = [
             ("", "as is usual: skipped, or the next day if once"),
@@ -57,7 +57,7 @@ impl Sheet<'_> {
         }
     }
 
-    /// What happens when something is in its way.
+    /// What happens when occurrences overlap or were missed.
     pub(super) fn policies(&self) -> Markup {
         let overlap = [
             ("skip", "the new one is skipped"),
@@ -87,7 +87,7 @@ impl Sheet<'_> {
         }
     }
 
-    /// What becomes of runs that fail or take long.
+    /// What happens to runs that fail or take long.
     pub(super) fn failures(&self) -> Markup {
         let (retries, timeout) =
             (DEFAULT_MAX_RETRIES.to_string(), DEFAULT_TIMEOUT_SECONDS.to_string());
@@ -95,7 +95,7 @@ impl Sheet<'_> {
         let exhausted =
             [("die", "the schedule is dead"), ("continue", "the next one comes as usual")];
         html! {
-            // Nothing of it is left if all of it is emptied.
+            // Sends an empty object, so that clearing all retry fields removes them.
             input type="hidden" name="retry:json" value="{}";
             input type="hidden" name="pause_on_failure:flag" value="false";
             div.fields {
@@ -118,7 +118,7 @@ impl Sheet<'_> {
         }
     }
 
-    /// Whose it is, and what is kept.
+    /// Description, owner and retention.
     pub(super) fn about(&self) -> Markup {
         html! {
             div.fields {

@@ -1,4 +1,4 @@
-//! What stands in the form, in words and times; or what is wrong with it.
+//! The preview of the form: the rule in words and its next times, or the errors.
 
 use calendar::{Timing, Zone};
 use jiff::Timestamp;
@@ -16,24 +16,24 @@ use crate::pages::forms;
 use crate::pages::visit::Visit;
 use crate::pages::when;
 
-/// Times that are shown.
+/// How many occurrences are shown.
 const COUNT: usize = 10;
-/// With those that are skipped in between.
+/// How many rows are shown, with the skipped occurrences between.
 const MOST_ROWS: usize = 40;
-/// Of a value that changes, so much is shown.
+/// How many characters of a changed value are shown.
 const SHOWN: usize = 80;
 
-/// What there is to tell of what was typed.
+/// The result of a preview.
 pub(super) enum Told {
-    /// Nothing was typed that could mean something.
+    /// The form does not contain a rule yet.
     Nothing,
-    /// Something is wrong.
+    /// The form has errors.
     Wrong(Vec<Wrong>),
-    /// What it means, and what it would change.
+    /// What the rule means, and what would change.
     Meant { plan: Box<Plan>, change: Option<Difference> },
 }
 
-/// Of a schedule that there is not yet.
+/// The preview of a new schedule.
 pub(super) fn of_new(visit: &Visit, text: &str) -> Told {
     let declared = match forms::fields_of(text).map(|text| read_written(&text)) {
         Ok(Ok(written)) => written.declared,
@@ -43,7 +43,7 @@ pub(super) fn of_new(visit: &Visit, text: &str) -> Told {
     meant(visit, &declared, visit.now)
 }
 
-/// Of one that there is.
+/// The preview of a change to a schedule.
 pub(super) fn of_change(visit: &Visit, looked: &Looked, text: &str) -> Told {
     let values = match forms::fields_of(text) {
         Ok(values) => values,
@@ -68,12 +68,12 @@ fn wrongs(problem: &Problem) -> Vec<Wrong> {
     }
 }
 
-/// Of what a schedule declares at present.
+/// The preview of what a schedule declares now.
 pub(super) fn of_declared(visit: &Visit, looked: &Looked) -> Told {
     meant(visit, &looked.schedule().declared, looked.schedule().progress.anchor)
 }
 
-/// `anchor` is where intervals begin.
+/// The preview of a declaration. `anchor` is where intervals begin.
 fn meant(visit: &Visit, declared: &Declared, anchor: Timestamp) -> Told {
     let rules = visit.app.rules();
     let is_named = !declared.name.trim().is_empty();
@@ -86,7 +86,7 @@ fn meant(visit: &Visit, declared: &Declared, anchor: Timestamp) -> Told {
         return Told::Nothing;
     }
     if let Err(mistakes) = declared.check(&rules, anchor) {
-        // A name comes last when one tries out a rule.
+        // People try out a rule before they type a name, so a missing name is not reported.
         let told = mistakes.into_iter().filter(|mistake| is_named || mistake.path != "name");
         let wrong: Vec<Wrong> = told.map(Wrong::from).collect();
         if !wrong.is_empty() {
@@ -100,7 +100,7 @@ fn meant(visit: &Visit, declared: &Declared, anchor: Timestamp) -> Told {
 }
 
 impl Told {
-    /// The part of the page that shows it.
+    /// The part of the page that shows the preview.
     pub(super) fn show(&self, visit: &Visit) -> Markup {
         html! {
             section.card.flush #preview aria-label="Preview" aria-live="polite" tabindex="0" {

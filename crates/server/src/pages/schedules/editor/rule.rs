@@ -1,4 +1,4 @@
-//! The fields that say when: one part for each kind of rule, of which one is shown.
+//! The fields of the rule: a fieldset for each kind, of which one is shown.
 
 use jiff::civil::DateTime;
 use maud::{Markup, html};
@@ -7,7 +7,7 @@ use super::sheet::{Field, Sheet};
 use super::typed::KINDS;
 
 impl Sheet<'_> {
-    /// The kind of rule.
+    /// The selection of the kind of rule.
     pub(super) fn kind(&self) -> Markup {
         let chosen = self.typed.kind();
         html! {
@@ -22,7 +22,7 @@ impl Sheet<'_> {
         }
     }
 
-    /// The fields of each kind. Those of the others are not sent.
+    /// The fields of each kind. Those of other kinds are disabled, so browsers do not send them.
     pub(super) fn rule(&self) -> Markup {
         let chosen = self.typed.kind();
         html! {
@@ -107,7 +107,7 @@ impl Sheet<'_> {
 
     fn once(&self) -> Markup {
         let typed = self.typed.get("at");
-        // What has an offset does not fit into a field for a time on a clock.
+        // A value with an offset does not fit into a field for local times.
         let is_wall =
             typed.is_empty() || (typed.parse::<DateTime>().is_ok() && !typed.ends_with('Z'));
         let field = Field::new("At", "at").hint("on the clock of its zone");

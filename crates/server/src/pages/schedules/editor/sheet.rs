@@ -1,17 +1,17 @@
-//! A form with what was typed and, beside each field, what is wrong with it.
+//! The form with the typed values and, beside each field, its errors.
 
 use maud::{Markup, html};
 
 use super::typed::Typed;
 use crate::http::problem::Wrong;
 
-/// Fields as they are written, with their values and mistakes.
+/// The typed values and the errors of a form.
 pub(super) struct Sheet<'a> {
     pub(super) typed: &'a Typed,
     pub(super) wrong: &'a [Wrong],
 }
 
-/// A field: its label, its name with what it says about its value, and a hint.
+/// A field: its label, its name with the kind of its value, and a hint.
 pub(super) struct Field<'a> {
     label: &'a str,
     name: &'a str,
@@ -43,7 +43,7 @@ impl<'a> Field<'a> {
         Field { placeholder, ..self }
     }
 
-    /// Values to choose from, by the id of their list.
+    /// Offers the values of the list with this id.
     pub(super) fn list(self, list: &'a str) -> Field<'a> {
         Field { list: Some(list), ..self }
     }
@@ -53,7 +53,7 @@ impl<'a> Field<'a> {
         Field { kind, ..self }
     }
 
-    /// Nothing is sent without it.
+    /// The form cannot be sent without it.
     pub(super) fn required(self) -> Field<'a> {
         Field { is_required: true, ..self }
     }
@@ -86,7 +86,7 @@ impl Sheet<'_> {
         self.field(field, html! {
             textarea id=(field.id()) name=(field.name) rows=(rows) placeholder=(field.placeholder)
                 aria-describedby=[field.described()] aria-invalid=[self.is_wrong(field)] spellcheck="false" {
-                // The first line break of a text area is not part of it.
+                // Browsers drop the first line break in a text area.
                 "\n" (self.typed.get(field.path()))
             }
         })
@@ -125,7 +125,7 @@ impl Sheet<'_> {
     }
 }
 
-/// Whether a mistake is in a field, or in a part of what stands in it.
+/// Whether an error is in a field, or inside the value of one.
 pub(super) fn is_about(wrong: &Wrong, path: &str) -> bool {
     match wrong.path.strip_prefix(path) {
         Some(rest) => rest.is_empty() || rest.starts_with('[') || rest.starts_with('.'),
@@ -133,7 +133,7 @@ pub(super) fn is_about(wrong: &Wrong, path: &str) -> bool {
     }
 }
 
-/// A mistake in the field that it is in.
+/// An error as it is shown beside its field.
 pub(super) fn said(wrong: &Wrong) -> String {
     let mut said = wrong.message.clone();
     if let Some(column) = wrong.column {

@@ -1,10 +1,10 @@
-//! What stands in the form: what was typed so far, or what a schedule declares.
+//! The values of the form: typed so far, or from a schedule's declaration.
 
 use language::schedule::Declared;
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
-/// Kinds of rules: key, name, and the fields that say that it is meant.
+/// The kinds of rules: key, name, and the fields that show which kind is used.
 pub(super) const KINDS: [Kind; 10] = [
     Kind::new("cron", "Cron expression", &["cron"]),
     Kind::new("interval", "Every so often", &["interval", "from", "anchor"]),
@@ -36,18 +36,18 @@ impl Kind {
     }
 }
 
-/// Fields by their paths, in the order in which they came.
+/// Fields by their paths, in the order in which they were sent.
 #[derive(Debug, Default)]
 pub(super) struct Typed(Vec<(String, String)>);
 
 impl Typed {
-    /// From a query or a body.
+    /// Reads a query or a form body.
     pub(super) fn parse(text: &str) -> Typed {
         let pairs = form_urlencoded::parse(text.as_bytes());
         Typed(pairs.map(|(name, value)| (path_of(&name).to_owned(), value.into_owned())).collect())
     }
 
-    /// What a schedule declares, and nothing that it leaves to us.
+    /// The fields that a schedule declares, without defaults.
     pub(super) fn of(declared: &Declared) -> Typed {
         let mut typed = Typed::default();
         let Ok(Value::Object(mut fields)) = serde_json::to_value(declared) else { return typed };
@@ -55,7 +55,7 @@ impl Typed {
         if let Some(Value::Object(timing)) = fields.remove("timing") {
             fields.extend(timing);
         }
-        // Two spellings of what the form has one field for.
+        // Two spellings for which the form has one field.
         if let Some(preset) = fields.remove("preset") {
             fields.insert("cron".to_owned(), preset);
         }
@@ -95,7 +95,7 @@ impl Typed {
         }
     }
 
-    /// With a value for a field that has none.
+    /// Sets a field that has no value.
     pub(super) fn or(mut self, path: &str, value: &str) -> Typed {
         if !self.0.iter().any(|(known, _)| known == path) {
             self.0.push((path.to_owned(), value.to_owned()));
@@ -103,20 +103,20 @@ impl Typed {
         self
     }
 
-    /// What stands in a field; nothing if it is not there.
+    /// The value of a field; empty if it is not there.
     pub(super) fn get(&self, path: &str) -> &str {
         let found = self.0.iter().rev().find(|(known, _)| known == path);
         found.map_or("", |(_, value)| value)
     }
 
-    /// The kind of rule that is chosen, or else the one that was filled in.
+    /// The kind of rule that was chosen, or otherwise the kind whose fields are filled in.
     pub(super) fn kind(&self) -> &'static str {
         let chosen = self.get("_rule");
         let chosen = KINDS.iter().find(|kind| kind.key == chosen);
         chosen.map_or_else(|| self.filled().unwrap_or(KINDS[0].key), |kind| kind.key)
     }
 
-    /// Whether another kind was chosen than the one whose fields came along.
+    /// Whether another kind was chosen than the one whose fields were sent.
     pub(super) fn is_another_kind(&self) -> bool {
         self.filled().is_some_and(|filled| filled != self.kind())
     }
@@ -129,7 +129,7 @@ impl Typed {
     }
 }
 
-/// The name of a field without what it says about its value.
+/// The name of a field without the kind of its value.
 fn path_of(name: &str) -> &str {
     name.split_once(':').map_or(name, |(path, _)| path)
 }
