@@ -16,7 +16,7 @@ use store::Report;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
-use crate::live::{Hearing, Live};
+use crate::live::{Live, OutputTap};
 use crate::scripts::{ScriptRunner, http_action, judged};
 use crate::secrets::Secrets;
 
@@ -117,10 +117,10 @@ impl RunnerDispatch {
 
     async fn end_of(&self, perform: &Perform, cancel: CancellationToken) -> AttemptEnd {
         let live = self.live.clone();
-        let hearing = live.map(|live| Hearing::new(live, self.secrets.clone(), perform));
-        let end = self.heard_end_of(perform, cancel, hearing.as_ref()).await;
-        if let Some(hearing) = hearing {
-            hearing.close();
+        let output_tap = live.map(|live| OutputTap::new(live, self.secrets.clone(), perform));
+        let end = self.heard_end_of(perform, cancel, output_tap.as_ref()).await;
+        if let Some(output_tap) = output_tap {
+            output_tap.close();
         }
         end
     }
@@ -129,12 +129,12 @@ impl RunnerDispatch {
         &self,
         perform: &Perform,
         cancel: CancellationToken,
-        hearing: Option<&Arc<Hearing>>,
+        output_tap: Option<&Arc<OutputTap>>,
     ) -> AttemptEnd {
         if let Action::Script(script) = perform.action() {
             return match &self.scripts {
                 Some(scripts) => {
-                    scripts.perform(perform, script, hearing.map(|h| &**h), &cancel).await
+                    scripts.perform(perform, script, output_tap.map(|h| &**h), &cancel).await
                 }
                 None => failed("script_unavailable", "this node evaluates no scripts", true),
             };
@@ -150,7 +150,7 @@ impl RunnerDispatch {
             Ok(action) => action,
             Err(end) => return end,
         };
-        let work = Work { ear: hearing.map(Hearing::ear), ..work(perform, action) };
+        let work = Work { ear: output_tap.map(OutputTap::ear), ..work(perform, action) };
         let ended = self.runners.perform(work, cancel).await;
         if perform.handler.is_none() {
             return attempt_end(ended, &self.secrets);

@@ -27,7 +27,7 @@ const BEHIND: usize = 4_096;
 
 /// A message that wakes the driver up.
 #[derive(Debug)]
-pub enum Nudge {
+pub enum DriverSignal {
     /// Perform these effects.
     Effects(Vec<Effect>),
     /// Runs may be waiting for a free slot.
@@ -45,7 +45,7 @@ pub enum Nudge {
 pub struct Hub {
     store: Arc<dyn Store>,
     clock: StoreClock,
-    nudges: UnboundedSender<Nudge>,
+    signals: UnboundedSender<DriverSignal>,
     notices: broadcast::Sender<Arc<[Notice]>>,
     /// When the driver wakes up by itself, in milliseconds since 1970.
     wakes_at: AtomicI64,
@@ -69,18 +69,18 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Creates the hub of a node. `nudges` is the sending half of the driver's channel.
+    /// Creates the hub of a node. `signals` is the sending half of the driver's channel.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        nudges: UnboundedSender<Nudge>,
+        signals: UnboundedSender<DriverSignal>,
     ) -> Hub {
         let (notices, _) = broadcast::channel(BEHIND);
         Hub {
             live: Arc::new(Live::new(notices.clone())),
             clock: StoreClock::new(clock, store.clone()),
             store,
-            nudges,
+            signals,
             notices,
             wakes_at: AtomicI64::new(i64::MAX),
             node: AtomicI64::new(0),
@@ -129,7 +129,7 @@ impl Hub {
     }
 
     /// Carries out a command in a task of its own. When this returns, the outcome is stored and the
-    /// driver is nudged. If the caller goes away, it loses only the answer. The effects in the
+    /// driver is signalled. If the caller goes away, it loses only the answer. The effects in the
     /// answer are for the caller: attempts that a worker has claimed, which `handout::claim` asks
     /// for.
     pub async fn command(
@@ -194,7 +194,7 @@ impl Hub {
     }
 
     /// Carries out a command without a task of its own. The caller must wait for the answer: if it
-    /// does not, the driver is not nudged with the command's effects.
+    /// does not, the driver is not signalled with the command's effects.
     pub async fn carry_out(
         &self,
         command: Command,
@@ -222,8 +222,8 @@ impl Hub {
             Err(failure) => {
                 self.readiness.failed(&failure, self.clock.now());
                 match failure {
-                    Failure::Unknown(_) => self.nudge(Nudge::Doubt),
-                    Failure::Fenced => self.nudge(Nudge::Fenced(node)),
+                    Failure::Unknown(_) => self.signal(DriverSignal::Doubt),
+                    Failure::Fenced => self.signal(DriverSignal::Fenced(node)),
                     _ => {}
                 }
                 return Err(failure);
@@ -250,24 +250,24 @@ impl Hub {
         let wakes_at = self.wakes_at.load(Ordering::Acquire);
         let sooner = next_wakeup.is_some_and(|at| at.as_millisecond() < wakes_at);
         if !effects.is_empty() {
-            self.nudge(Nudge::Effects(effects));
+            self.signal(DriverSignal::Effects(effects));
         }
         if look {
-            self.nudge(Nudge::Look);
+            self.signal(DriverSignal::Look);
         } else if sooner {
-            self.nudge(Nudge::Sooner);
+            self.signal(DriverSignal::Sooner);
         }
     }
 
-    /// Wakes the driver up. If the driver is gone, the nudge is lost: the effects are read from the
+    /// Wakes the driver up. If the driver is gone, the signal is lost: the effects are read from the
     /// store at the next start.
-    pub(crate) fn nudge(&self, nudge: Nudge) {
-        let _ = self.nudges.send(nudge);
+    pub(crate) fn signal(&self, signal: DriverSignal) {
+        let _ = self.signals.send(signal);
     }
 
     /// A sender to the driver, for holders that must not keep the hub alive.
-    pub(crate) fn nudges(&self) -> UnboundedSender<Nudge> {
-        self.nudges.clone()
+    pub(crate) fn signals(&self) -> UnboundedSender<DriverSignal> {
+        self.signals.clone()
     }
 
     /// Adds a caller to the workers that wait for attempts in these queues.
@@ -311,7 +311,7 @@ impl Hub {
     }
 
     /// During a turn the driver does not know until when it will sleep, so whoever commits a wakeup
-    /// meanwhile has to nudge it.
+    /// meanwhile has to signal it.
     pub(crate) fn turning(&self) {
         self.wakes_at.store(i64::MAX, Ordering::Release);
     }

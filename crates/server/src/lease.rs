@@ -12,11 +12,11 @@ use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
 use crate::clock::StoreClock;
-use crate::hub::{Hub, Nudge};
+use crate::hub::{DriverSignal, Hub};
 
 /// How many times a lease is renewed while it lasts: two renewals in a row may fail.
 const TIMES: u32 = 3;
-/// The driver sleeps by this machine's clock, so it is nudged when the store's clock has drifted
+/// The driver sleeps by this machine's clock, so it is signalled when the store's clock has drifted
 /// this far from it.
 const DRIFT: SignedDuration = SignedDuration::from_millis(10);
 
@@ -44,7 +44,7 @@ pub struct Renewals {
 }
 
 impl Renewals {
-    /// Renews the lease once, and nudges the driver with what the store returned.
+    /// Renews the lease once, and signals the driver with what the store returned.
     pub async fn run_once(&self) -> Result<(), Failure> {
         let now = self.clock.now();
         let request = RenewRequest {
@@ -61,7 +61,7 @@ impl Renewals {
                 Ok(())
             }
             Err(Failure::Fenced) => {
-                self.hub.nudge(Nudge::Fenced(node));
+                self.hub.signal(DriverSignal::Fenced(node));
                 Err(Failure::Fenced)
             }
             Err(failure) => {
@@ -72,7 +72,7 @@ impl Renewals {
                 self.hub.set_not_ready(format!("The lease is not renewed: {failure}."));
                 // Makes the driver take a turn. If that fails too, the driver logs it and retries
                 // until it succeeds.
-                self.hub.nudge(Nudge::Doubt);
+                self.hub.signal(DriverSignal::Doubt);
                 Err(failure)
             }
         }
@@ -97,7 +97,7 @@ impl Renewals {
             let drift = self.store.skew().checked_sub(skew).unwrap_or_default();
             if drift.abs() >= DRIFT {
                 skew = self.store.skew();
-                self.hub.nudge(Nudge::Sooner);
+                self.hub.signal(DriverSignal::Sooner);
             }
         }
     }
@@ -107,11 +107,11 @@ impl Renewals {
     fn listen(&self) -> Arc<Notify> {
         let called = Arc::new(Notify::new());
         // The store holds this closure, so it must not hold the hub, which holds the store.
-        let (renew, nudges) = (called.clone(), self.hub.nudges());
+        let (renew, signals) = (called.clone(), self.hub.signals());
         let access_changes = self.hub.access_changes.clone();
         self.store.on_call(Box::new(move |call| match call {
             Call::Renew => renew.notify_one(),
-            Call::Look => drop(nudges.send(Nudge::Look)),
+            Call::Look => drop(signals.send(DriverSignal::Look)),
             Call::Access => access_changes.send_modify(|changes| *changes += 1),
         }));
         called

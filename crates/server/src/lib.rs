@@ -32,7 +32,7 @@ pub use clock::{Clock, OffsetClock, Stopwatch, SystemClock};
 pub use dispatch::{Commands, Dispatch, RunnerDispatch, SharedDispatch, Trusted};
 pub use driver::{CLAIMED, Driver, Taken};
 pub use http::access::token_weakness;
-pub use hub::{Hub, Nudge};
+pub use hub::{DriverSignal, Hub};
 pub use lease::Renewals;
 pub use metrics::Metrics;
 pub use own_calendars::declare_calendars;

@@ -48,16 +48,16 @@ pub(crate) struct InFlight {
 /// One request to the store. It is dropped when the answer has come, or when nobody waits for it
 /// any more.
 #[derive(Debug)]
-pub(crate) struct Flight {
+pub(crate) struct InFlightTurn {
     all: Arc<InFlight>,
     number: u64,
 }
 
 impl InFlight {
-    pub(crate) fn begin(self: &Arc<Self>, now: Timestamp) -> Flight {
+    pub(crate) fn begin(self: &Arc<Self>, now: Timestamp) -> InFlightTurn {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(number, Since::begin(now));
-        Flight { all: self.clone(), number }
+        InFlightTurn { all: self.clone(), number }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -78,7 +78,7 @@ impl InFlight {
     }
 }
 
-impl Drop for Flight {
+impl Drop for InFlightTurn {
     fn drop(&mut self) {
         self.all.lock().remove(&self.number);
     }

@@ -199,7 +199,7 @@ impl Server {
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (report, reports) = unbounded_channel();
-        let (nudge, nudges) = unbounded_channel();
+        let (signal, signals) = unbounded_channel();
         let now = clock.clone();
         let setup = Arc::new(telling.setup());
         store.set_notify_setup(setup.clone());
@@ -209,7 +209,7 @@ impl Server {
         let runners =
             Runners::new(Policy { allow_exec: true, mask: secrets.to_mask(), ..runners })?
                 .notifying(notifier);
-        let mut hub = Hub::new(store.clone(), clock.clone(), nudge);
+        let mut hub = Hub::new(store.clone(), clock.clone(), signal);
         let exporter = traces.map(|target| hub.trace_to(target, &node)).transpose();
         let exporter = exporter.map_err(SetupError::from)?;
         let hub = Arc::new(hub);
@@ -236,7 +236,7 @@ impl Server {
         let upkeep = tokio::spawn(upkeep::run(hub.clone(), retention, stop_driving.clone()));
         let driving = tokio::spawn(watch(
             hub.clone(),
-            tokio::spawn(driver.run(nudges, reports, stop_driving.clone())),
+            tokio::spawn(driver.run(signals, reports, stop_driving.clone())),
         ));
         let stop_listening = CancellationToken::new();
         let stop_exporting = CancellationToken::new();

@@ -10,7 +10,7 @@ use engine::turn::Command;
 use futures_util::FutureExt as _;
 use jiff::SignedDuration;
 use server::upkeep::{NextTimes, Retention};
-use server::{Clock, Dispatch, Driver, Hub, Nudge, Taken};
+use server::{Clock, Dispatch, Driver, DriverSignal, Hub, Taken};
 use store::{Failure, Idempotency, Sqlite, SqliteOptions, Store};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -47,8 +47,8 @@ pub(crate) struct Machine {
 pub(crate) struct Node {
     pub(crate) driver: Driver,
     pub(crate) hub: Arc<Hub>,
-    nudges: UnboundedReceiver<Nudge>,
-    is_nudged: bool,
+    signals: UnboundedReceiver<DriverSignal>,
+    is_signalled: bool,
     /// Where commands go on whose callers are gone. Whatever is left of them dies with the node.
     tasks: Runtime,
     desk: Arc<Desk>,
@@ -92,13 +92,13 @@ impl Machine {
         let store: Arc<dyn Store> = Arc::new(FaultyStore { real, desk: self.desk.clone() });
         let clock: Arc<dyn Clock> = self.time.clone();
         let dispatch: Arc<dyn Dispatch> = self.work.clone();
-        let (sender, nudges) = unbounded_channel();
+        let (sender, signals) = unbounded_channel();
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), sender));
         let deaf = Hub::new(store.clone(), clock.clone(), unbounded_channel().0);
         let joined = Driver::join(store, clock, dispatch, hub.clone(), NAME, CAPACITY);
         let driver = joined.now_or_never().unwrap_or_else(|| Err(not_at_once()))?;
         let tasks = Builder::new_current_thread().build().map_err(no_tasks)?;
-        Ok(Node { driver, hub, nudges, is_nudged: false, tasks, desk: self.desk.clone(), deaf })
+        Ok(Node { driver, hub, signals, is_signalled: false, tasks, desk: self.desk.clone(), deaf })
     }
 
     /// The node goes in good order.
@@ -155,17 +155,17 @@ impl Node {
     }
 
     /// Hands the driver what the hub has told it meanwhile.
-    pub(crate) fn take_nudges(&mut self) {
-        while let Ok(nudge) = self.nudges.try_recv() {
-            self.driver.take_nudge(nudge);
-            self.is_nudged = true;
+    pub(crate) fn take_signals(&mut self) {
+        while let Ok(signal) = self.signals.try_recv() {
+            self.driver.take_signal(signal);
+            self.is_signalled = true;
         }
     }
 
     /// Whether it was told anything since the last time.
-    pub(crate) fn was_nudged(&mut self) -> bool {
-        self.take_nudges();
-        std::mem::take(&mut self.is_nudged)
+    pub(crate) fn was_signalled(&mut self) -> bool {
+        self.take_signals();
+        std::mem::take(&mut self.is_signalled)
     }
 }
 

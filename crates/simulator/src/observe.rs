@@ -55,7 +55,7 @@ impl Simulation {
             return self.crash();
         }
         if let Some(node) = &mut self.node {
-            node.take_nudges();
+            node.take_signals();
         }
         self.see_work().map(drop)
     }

@@ -301,12 +301,12 @@ impl Simulation {
         }
         self.strike()?;
         let Some(node) = &mut self.node else { return self.join() };
-        let is_nudged = node.was_nudged();
+        let is_signalled = node.was_signalled();
         self.see_work()?;
         let Some(node) = &mut self.node else { return Ok(()) };
         if !node.driver.has_more() {
             let alarm = node.driver.next_wakeup().map(|at| at.as_millisecond());
-            if !is_nudged {
+            if !is_signalled {
                 self.check_quiet(alarm)?;
                 self.wait(alarm, end);
                 self.happen()?;
@@ -378,7 +378,7 @@ impl Simulation {
         let answers = self.machine.work.answers();
         self.show_tokens();
         let Some(node) = &mut self.node else { return Ok(()) };
-        node.was_nudged();
+        node.was_signalled();
         self.see_work()?;
         let Some(node) = &mut self.node else { return Ok(()) };
         for report in answers {

@@ -76,9 +76,9 @@ impl Node {
     pub(super) async fn start(place: &Place) -> Result<Node, Failure> {
         let store = place.open().await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let (nudge, nudges) = unbounded_channel();
+        let (signal, signals) = unbounded_channel();
         let (report, reports) = unbounded_channel();
-        let hub = Arc::new(Hub::new(store.clone(), clock.clone(), nudge));
+        let hub = Arc::new(Hub::new(store.clone(), clock.clone(), signal));
         let runners = Runners::new(Policy::default())
             .map_err(|error| Failure::Environment(error.to_string()))?;
         let histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3)
@@ -92,7 +92,7 @@ impl Node {
             Driver::join(store.clone(), clock, watch.clone(), hub.clone(), "bench", CAPACITY)
                 .await?;
         let stop = CancellationToken::new();
-        let driving = tokio::spawn(driver.run(nudges, reports, stop.clone()));
+        let driving = tokio::spawn(driver.run(signals, reports, stop.clone()));
         let log = place.log();
         Ok(Node { hub, store, watch, stop, driving, log })
     }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::turning::Begun;
 use super::{Driver, Taken};
 use crate::alarm::Alarm;
-use crate::hub::Nudge;
+use crate::hub::DriverSignal;
 
 /// The driver retries a store that does not answer after this pause, doubled each time up to
 /// `LAST_RETRY`.
@@ -23,44 +23,44 @@ const LAST_RETRY: Duration = Duration::from_secs(2);
 const FINISH: Duration = Duration::from_secs(20);
 
 /// Turns that are in flight.
-type Flights = FuturesUnordered<Flight>;
-type Flight = BoxFuture<'static, (Begun, Result<Turned, Failure>)>;
+type InFlightTurns = FuturesUnordered<InFlightTurn>;
+type InFlightTurn = BoxFuture<'static, (Begun, Result<Turned, Failure>)>;
 
 impl Driver {
     /// Drives the node until `stop` is cancelled, and then until its attempts have ended or are
     /// handed back.
     pub async fn run(
         self,
-        nudges: UnboundedReceiver<Nudge>,
+        signals: UnboundedReceiver<DriverSignal>,
         reports: UnboundedReceiver<Report>,
         stop: CancellationToken,
     ) -> Result<(), Failure> {
         let renewals = self.renewals();
         tokio::select! {
-            ended = self.drive(nudges, reports, stop) => ended,
+            ended = self.drive(signals, reports, stop) => ended,
             never = renewals.run() => match never {},
         }
     }
 
     async fn drive(
         mut self,
-        mut nudges: UnboundedReceiver<Nudge>,
+        mut signals: UnboundedReceiver<DriverSignal>,
         mut reports: UnboundedReceiver<Report>,
         stop: CancellationToken,
     ) -> Result<(), Failure> {
         let alarm = Alarm::new().map_err(|error| Failure::Unavailable(error.to_string()))?;
-        let (mut flights, mut retry) = (Flights::new(), FIRST_RETRY);
-        // Whether a report, a nudge or the alarm came since the last turn began.
+        let (mut in_flight, mut retry) = (InFlightTurns::new(), FIRST_RETRY);
+        // Whether a report, a signal or the alarm came since the last turn began.
         let mut is_called = false;
         while !stop.is_cancelled() {
             let at = self.next_wakeup();
             if self.may_begin(is_called) {
                 is_called = false;
                 self.notice_time(at).await;
-                self.take_all(&mut reports, &mut nudges);
-                match self.fly().await {
-                    Ok(flight) => flights.push(flight),
-                    Err(failure) => retry = self.landed(Err(failure), retry, &stop).await,
+                self.take_all(&mut reports, &mut signals);
+                match self.begin_turn().await {
+                    Ok(flight) => in_flight.push(flight),
+                    Err(failure) => retry = self.turn_finished(Err(failure), retry, &stop).await,
                 }
                 continue;
             }
@@ -72,24 +72,24 @@ impl Driver {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                Some((begun, turned)) = flights.next() => {
+                Some((begun, turned)) = in_flight.next() => {
                     let ended = self.end(begun, turned);
                     let ended = self.isolate(ended).await;
-                    retry = self.landed(ended, retry, &stop).await;
+                    retry = self.turn_finished(ended, retry, &stop).await;
                 }
                 report = reports.recv() => {
                     self.reports.extend(report);
-                    self.take_all(&mut reports, &mut nudges);
+                    self.take_all(&mut reports, &mut signals);
                     is_called = true;
                 }
-                Some(nudge) = nudges.recv() => {
-                    self.take_nudge(nudge);
+                Some(signal) = signals.recv() => {
+                    self.take_signal(signal);
                     is_called = true;
                 }
                 _ = alarm.wait_until(rings) => is_called = true,
             }
         }
-        while let Some((begun, turned)) = flights.next().await {
+        while let Some((begun, turned)) = in_flight.next().await {
             // If this turn failed, its reports are kept in `self.reports`; `finish` commits them.
             let _ = self.end(begun, turned);
         }
@@ -108,18 +108,18 @@ impl Driver {
     fn take_all(
         &mut self,
         reports: &mut UnboundedReceiver<Report>,
-        nudges: &mut UnboundedReceiver<Nudge>,
+        signals: &mut UnboundedReceiver<DriverSignal>,
     ) {
         while let Ok(report) = reports.try_recv() {
             self.reports.push(report);
         }
-        while let Ok(nudge) = nudges.try_recv() {
-            self.take_nudge(nudge);
+        while let Ok(signal) = signals.try_recv() {
+            self.take_signal(signal);
         }
     }
 
     /// Begins a turn and returns the future that waits for it.
-    async fn fly(&mut self) -> Result<Flight, Failure> {
+    async fn begin_turn(&mut self) -> Result<InFlightTurn, Failure> {
         self.prepare().await?;
         let (begun, request) = self.begin();
         let store = self.store.clone();
@@ -128,7 +128,7 @@ impl Driver {
 
     /// Handles the end of a turn, and returns the pause before the next retry. If the store does
     /// not answer, the driver waits for `retry`; it decides nothing meanwhile.
-    async fn landed(
+    async fn turn_finished(
         &mut self,
         ended: Result<Taken, Failure>,
         retry: Duration,

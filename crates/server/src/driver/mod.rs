@@ -1,4 +1,4 @@
-//! The driver: sleeps until the earliest wakeup, a report or a nudge, takes a turn, and performs
+//! The driver: sleeps until the earliest wakeup, a report or a signal, takes a turn, and performs
 //! the effects it commits. It needs nothing that it keeps in memory: after a crash, or after other
 //! nodes declared this node dead, it starts again from the stored rows.
 
@@ -11,7 +11,7 @@ use store::{Failure, Report, Store};
 
 use crate::clock::{Clock, StoreClock};
 use crate::dispatch::Dispatch;
-use crate::hub::{Hub, Nudge};
+use crate::hub::{DriverSignal, Hub};
 use crate::lease::{Performed, Renewals};
 
 mod careful;
@@ -137,7 +137,7 @@ impl Driver {
         }
     }
 
-    /// When to take the next turn if no report and no nudge comes before. `None` while stopping.
+    /// When to take the next turn if no report and no signal comes before. `None` while stopping.
     pub fn next_wakeup(&self) -> Option<Timestamp> {
         if self.stopping { None } else { self.next_wakeup }
     }
@@ -305,16 +305,16 @@ impl Driver {
         }
     }
 
-    /// Applies a nudge from the hub before the next turn.
-    pub fn take_nudge(&mut self, nudge: Nudge) {
-        match nudge {
-            Nudge::Effects(effects) => self.perform(effects),
-            Nudge::Look => self.places.look = true,
-            Nudge::Sooner => {}
-            Nudge::Doubt => self.doubt(),
-            Nudge::Fenced(node) if node == self.node && !self.is_fenced => self.fence(),
+    /// Applies a signal from the hub before the next turn.
+    pub fn take_signal(&mut self, signal: DriverSignal) {
+        match signal {
+            DriverSignal::Effects(effects) => self.perform(effects),
+            DriverSignal::Look => self.places.look = true,
+            DriverSignal::Sooner => {}
+            DriverSignal::Doubt => self.doubt(),
+            DriverSignal::Fenced(node) if node == self.node && !self.is_fenced => self.fence(),
             // For an earlier node id: this node has joined again since.
-            Nudge::Fenced(_) => {}
+            DriverSignal::Fenced(_) => {}
         }
     }
 

@@ -9,7 +9,7 @@ use store::{Failure, Report, TurnRequest, Turned};
 
 use super::{CLAIMED, Driver, Taken};
 use crate::clock::Stopwatch;
-use crate::readiness::Flight;
+use crate::readiness::InFlightTurn;
 
 /// So many waiting reports justify a turn beside one that is in flight.
 const MANY: usize = 64;
@@ -26,7 +26,7 @@ pub(super) struct Begun {
     at: Timestamp,
     watch: Stopwatch,
     /// Marks the turn as in flight for readiness checks until it is dropped.
-    _flight: Flight,
+    _flight: InFlightTurn,
 }
 
 impl Driver {

@@ -27,16 +27,16 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(approve)).routes(routes!(reject))
 }
 
-struct Wanted {
+struct ApprovalListParams {
     assignee: Option<String>,
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for ApprovalListParams {
     const KNOWN: &'static [&'static str] = &["assignee", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
-        Wanted { assignee: values.text("assignee"), paging: values.paging() }
+    fn read(values: &mut Values) -> ApprovalListParams {
+        ApprovalListParams { assignee: values.text("assignee"), paging: values.paging() }
     }
 }
 
@@ -94,8 +94,8 @@ impl From<ApprovalView> for ApprovalObject {
     params(("assignee" = Option<String>, Query, description = "Only what this one may decide"),
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<ApprovalObject>), (status = 400, body = Problem)))]
-async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
-    let Wanted { assignee, paging: Paging { limit, after } } = wanted;
+async fn list(State(app): State<App>, Query(params): Query<ApprovalListParams>) -> Answered {
+    let ApprovalListParams { assignee, paging: Paging { limit, after } } = params;
     let assignees = assignee.into_iter().collect();
     let page = app.store().approvals(ApprovalQuery { assignees, limit, after }).await?;
     let items: Vec<ApprovalObject> = page.items.into_iter().map(Into::into).collect();
@@ -103,19 +103,19 @@ async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered 
 }
 
 /// The run and the step in the path.
-struct Asked {
+struct ApprovalPath {
     run: RunId,
     step: String,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Asked {
+impl<S: Send + Sync> FromRequestParts<S> for ApprovalPath {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Asked, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<ApprovalPath, Problem> {
         let run = part(parts, state, "run_id").await?;
         let step = part(parts, state, "step_id").await?;
         let run = run.parse().map_err(|()| Problem::not_found("run", &run))?;
-        Ok(Asked { run, step })
+        Ok(ApprovalPath { run, step })
     }
 }
 
@@ -143,7 +143,7 @@ struct Decided {
 async fn approve(
     State(app): State<App>,
     caller: Caller,
-    asked: Asked,
+    asked: ApprovalPath,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
@@ -162,7 +162,7 @@ async fn approve(
 async fn reject(
     State(app): State<App>,
     caller: Caller,
-    asked: Asked,
+    asked: ApprovalPath,
     Query(()): Query<()>,
     body: JsonBody,
 ) -> Answered {
@@ -172,7 +172,7 @@ async fn reject(
 async fn decide(
     app: &App,
     caller: &Caller,
-    asked: Asked,
+    asked: ApprovalPath,
     approves: bool,
     body: JsonBody,
 ) -> Answered {
@@ -196,7 +196,7 @@ async fn decide(
     if !wrong.is_empty() {
         return Err(Problem::invalid(wrong));
     }
-    let Asked { run: id, step } = asked;
+    let ApprovalPath { run: id, step } = asked;
     let roles = caller.stands_for(given.as_deref());
     let comment = comment.map(|comment| app.secrets().mask(&comment).into_owned());
     let command = Command::DecideApproval { id, step, approves, by, roles, comment };

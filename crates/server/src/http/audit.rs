@@ -23,17 +23,21 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list))
 }
 
-struct Wanted {
+struct AuditListParams {
     who: Option<String>,
     since: Option<Timestamp>,
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for AuditListParams {
     const KNOWN: &'static [&'static str] = &["who", "since", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
-        Wanted { who: values.text("who"), since: values.instant("since"), paging: values.paging() }
+    fn read(values: &mut Values) -> AuditListParams {
+        AuditListParams {
+            who: values.text("who"),
+            since: values.instant("since"),
+            paging: values.paging(),
+        }
     }
 }
 
@@ -68,8 +72,8 @@ impl From<AuditView> for AuditObject {
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<AuditObject>), (status = 400, body = Problem),
         (status = 403, body = Problem)))]
-async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
-    let Wanted { who, since, paging: Paging { limit, after } } = wanted;
+async fn list(State(app): State<App>, Query(params): Query<AuditListParams>) -> Answered {
+    let AuditListParams { who, since, paging: Paging { limit, after } } = params;
     let page = app.store().audit(AuditQuery { who, since, limit, after }).await?;
     let items: Vec<AuditObject> = page.items.into_iter().map(Into::into).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))

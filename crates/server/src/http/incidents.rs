@@ -21,7 +21,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list))
 }
 
-struct Wanted {
+struct IncidentListParams {
     open: bool,
     workflow: Option<String>,
     schedule: Option<ScheduleId>,
@@ -29,12 +29,12 @@ struct Wanted {
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for IncidentListParams {
     const KNOWN: &'static [&'static str] =
         &["open", "workflow", "schedule_id", "run_id", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
-        Wanted {
+    fn read(values: &mut Values) -> IncidentListParams {
+        IncidentListParams {
             open: values.flag("open"),
             workflow: values.text("workflow"),
             schedule: values.parsed("schedule_id", "the id of a schedule"),
@@ -138,8 +138,9 @@ impl IncidentObject {
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<IncidentObject>), (status = 400, body = Problem),
         (status = 404, body = Problem)))]
-async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
-    let Wanted { open, workflow, schedule, run, paging: Paging { limit, after } } = wanted;
+async fn list(State(app): State<App>, Query(params): Query<IncidentListParams>) -> Answered {
+    let IncidentListParams { open, workflow, schedule, run, paging: Paging { limit, after } } =
+        params;
     let workflow = match workflow {
         Some(name) => Some(find_workflow(&app, &name, None).await?.workflow.id),
         None => None,

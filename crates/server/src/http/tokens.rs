@@ -119,7 +119,7 @@ async fn list(State(app): State<App>, Query(()): Query<()>) -> Answered {
 
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct TokenRequest {
     /// The name of its holder: letters, digits and `._@+-`.
     #[schema(min_length = 1, max_length = 64)]
     name: String,
@@ -136,7 +136,7 @@ struct Wanted {
     expires_at: Option<String>,
 }
 
-impl Wanted {
+impl TokenRequest {
     /// The new token, or everything that is wrong with the request.
     fn read(self, caller: &Caller, now: Timestamp) -> Result<NewToken, Problem> {
         let mut wrong = Vec::new();
@@ -249,7 +249,7 @@ fn expiry(
 /// Makes a token. Its secret is in the response, and is stored nowhere.
 /// The very first token needs the role admin, unless the node has a token of its own: from then on
 /// every request needs a token.
-#[utoipa::path(post, path = "/tokens", tag = "access", request_body = Wanted,
+#[utoipa::path(post, path = "/tokens", tag = "access", request_body = TokenRequest,
     responses((status = 201, body = Made), (status = 403, body = Problem),
         (status = 409, body = Problem, description = "There is or was one of that name"),
         (status = 422, body = Problem)))]
@@ -260,9 +260,9 @@ async fn create(
     body: JsonBody,
 ) -> Answered {
     refuse_key(&body)?;
-    let wanted: Wanted = body.read()?;
+    let request: TokenRequest = body.read()?;
     let now = app.now();
-    let new = wanted.read(&caller, now)?;
+    let new = request.read(&caller, now)?;
     let (secret, hash) = app.new_token_secret()?;
     let mut detail = format!("{}: {}", new.name, new.roles.join(", "));
     if let Some(queues) = &new.queues {

@@ -1,8 +1,8 @@
 //! Live output: the last part of what this node's attempts write while they run, for those who
 //! watch. It is kept in memory only, and nothing depends on it.
 
-mod curtain;
-mod hearing;
+mod output_tap;
+mod secret_redactor;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use engine::turn::{Notice, Perform};
 use engine::{RunId, RunKey};
 use tokio::sync::broadcast;
 
-pub(crate) use hearing::Hearing;
+pub(crate) use output_tap::OutputTap;
 
 use crate::clock::Stopwatch;
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::curtain::Curtain;
+use super::secret_redactor::SecretRedactor;
 use crate::secrets::Secrets;
 
 fn secrets(values: &[&str]) -> Secrets {
@@ -21,13 +21,13 @@ fn secrets(values: &[&str]) -> Secrets {
 fn assert_masked_in_pieces(text: &str, secrets: &Secrets, known: &[&str]) {
     let expected = secrets.mask(text).into_owned();
     for size in 1..=text.len() {
-        let (mut curtain, mut shown) = (Curtain::default(), String::new());
+        let (mut redactor, mut shown) = (SecretRedactor::default(), String::new());
         for piece in text.as_bytes().chunks(size) {
-            shown.push_str(&curtain.pass(piece, secrets));
+            shown.push_str(&redactor.pass(piece, secrets));
             assert!(known.iter().all(|secret| !shown.contains(secret)), "{shown}");
             assert!(expected.starts_with(&shown), "{shown} is not how {expected} begins");
         }
-        shown.push_str(&curtain.rest(secrets));
+        shown.push_str(&redactor.rest(secrets));
         assert_eq!(shown, expected, "in pieces of {size}");
     }
 }
@@ -73,12 +73,12 @@ fn wrapped_base64_is_masked_wherever_it_is_cut() {
 #[test]
 fn only_what_may_be_a_secret_is_held_back() {
     let secrets = secrets(&["hunter22"]);
-    let mut curtain = Curtain::default();
-    assert_eq!(curtain.pass(b"one line\n", &secrets), "one line\n");
-    assert_eq!(curtain.pass(b"password: hunt", &secrets), "password: ");
-    assert_eq!(curtain.pass(b"ing\n", &secrets), "hunting\n");
+    let mut redactor = SecretRedactor::default();
+    assert_eq!(redactor.pass(b"one line\n", &secrets), "one line\n");
+    assert_eq!(redactor.pass(b"password: hunt", &secrets), "password: ");
+    assert_eq!(redactor.pass(b"ing\n", &secrets), "hunting\n");
     let long = format!("{}\n", "=".repeat(60));
-    assert_eq!(curtain.pass(long.as_bytes(), &secrets), long);
-    assert_eq!(curtain.pass(b"\xff \xc3", &secrets), "\u{fffd} ");
-    assert_eq!(curtain.pass(b"\xa4", &secrets), "ä");
+    assert_eq!(redactor.pass(long.as_bytes(), &secrets), long);
+    assert_eq!(redactor.pass(b"\xff \xc3", &secrets), "\u{fffd} ");
+    assert_eq!(redactor.pass(b"\xa4", &secrets), "ä");
 }

@@ -6,10 +6,10 @@ use axum::routing::get;
 use maud::{Markup, html};
 use store::{ApprovalQuery, ApprovalView};
 
-use super::frame::Page;
+use super::layout::Page;
 use super::listing::{empty, pager, with};
+use super::page_context::PageContext;
 use super::runs::decision;
-use super::visit::Visit;
 use crate::http::App;
 use crate::http::problem::Problem;
 use crate::http::query::{Paging, Parameters, Query, Values};
@@ -21,17 +21,17 @@ pub(super) fn routes() -> Router<App> {
     Router::new().route("/approvals", get(show))
 }
 
-struct Wanted {
+struct ApprovalListParams {
     mine: bool,
     assignee: Option<String>,
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for ApprovalListParams {
     const KNOWN: &'static [&'static str] = &["mine", "assignee", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
-        Wanted {
+    fn read(values: &mut Values) -> ApprovalListParams {
+        ApprovalListParams {
             mine: values.flag("mine"),
             assignee: values.text("assignee"),
             paging: values.paging(),
@@ -39,37 +39,40 @@ impl Parameters for Wanted {
     }
 }
 
-async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Problem> {
-    let Wanted { mine, assignee, paging } = wanted;
+async fn show(
+    context: PageContext,
+    Query(params): Query<ApprovalListParams>,
+) -> Result<Response, Problem> {
+    let ApprovalListParams { mine, assignee, paging } = params;
     let assignees = match &assignee {
         Some(name) => vec![name.clone()],
-        None if mine => own_names(&visit),
+        None if mine => own_names(&context),
         None => Vec::new(),
     };
     let is_filtered = !assignees.is_empty();
     let query = ApprovalQuery { assignees, limit: paging.limit.min(MOST), after: paging.after };
-    let page = visit.app.store().approvals(query).await?;
+    let page = context.app.store().approvals(query).await?;
     let content = html! {
         div.head { h1 { "Approvals" } }
         p.lead { "What runs ask people. They wait until somebody decides, or a deadline does." }
-        (filters(&visit, mine, assignee.as_deref()))
+        (filters(&context, mine, assignee.as_deref()))
         @if page.items.is_empty() { section.card { (none(is_filtered)) } }
-        @for asked in &page.items { (one(&visit, asked)) }
-        @if !page.items.is_empty() { (pager(&visit, page.total, page.next.as_ref())) }
+        @for asked in &page.items { (one(&context, asked)) }
+        @if !page.items.is_empty() { (pager(&context, page.total, page.next.as_ref())) }
     };
-    Ok(visit.show(Page::new("Approvals", content).live("all")))
+    Ok(context.show(Page::new("Approvals", content).live("all")))
 }
 
 /// The names by which approvals are assigned to the visitor: their own and those of their roles.
-fn own_names(visit: &Visit) -> Vec<String> {
-    let roles = visit.caller.roles.iter().map(|role| role.name().to_owned());
-    [visit.caller.name.to_string()].into_iter().chain(roles).collect()
+fn own_names(context: &PageContext) -> Vec<String> {
+    let roles = context.caller.roles.iter().map(|role| role.name().to_owned());
+    [context.caller.name.to_string()].into_iter().chain(roles).collect()
 }
 
-fn filters(visit: &Visit, mine: bool, assignee: Option<&str>) -> Markup {
-    let first = with(&visit.address, "cursor", None);
+fn filters(context: &PageContext, mine: bool, assignee: Option<&str>) -> Markup {
+    let first = with(&context.address, "cursor", None);
     let to = |mine: Option<&str>| with(&with(&first, "assignee", None), "mine", mine);
-    let is_known = &*visit.caller.name != "anyone";
+    let is_known = &*context.caller.name != "anyone";
     html! {
         @if is_known {
             nav.tabs aria-label="Whose" {
@@ -102,7 +105,7 @@ fn none(is_filtered: bool) -> Markup {
     }
 }
 
-fn one(visit: &Visit, asked: &ApprovalView) -> Markup {
+fn one(context: &PageContext, asked: &ApprovalView) -> Markup {
     html! {
         section.card id={ "asked-" (asked.run) "-" (asked.step) } {
             header {
@@ -112,7 +115,7 @@ fn one(visit: &Visit, asked: &ApprovalView) -> Markup {
                     a href={ "/runs/" (asked.run) "/steps/" (asked.step) } { (asked.step) }
                 }
             }
-            (decision(visit, asked))
+            (decision(context, asked))
         }
     }
 }

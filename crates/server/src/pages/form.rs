@@ -5,7 +5,7 @@
 
 use maud::{Markup, html};
 
-use super::visit::Visit;
+use super::page_context::PageContext;
 
 /// A button that performs one request to the API.
 pub(super) struct Action<'a> {
@@ -79,10 +79,10 @@ impl<'a> Action<'a> {
     }
 
     /// The form with its button.
-    pub(super) fn show(&self, visit: &Visit) -> Markup {
+    pub(super) fn show(&self, context: &PageContext) -> Markup {
         html! {
             form method="post" action={ "/forms/" (self.path) } data-ask=[self.ask] {
-                (hidden(visit, self.next.as_deref().unwrap_or(&visit.address), self.said, self.method))
+                (hidden(context, self.next.as_deref().unwrap_or(&context.address), self.said, self.method))
                 @for (name, value) in &self.fields {
                     input type="hidden" name=(name) value=(value);
                 }
@@ -94,13 +94,13 @@ impl<'a> Action<'a> {
 
 /// The hidden fields of every form to the API: the key, the next page, the message to show there.
 pub(super) fn hidden(
-    visit: &Visit,
+    context: &PageContext,
     next: &str,
     said: Option<&str>,
     method: Option<&str>,
 ) -> Markup {
     html! {
-        input type="hidden" name="_key" value=(visit.form_key());
+        input type="hidden" name="_key" value=(context.form_key());
         input type="hidden" name="_next" value=(next);
         @if let Some(said) = said {
             input type="hidden" name="_said" value=(said);

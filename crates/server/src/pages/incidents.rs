@@ -9,9 +9,9 @@ use store::{IncidentQuery, IncidentView};
 
 use super::badge::badge;
 use super::form;
-use super::frame::Page;
+use super::layout::Page;
 use super::listing::{empty, heads, pager, with};
-use super::visit::Visit;
+use super::page_context::PageContext;
 use super::when;
 use crate::http::App;
 use crate::http::access::Permission;
@@ -28,26 +28,29 @@ pub(super) fn routes() -> Router<App> {
     Router::new().route("/incidents", get(show)).route("/channels", get(channels))
 }
 
-struct Wanted {
+struct IncidentListParams {
     open: bool,
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for IncidentListParams {
     const KNOWN: &'static [&'static str] = &["open", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
-        Wanted { open: values.flag("open"), paging: values.paging() }
+    fn read(values: &mut Values) -> IncidentListParams {
+        IncidentListParams { open: values.flag("open"), paging: values.paging() }
     }
 }
 
-async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Problem> {
-    let Wanted { open, paging } = wanted;
+async fn show(
+    context: PageContext,
+    Query(params): Query<IncidentListParams>,
+) -> Result<Response, Problem> {
+    let IncidentListParams { open, paging } = params;
     let limit = paging.limit.min(MOST);
     let query = IncidentQuery { open, limit, after: paging.after, ..IncidentQuery::default() };
-    let page = visit.app.store().incidents(query).await?;
-    let undelivered = undelivered::of_incidents(&visit.app, &page.items).await?;
-    let first = with(&visit.address, "cursor", None);
+    let page = context.app.store().incidents(query).await?;
+    let undelivered = undelivered::of_incidents(&context.app, &page.items).await?;
+    let first = with(&context.address, "cursor", None);
     let to = |open: Option<&str>| with(&first, "open", open);
     let content = html! {
         div.head { h1 { "Incidents" } a.button href="/channels" { "Channels" } }
@@ -63,29 +66,29 @@ async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
                         code { "on_failure" } " says who is told." }
                 }))
             } @else {
-                (table(&visit, &page.items, &undelivered))
-                (pager(&visit, page.total, page.next.as_ref()))
+                (table(&context, &page.items, &undelivered))
+                (pager(&context, page.total, page.next.as_ref()))
             }
         }
     };
-    Ok(visit.show(Page::new("Incidents", content).live("all")))
+    Ok(context.show(Page::new("Incidents", content).live("all")))
 }
 
 /// A table of incidents.
 pub(super) fn table(
-    visit: &Visit,
+    context: &PageContext,
     incidents: &[IncidentView],
     undelivered: &Undelivered,
 ) -> Markup {
     html! {
         table.cards {
             (heads(&["Of", "State", "Since", "Error", "Told"]))
-            tbody { @for view in incidents { (row(visit, view, undelivered)) } }
+            tbody { @for view in incidents { (row(context, view, undelivered)) } }
         }
     }
 }
 
-fn row(visit: &Visit, view: &IncidentView, undelivered: &Undelivered) -> Markup {
+fn row(context: &PageContext, view: &IncidentView, undelivered: &Undelivered) -> Markup {
     let incident = &view.incident;
     let workflow = view.workflow_name.as_deref().unwrap_or("a workflow that is gone");
     let end = incident.end.as_ref();
@@ -105,8 +108,8 @@ fn row(visit: &Visit, view: &IncidentView, undelivered: &Undelivered) -> Markup 
                 }
             }
             td data-label="since" {
-                (when::at_and_age(visit, incident.began_at))
-                @if let Some(end) = end { " until " (when::at(visit, end.at)) }
+                (when::at_and_age(context, incident.began_at))
+                @if let Some(end) = end { " until " (when::at(context, end.at)) }
             }
             td data-label="error" {
                 @if let Some(run) = &incident.run { a href={ "/runs/" (run) } { (error) } } @else { (error) }
@@ -137,19 +140,19 @@ fn told(all: &[Told], undelivered: &Undelivered) -> Markup {
 }
 
 /// The latest incidents of a query, if there are any.
-pub(super) async fn card(visit: &Visit, query: IncidentQuery) -> Result<Markup, Problem> {
+pub(super) async fn card(context: &PageContext, query: IncidentQuery) -> Result<Markup, Problem> {
     let query = IncidentQuery { limit: 5, ..query };
-    let found = visit.app.store().incidents(query).await?.items;
-    let undelivered = undelivered::of_incidents(&visit.app, &found).await?;
+    let found = context.app.store().incidents(query).await?.items;
+    let undelivered = undelivered::of_incidents(&context.app, &found).await?;
     Ok(html! {
         @if !found.is_empty() {
-            section.card.flush id="incidents" { header { h2 { "Incidents" } } (table(visit, &found, &undelivered)) }
+            section.card.flush id="incidents" { header { h2 { "Incidents" } } (table(context, &found, &undelivered)) }
         }
     })
 }
 
-async fn channels(visit: Visit) -> Result<Response, Problem> {
-    let known = visit.app.reach().shown();
+async fn channels(context: PageContext) -> Result<Response, Problem> {
+    let known = context.app.reach().shown();
     let list = |all: &[String]| match all.is_empty() {
         true => "nobody is told".to_owned(),
         false => all.join(", "),
@@ -187,11 +190,11 @@ async fn channels(visit: Visit) -> Result<Response, Problem> {
                     dd { (known.public_url.as_deref().unwrap_or("nothing: set --public-url")) }
                 }
             }
-            @if visit.may(Permission::Design) {
+            @if context.may(Permission::Design) {
                 section.card {
                     h2 { "Send a test message" }
                     form.form method="post" action="/forms/channels/test" {
-                        (form::hidden(&visit, "/channels", Some("The test message was sent."), None))
+                        (form::hidden(&context, "/channels", Some("The test message was sent."), None))
                         (form::text("Channel", "channel", "", "email:ADDRESS, webhook:URL or slack:URL"))
                         div.row { button.main type="submit" { "Send" } }
                     }
@@ -199,7 +202,7 @@ async fn channels(visit: Visit) -> Result<Response, Problem> {
             }
         }
     };
-    Ok(visit.show(Page::new("Channels", content)))
+    Ok(context.show(Page::new("Channels", content)))
 }
 
 fn through(one: &crate::http::ChannelObject) -> Markup {

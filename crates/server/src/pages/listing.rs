@@ -4,11 +4,11 @@ use maud::{Markup, html};
 use store::{Cursor, Total};
 use url::form_urlencoded;
 
-use super::visit::Visit;
+use super::page_context::PageContext;
 use crate::http::cursor;
 
 /// The total, and a link to the next page. Filters are kept.
-pub(super) fn pager(visit: &Visit, total: Total, next: Option<&Cursor>) -> Markup {
+pub(super) fn pager(context: &PageContext, total: Total, next: Option<&Cursor>) -> Markup {
     let count = match total {
         Total::Exact(1) => "1 in all".to_owned(),
         Total::Exact(count) => format!("{} in all", grouped(count)),
@@ -18,11 +18,11 @@ pub(super) fn pager(visit: &Visit, total: Total, next: Option<&Cursor>) -> Marku
         nav.pages aria-label="Pages" {
             span { (count) }
             span.row {
-                @if visit.address.contains("cursor=") {
-                    a.button href=(with(&visit.address, "cursor", None)) { "First page" }
+                @if context.address.contains("cursor=") {
+                    a.button href=(with(&context.address, "cursor", None)) { "First page" }
                 }
                 @if let Some(next) = next {
-                    a.button rel="next" href=(with(&visit.address, "cursor", Some(&cursor::write(next)))) {
+                    a.button rel="next" href=(with(&context.address, "cursor", Some(&cursor::write(next)))) {
                         "Next page"
                     }
                 }

@@ -53,23 +53,23 @@ impl About {
     fn concerns(&self, notice: &Notice) -> bool {
         match (self, notice) {
             (About::All, notice) => !matches!(notice, Notice::Output { .. }),
-            (About::Run(wanted), Notice::Run { id, .. }) => id.to_string() == *wanted,
-            (About::Run(wanted), Notice::Steps { run, .. } | Notice::Output { run, .. }) => {
-                run.to_string() == *wanted
+            (About::Run(params), Notice::Run { id, .. }) => id.to_string() == *params,
+            (About::Run(params), Notice::Steps { run, .. } | Notice::Output { run, .. }) => {
+                run.to_string() == *params
             }
             (
                 About::Run(_),
                 Notice::Occurrence { .. } | Notice::Schedule { .. } | Notice::Turning { .. },
             ) => false,
-            (About::Schedule(wanted), Notice::Occurrence { schedule, .. }) => {
-                schedule.to_string() == *wanted
+            (About::Schedule(params), Notice::Occurrence { schedule, .. }) => {
+                schedule.to_string() == *params
             }
-            (About::Schedule(wanted), Notice::Run { schedule, .. }) => {
-                schedule.is_some_and(|id| id.to_string() == *wanted)
+            (About::Schedule(params), Notice::Run { schedule, .. }) => {
+                schedule.is_some_and(|id| id.to_string() == *params)
             }
-            (About::Schedule(wanted), Notice::Schedule { id, .. }) => id.to_string() == *wanted,
-            (About::Workflow(wanted), Notice::Run { workflow, .. }) => {
-                workflow.to_string() == *wanted
+            (About::Schedule(params), Notice::Schedule { id, .. }) => id.to_string() == *params,
+            (About::Workflow(params), Notice::Run { workflow, .. }) => {
+                workflow.to_string() == *params
             }
             // Only the page of the run itself shows its steps and their output.
             (_, Notice::Steps { .. } | Notice::Output { .. }) => false,
@@ -78,32 +78,32 @@ impl About {
     }
 }
 
-pub(super) struct Wanted {
+pub(super) struct LiveParams {
     about: Option<About>,
 }
 
-impl Parameters for Wanted {
+impl Parameters for LiveParams {
     const KNOWN: &'static [&'static str] = &["about"];
 
-    fn read(values: &mut Values) -> Wanted {
+    fn read(values: &mut Values) -> LiveParams {
         let text = values.text("about").unwrap_or_default();
         let about = About::read(&text);
         if about.is_none() {
             let allowed = "all, run:ID, schedule:ID, workflow:ID";
             values.refuse("about", "value", "cannot be read", Some(allowed));
         }
-        Wanted { about }
+        LiveParams { about }
     }
 }
 
 /// Streams server-sent events `changed`, upon which a page loads itself again.
-pub(super) async fn listen(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
+pub(super) async fn listen(State(app): State<App>, Query(params): Query<LiveParams>) -> Answered {
     let Ok(permit) = app.open_pages().try_acquire_owned() else {
         return Err(Problem::unavailable(format!("{MOST_PAGES} pages are open already.")));
     };
     let listener = Listener {
         notices: app.hub().listen(),
-        about: wanted.about.unwrap_or(About::All),
+        about: params.about.unwrap_or(About::All),
         is_shared: app.store().lease().is_some(),
         app,
         _permit: permit,

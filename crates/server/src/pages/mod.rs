@@ -9,24 +9,24 @@ mod assets;
 mod badge;
 mod calendars;
 mod docs;
+mod error_page;
 mod flow;
 mod form;
 mod forms;
-mod frame;
 mod incidents;
+mod layout;
 mod listing;
 mod live;
 mod nodes;
 mod oversight;
 mod overview;
+mod page_context;
 mod runs;
 mod schedules;
 mod settings;
 mod sign_in;
 mod topics;
-mod trouble;
 mod value;
-mod visit;
 mod when;
 mod workflows;
 
@@ -39,8 +39,8 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::{get, post};
 
+pub(crate) use error_page::tell as tell_trouble;
 pub(crate) use live::MOST_PAGES;
-pub(crate) use trouble::tell as tell_trouble;
 
 use crate::http::App;
 

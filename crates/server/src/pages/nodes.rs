@@ -8,9 +8,9 @@ use maud::{Markup, html};
 use store::{NodeView, QueueView};
 
 use super::badge::badge;
-use super::frame::Page;
+use super::layout::Page;
 use super::listing::{empty, grouped, heads};
-use super::visit::Visit;
+use super::page_context::PageContext;
 use super::when;
 use crate::http::App;
 use crate::http::problem::Problem;
@@ -19,18 +19,18 @@ pub(super) fn routes() -> Router<App> {
     Router::new().route("/nodes", get(list))
 }
 
-async fn list(visit: Visit) -> Result<Response, Problem> {
-    let store = visit.app.store();
+async fn list(context: PageContext) -> Result<Response, Problem> {
+    let store = context.app.store();
     let (nodes, queues, stats) =
-        (store.nodes().await?, store.queues().await?, store.stats(visit.now).await?);
+        (store.nodes().await?, store.queues().await?, store.stats(context.now).await?);
     let content = html! {
         div.head { h1 { "Nodes and workers" } }
-        @if let Some(why) = visit.app.hub().why_not_ready() {
+        @if let Some(why) = context.app.hub().why_not_ready() {
             div.said.is-bad role="alert" { "This node is not ready: " (why) }
         }
         section.card.flush id="nodes" {
             header { h2 { "Nodes" } }
-            (node_rows(&visit, &nodes))
+            (node_rows(&context, &nodes))
         }
         section.card.flush id="queues" {
             header { h2 { "Waiting for workers" } }
@@ -41,32 +41,32 @@ async fn list(visit: Visit) -> Result<Response, Problem> {
             dl.facts {
                 dt { "Size" } dd { (megabytes(stats.bytes)) }
                 dt { "Due and not taken up" } dd { (grouped(stats.due)) }
-                dt { "Next wakeup" } dd { (when::or_dash(&visit, stats.next_wakeup)) }
-                dt { "Zone database" } dd { (visit.app.rules().zones().version()) }
+                dt { "Next wakeup" } dd { (when::or_dash(&context, stats.next_wakeup)) }
+                dt { "Zone database" } dd { (context.app.rules().zones().version()) }
                 dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) }
             }
         }
     };
-    Ok(visit.show(Page::new("Nodes and workers", content).live("all")))
+    Ok(context.show(Page::new("Nodes and workers", content).live("all")))
 }
 
-fn node_rows(visit: &Visit, nodes: &[NodeView]) -> Markup {
+fn node_rows(context: &PageContext, nodes: &[NodeView]) -> Markup {
     html! {
         table.cards {
             (heads(&["Node", "State", "Attempts", "Since", "Last heard of", "Recovered"]))
             tbody {
-                @for node in nodes { (node_row(visit, node)) }
+                @for node in nodes { (node_row(context, node)) }
             }
         }
     }
 }
 
-fn node_row(visit: &Visit, node: &NodeView) -> Markup {
-    let is_this = node.id == visit.app.hub().node();
+fn node_row(context: &PageContext, node: &NodeView) -> Markup {
+    let is_this = node.id == context.app.hub().node();
     // An embedded store has one node, which knows its capacity itself.
-    let own = is_this.then(|| visit.app.hub().metrics.capacity());
+    let own = is_this.then(|| context.app.hub().metrics.capacity());
     let capacity = own.or(node.capacity);
-    let is_late = node.lease_until.is_some_and(|until| until < visit.now);
+    let is_late = node.lease_until.is_some_and(|until| until < context.now);
     html! {
         tr id={ "node-" (node.id) } {
             td {
@@ -84,8 +84,8 @@ fn node_row(visit: &Visit, node: &NodeView) -> Markup {
                         aria-label={ "Attempts of " (node.name) } {}
                 }
             }
-            td data-label="since" { (when::at_and_age(visit, node.started_at)) }
-            td data-label="last heard of" { (when::or_dash(visit, node.seen_at)) }
+            td data-label="since" { (when::at_and_age(context, node.started_at)) }
+            td data-label="last heard of" { (when::or_dash(context, node.seen_at)) }
             td.small data-label="recovered" { (recovered(node.recovered)) }
         }
     }

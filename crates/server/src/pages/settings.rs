@@ -10,8 +10,8 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::form::{field, select};
 use super::forms;
-use super::frame::Page;
-use super::visit::{THEME_COOKIE, Theme, Visit, ZONE_COOKIE};
+use super::layout::Page;
+use super::page_context::{PageContext, THEME_COOKIE, Theme, ZONE_COOKIE};
 use crate::http::App;
 use crate::http::body::RawBody;
 use crate::http::problem::Problem;
@@ -22,30 +22,30 @@ pub(super) fn routes() -> Router<App> {
     Router::new().route("/settings", get(show).post(save))
 }
 
-async fn show(visit: Visit) -> Result<Response, Problem> {
-    let zones = visit.app.rules().zones().names();
+async fn show(context: PageContext) -> Result<Response, Problem> {
+    let zones = context.app.rules().zones().names();
     let themes = [("", "As my system says"), ("light", "Light"), ("dark", "Dark")];
     let zone = html! {
-        input type="text" id="zone" name="zone" list="zones" value=(visit.zone.name()) autocomplete="off";
+        input type="text" id="zone" name="zone" list="zones" value=(context.zone.name()) autocomplete="off";
         datalist id="zones" { @for zone in &zones { option value=(zone) {} } }
     };
-    let roles: Vec<&str> = visit.caller.roles.iter().map(|role| role.name()).collect();
+    let roles: Vec<&str> = context.caller.roles.iter().map(|role| role.name()).collect();
     let content = html! {
         div.head { h1 { "Settings" } }
         div.columns {
             section.card {
                 h2 { "How you see things" }
                 form.form method="post" action="/settings" {
-                    input type="hidden" name="_key" value=(visit.form_key());
+                    input type="hidden" name="_key" value=(context.form_key());
                     (field("Zone of times", "zone", "Schedules show their own zone besides.", zone))
-                    (select("Colours", "theme", visit.theme.map_or("", Theme::name), &themes))
+                    (select("Colours", "theme", context.theme.map_or("", Theme::name), &themes))
                     div.row { button.main type="submit" { "Save" } }
                 }
             }
             section.card {
                 h2 { "Who you are" }
                 dl.facts {
-                    dt { "Name" } dd { (visit.caller.name) }
+                    dt { "Name" } dd { (context.caller.name) }
                     dt { "Roles" } dd { (roles.join(", ")) }
                 }
             }
@@ -59,13 +59,13 @@ async fn show(visit: Visit) -> Result<Response, Problem> {
             }
         }
     };
-    Ok(visit.show(Page::new("Settings", content)))
+    Ok(context.show(Page::new("Settings", content)))
 }
 
-async fn save(visit: Visit, body: RawBody) -> Result<Response, Problem> {
-    let form = forms::read(&visit, &body.text)?;
+async fn save(context: PageContext, body: RawBody) -> Result<Response, Problem> {
+    let form = forms::read(&context, &body.text)?;
     let value = |name: &str| form.values.text(name);
-    let zone = visit.app.rules().zones().get(value("zone")).map_err(|problem| {
+    let zone = context.app.rules().zones().get(value("zone")).map_err(|problem| {
         Problem::from(vec![calendar::Mistake { path: "zone".to_owned(), problem }])
     })?;
     let theme = value("theme");

@@ -10,8 +10,8 @@ use maud::{DOCTYPE, Markup, html};
 use url::form_urlencoded;
 
 use super::forms;
-use super::frame::head;
-use super::visit::{Theme, Visit};
+use super::layout::head;
+use super::page_context::{PageContext, Theme};
 use crate::http::App;
 use crate::http::access::{self, Standing, local_path};
 use crate::http::body::RawBody;
@@ -22,41 +22,45 @@ pub(super) fn routes() -> Router<App> {
     Router::new().route("/sign-in", get(show).post(sign_in)).route("/sign-out", post(sign_out))
 }
 
-struct Wanted {
+struct SignInParams {
     next: String,
 }
 
-impl Parameters for Wanted {
+impl Parameters for SignInParams {
     const KNOWN: &'static [&'static str] = &["next"];
 
-    fn read(values: &mut Values) -> Wanted {
+    fn read(values: &mut Values) -> SignInParams {
         let next = values.text("next").unwrap_or_default();
-        Wanted { next: local_path(&next).to_owned() }
+        SignInParams { next: local_path(&next).to_owned() }
     }
 }
 
-async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Response {
-    match visit.caller.standing {
-        Standing::Anyone => to(&wanted.next),
-        _ => page(&visit, StatusCode::OK, &wanted.next, None),
+async fn show(context: PageContext, Query(params): Query<SignInParams>) -> Response {
+    match context.caller.standing {
+        Standing::Anyone => to(&params.next),
+        _ => page(&context, StatusCode::OK, &params.next, None),
     }
 }
 
-async fn sign_in(visit: Visit, headers: HeaderMap, body: RawBody) -> Result<Response, Problem> {
-    let field = |wanted: &str| {
+async fn sign_in(
+    context: PageContext,
+    headers: HeaderMap,
+    body: RawBody,
+) -> Result<Response, Problem> {
+    let field = |params: &str| {
         let mut pairs = form_urlencoded::parse(body.text.as_bytes());
-        pairs.find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
+        pairs.find(|(name, _)| name == params).map(|(_, value)| value.into_owned())
     };
     let next = field("next").unwrap_or_default();
     let token = field("token").unwrap_or_default();
-    match access::sign_in(&visit.app, &token, visit.caller.from, &headers).await {
+    match access::sign_in(&context.app, &token, context.caller.from, &headers).await {
         Ok(signed_in) => {
             let mut response = to(local_path(&next));
             response.headers_mut().append(SET_COOKIE, signed_in.cookie);
             Ok(response)
         }
         Err(problem) if problem.status().is_client_error() => {
-            Ok(page(&visit, problem.status(), local_path(&next), Some(problem.detail())))
+            Ok(page(&context, problem.status(), local_path(&next), Some(problem.detail())))
         }
         Err(problem) => Err(problem),
     }
@@ -64,11 +68,11 @@ async fn sign_in(visit: Visit, headers: HeaderMap, body: RawBody) -> Result<Resp
 
 async fn sign_out(
     State(app): State<App>,
-    visit: Visit,
+    context: PageContext,
     headers: HeaderMap,
     body: RawBody,
 ) -> Result<Response, Problem> {
-    forms::read(&visit, &body.text)?;
+    forms::read(&context, &body.text)?;
     let cookie = access::sign_out(&app, &headers).await?;
     let mut response = to("/sign-in");
     response.headers_mut().append(SET_COOKIE, cookie);
@@ -80,10 +84,10 @@ fn to(place: &str) -> Response {
     (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
 }
 
-fn page(visit: &Visit, status: StatusCode, next: &str, wrong: Option<&str>) -> Response {
+fn page(context: &PageContext, status: StatusCode, next: &str, wrong: Option<&str>) -> Response {
     let markup: Markup = html! {
         (DOCTYPE)
-        html lang="en" data-theme=[visit.theme.map(Theme::name)] {
+        html lang="en" data-theme=[context.theme.map(Theme::name)] {
             (head("Sign in"))
             body {
                 main.alone #content {

@@ -7,38 +7,38 @@ use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
-use super::visit::Visit;
+use super::page_context::PageContext;
 
 /// An instant in the visitor's zone: only the time if it is today.
-pub(super) fn at(visit: &Visit, instant: Timestamp) -> Markup {
-    in_zone(visit, &visit.zone, instant)
+pub(super) fn at(context: &PageContext, instant: Timestamp) -> Markup {
+    in_zone(context, &context.zone, instant)
 }
 
 /// An instant in the zone that a schedule or calendar declares.
-pub(super) fn in_zone(visit: &Visit, zone: &Zone, instant: Timestamp) -> Markup {
-    let text = text(zone, instant, visit.now);
+pub(super) fn in_zone(context: &PageContext, zone: &Zone, instant: Timestamp) -> Markup {
+    let text = text(zone, instant, context.now);
     html! { time.nowrap datetime=(instant) title=(full(zone, instant)) { (text) } }
 }
 
 /// The distance to an instant: `in 5 min`, `3 s ago`. The script updates it.
-pub(super) fn age(visit: &Visit, instant: Timestamp) -> Markup {
-    let seconds = instant.as_second() - visit.now.as_second();
+pub(super) fn age(context: &PageContext, instant: Timestamp) -> Markup {
+    let seconds = instant.as_second() - context.now.as_second();
     html! {
-        time.nowrap data-age datetime=(instant) title=(full(&visit.zone, instant)) {
+        time.nowrap data-age datetime=(instant) title=(full(&context.zone, instant)) {
             (distance(seconds))
         }
     }
 }
 
 /// An instant and the distance to it.
-pub(super) fn at_and_age(visit: &Visit, instant: Timestamp) -> Markup {
-    html! { (at(visit, instant)) " " span.muted.small { "(" (age(visit, instant)) ")" } }
+pub(super) fn at_and_age(context: &PageContext, instant: Timestamp) -> Markup {
+    html! { (at(context, instant)) " " span.muted.small { "(" (age(context, instant)) ")" } }
 }
 
 /// An instant and the distance to it, or a dash.
-pub(super) fn or_dash(visit: &Visit, instant: Option<Timestamp>) -> Markup {
+pub(super) fn or_dash(context: &PageContext, instant: Option<Timestamp>) -> Markup {
     match instant {
-        Some(instant) => at_and_age(visit, instant),
+        Some(instant) => at_and_age(context, instant),
         None => html! { span.muted { "–" } },
     }
 }
@@ -85,14 +85,14 @@ pub(super) fn took(duration: SignedDuration) -> String {
 
 /// The duration of something that may not have ended.
 pub(super) fn took_until(
-    visit: &Visit,
+    context: &PageContext,
     started: Option<Timestamp>,
     ended: Option<Timestamp>,
 ) -> Markup {
     match (started, ended) {
         (Some(started), Some(ended)) => html! { (took(ended.duration_since(started))) },
         (Some(started), None) => {
-            html! { (took(visit.now.duration_since(started))) span.muted { " so far" } }
+            html! { (took(context.now.duration_since(started))) span.muted { " so far" } }
         }
         (None, _) => html! { span.muted { "–" } },
     }

@@ -25,7 +25,7 @@ pub(crate) use mutation::{asked_worker, http_action, judged};
 
 use crate::clock::Clock;
 use crate::dispatch::{not_filled, raw};
-use crate::live::Hearing;
+use crate::live::OutputTap;
 use crate::secrets::Secrets;
 use world::World;
 
@@ -56,7 +56,7 @@ impl ScriptRunner {
         &self,
         perform: &Perform,
         script: &ScriptAction,
-        hearing: Option<&Hearing>,
+        output_tap: Option<&OutputTap>,
         cancel: &CancellationToken,
     ) -> AttemptEnd {
         let phase = Phase::of(perform);
@@ -81,7 +81,7 @@ impl ScriptRunner {
             store: &*self.store,
             definition: &perform.definition,
             known: &self.topics,
-            hearing,
+            output_tap,
         };
         let evaluated = self.scripts.evaluate(evaluation, &world, cancel).await;
         match evaluated {

@@ -46,15 +46,15 @@ fn mark_of(mark: &str, name: &str) -> String {
 }
 
 #[derive(Deserialize)]
-struct Asked {
-    http: Option<AskedHttp>,
-    worker: Option<AskedWorker>,
+struct MutationRequest {
+    http: Option<HttpMutation>,
+    worker: Option<WorkerMutation>,
     mark: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AskedHttp {
+struct HttpMutation {
     url: String,
     method: Option<String>,
     #[serde(default)]
@@ -66,7 +66,7 @@ struct AskedHttp {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AskedWorker {
+struct WorkerMutation {
     queue: String,
     input: Option<Value>,
 }
@@ -74,7 +74,7 @@ struct AskedWorker {
 /// Checks that a mutation can be performed, or says why not.
 pub(super) fn check(asked: &Value) -> Result<(), String> {
     let read = |error: serde_json::Error| format!("the mutation cannot be read: {error}");
-    let asked: Asked = serde_json::from_value(asked.clone()).map_err(read)?;
+    let asked: MutationRequest = serde_json::from_value(asked.clone()).map_err(read)?;
     if let Some(worker) = &asked.worker {
         let length = worker.queue.len();
         if !(1..=limits::QUEUE_LENGTH).contains(&length) {
@@ -87,7 +87,7 @@ pub(super) fn check(asked: &Value) -> Result<(), String> {
     }
 }
 
-fn checked(http: &AskedHttp) -> Result<(), String> {
+fn checked(http: &HttpMutation) -> Result<(), String> {
     let method = http.method.as_deref().unwrap_or("POST");
     if !METHODS.contains(&method) {
         return Err(format!("a mutation is sent by {}, not by {method}", METHODS.join(", ")));
@@ -127,10 +127,10 @@ pub(crate) fn asked_worker(
     Some((worker.queue, raw(&worker.input.unwrap_or_default())))
 }
 
-fn read(mutation: Option<&RawValue>, secrets: &Secrets) -> Result<Asked, String> {
+fn read(mutation: Option<&RawValue>, secrets: &Secrets) -> Result<MutationRequest, String> {
     let text = mutation.map_or("null", RawValue::get);
     let wrong = |error: serde_json::Error| format!("the mutation cannot be read: {error}");
-    let stored: Asked = serde_json::from_str(text).map_err(wrong)?;
+    let stored: MutationRequest = serde_json::from_str(text).map_err(wrong)?;
     let Some(mark) = stored.mark.clone() else { return Ok(stored) };
     let mut value: Value = serde_json::from_str(text).map_err(wrong)?;
     for name in secrets.names() {

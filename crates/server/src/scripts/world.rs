@@ -13,7 +13,7 @@ use runners::script::{FetchAnswer, FetchRequest, ScriptWorld, WorldFailure};
 use serde_json::{Value, json};
 use store::{EventQuery, EventView, Failure, Store, TopicQuery};
 
-use crate::live::Hearing;
+use crate::live::OutputTap;
 
 /// A cache of topic ids by workflow and name. Neither ever changes.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(super) struct World<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) definition: &'a Definition,
     pub(super) known: &'a Known,
-    pub(super) hearing: Option<&'a Hearing>,
+    pub(super) output_tap: Option<&'a OutputTap>,
 }
 
 impl World<'_> {
@@ -60,8 +60,8 @@ impl World<'_> {
 
 impl ScriptWorld for World<'_> {
     fn says(&self, line: &str) {
-        if let Some(hearing) = self.hearing {
-            hearing.hear_line(line);
+        if let Some(output_tap) = self.output_tap {
+            output_tap.log_line(line);
         }
     }
 

@@ -161,7 +161,7 @@ impl Bursts {
             self.join();
             let Some(node) = &mut self.node else { continue };
             let answered = node.command(command.clone(), &key);
-            node.take_nudges();
+            node.take_signals();
             let has_crashed = self.machine.desk.take_crash();
             self.forget_records();
             if has_crashed {
@@ -243,8 +243,8 @@ impl Bursts {
             self.join();
             self.strike()?;
             let Some(node) = &mut self.node else { continue };
-            let is_nudged = node.was_nudged();
-            if !node.driver.has_more() && !is_nudged {
+            let is_signalled = node.was_signalled();
+            if !node.driver.has_more() && !is_signalled {
                 let alarm = node.driver.next_wakeup();
                 let now = self.machine.time.wall();
                 match alarm.map(|at| at.as_millisecond()) {

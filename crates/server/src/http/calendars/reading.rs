@@ -46,8 +46,8 @@ struct Mapping(CalendarSpec);
 
 impl<'de> Deserialize<'de> for Mapping {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Mapping, D::Error> {
-        struct Visit;
-        impl<'de> Visitor<'de> for Visit {
+        struct PageContext;
+        impl<'de> Visitor<'de> for PageContext {
             type Value = CalendarSpec;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,7 +59,7 @@ impl<'de> Deserialize<'de> for Mapping {
             }
         }
         // If asked for a mapping, the parser would accept YAML's `null` as an empty one.
-        deserializer.deserialize_any(Visit).map(Mapping)
+        deserializer.deserialize_any(PageContext).map(Mapping)
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(resolve))
 }
 
-struct Wanted {
+struct RunListParams {
     workflow: Option<String>,
     schedule: Option<ScheduleId>,
     status: Vec<RunStatus>,
@@ -66,7 +66,7 @@ struct Wanted {
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for RunListParams {
     const KNOWN: &'static [&'static str] = &[
         "workflow",
         "workflow_id",
@@ -81,9 +81,9 @@ impl Parameters for Wanted {
         "cursor",
     ];
 
-    fn read(values: &mut Values) -> Wanted {
+    fn read(values: &mut Values) -> RunListParams {
         let by_name = values.text("workflow");
-        Wanted {
+        RunListParams {
             workflow: values.text("workflow_id").or(by_name),
             schedule: values.parsed("schedule_id", "the id of a schedule"),
             status: values.several_of("status", &RunStatus::ALL, RunStatus::name),
@@ -111,29 +111,29 @@ impl Parameters for Wanted {
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<RunObject>), (status = 400, body = Problem),
         (status = 404, body = Problem)))]
-async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
-    let workflow: Option<WorkflowId> = match &wanted.workflow {
+async fn list(State(app): State<App>, Query(params): Query<RunListParams>) -> Answered {
+    let workflow: Option<WorkflowId> = match &params.workflow {
         Some(name) => Some(find_workflow(&app, name, None).await?.workflow.id),
         None => None,
     };
-    let parent = match &wanted.parent {
+    let parent = match &params.parent {
         Some(id) => Some(found(&app, id).await?.view.run.key),
         None => None,
     };
     let asks_for_them =
-        workflow.is_some() || parent.is_some() || wanted.triggered_by.is_some() || wanted.system;
+        workflow.is_some() || parent.is_some() || params.triggered_by.is_some() || params.system;
     let query = RunQuery {
         hides_system: !asks_for_them,
         workflow,
-        schedule: wanted.schedule,
-        status: wanted.status,
-        triggered_by: wanted.triggered_by,
-        since: wanted.since,
+        schedule: params.schedule,
+        status: params.status,
+        triggered_by: params.triggered_by,
+        since: params.since,
         until: None,
-        overdue: wanted.overdue,
+        overdue: params.overdue,
         parent,
-        limit: wanted.paging.limit,
-        after: wanted.paging.after,
+        limit: params.paging.limit,
+        after: params.paging.after,
     };
     let page = app.store().runs(query).await?;
     let versions = object::versions(&app, &page.items).await?;

@@ -22,21 +22,21 @@ const SCHEDULES: usize = 1_000;
 /// How many occurrences of each schedule: a calendar is not meant for every minute of a year.
 const OCCURRENCES: usize = 10;
 
-pub(super) struct Wanted {
+pub(super) struct FeedParams {
     workflow: Option<String>,
     schedule: Option<ScheduleId>,
 }
 
-impl Parameters for Wanted {
+impl Parameters for FeedParams {
     const KNOWN: &'static [&'static str] = &["workflow_id", "schedule_id"];
 
-    fn read(values: &mut Values) -> Wanted {
+    fn read(values: &mut Values) -> FeedParams {
         let schedule: Option<String> = values.text("schedule_id");
         let id = schedule.as_deref().map(str::parse);
         if let Some(Err(())) = id {
             values.refuse("schedule_id", "value", "is not the id of a schedule", None);
         }
-        Wanted { workflow: values.text("workflow_id"), schedule: id.and_then(Result::ok) }
+        FeedParams { workflow: values.text("workflow_id"), schedule: id.and_then(Result::ok) }
     }
 }
 
@@ -47,8 +47,8 @@ impl Parameters for Wanted {
     responses((status = 200, content_type = "text/calendar", body = String),
         (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 404, body = Problem)))]
-pub(super) async fn feed(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
-    let (name, views) = match (&wanted.workflow, wanted.schedule) {
+pub(super) async fn feed(State(app): State<App>, Query(params): Query<FeedParams>) -> Answered {
+    let (name, views) = match (&params.workflow, params.schedule) {
         (_, Some(id)) => {
             let view = view(&app, id).await?;
             (view.schedule.declared.name.clone(), vec![view])

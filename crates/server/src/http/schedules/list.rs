@@ -14,7 +14,7 @@ use crate::http::query::{Paging, Parameters, Query, Values};
 use crate::http::shapes;
 
 /// The query parameters of the list.
-pub(super) struct Wanted {
+pub(super) struct ScheduleListParams {
     status: Option<Status>,
     workflow: Option<String>,
     search: Option<String>,
@@ -22,12 +22,12 @@ pub(super) struct Wanted {
     offset: u64,
 }
 
-impl Parameters for Wanted {
+impl Parameters for ScheduleListParams {
     const KNOWN: &'static [&'static str] =
         &["status", "workflow_id", "q", "limit", "cursor", "offset"];
 
-    fn read(values: &mut Values) -> Wanted {
-        Wanted {
+    fn read(values: &mut Values) -> ScheduleListParams {
+        ScheduleListParams {
             status: values.one_of("status", &Status::ALL, Status::name),
             workflow: values.text("workflow_id"),
             search: values.text("q"),
@@ -48,8 +48,11 @@ impl Parameters for Wanted {
         ("offset" = Option<u64>, Query, description = "So many are passed over")),
     responses((status = 200, body = Listed<ScheduleObject>), (status = 400, body = Problem),
         (status = 401, body = Problem)))]
-pub(super) async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
-    let workflow = match &wanted.workflow {
+pub(super) async fn list(
+    State(app): State<App>,
+    Query(params): Query<ScheduleListParams>,
+) -> Answered {
+    let workflow = match &params.workflow {
         None => None,
         Some(named) => match app.store().workflow(named, None).await? {
             Some(view) => Some(view.workflow.id),
@@ -60,12 +63,12 @@ pub(super) async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -
         },
     };
     let query = ScheduleQuery {
-        status: wanted.status,
+        status: params.status,
         workflow,
-        search: wanted.search,
-        limit: wanted.paging.limit,
-        after: wanted.paging.after,
-        offset: wanted.offset,
+        search: params.search,
+        limit: params.paging.limit,
+        after: params.paging.after,
+        offset: params.offset,
     };
     let page = app.store().schedules(query).await?;
     let rules = app.rules();

@@ -75,18 +75,18 @@ impl OccurrenceObject {
     }
 }
 
-pub(super) struct Wanted {
+pub(super) struct OccurrenceListParams {
     outcome: Option<Outcome>,
     from: Option<Timestamp>,
     to: Option<Timestamp>,
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for OccurrenceListParams {
     const KNOWN: &'static [&'static str] = &["outcome", "from", "to", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
-        Wanted {
+    fn read(values: &mut Values) -> OccurrenceListParams {
+        OccurrenceListParams {
             outcome: values.one_of("outcome", &Outcome::ALL, Outcome::name),
             from: values.instant("from"),
             to: values.instant("to"),
@@ -108,10 +108,10 @@ impl Parameters for Wanted {
 pub(super) async fn list(
     State(app): State<App>,
     SchedulePath(id): SchedulePath,
-    Query(wanted): Query<Wanted>,
+    Query(params): Query<OccurrenceListParams>,
 ) -> Answered {
     let schedule = view(&app, id).await?.schedule;
-    let Wanted { outcome, from, to, paging } = wanted;
+    let OccurrenceListParams { outcome, from, to, paging } = params;
     let Paging { limit, after } = paging;
     let query = LedgerQuery { schedule: id, outcome, from, to, limit, after };
     let page = app.store().ledger(query).await?;

@@ -29,23 +29,23 @@ enum Order {
     Oldest,
 }
 
-pub(super) struct Wanted {
+pub(super) struct EventListParams {
     whose: Whose,
     state: Option<EventState>,
     order: Order,
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for EventListParams {
     const KNOWN: &'static [&'static str] = &["workflow", "state", "order", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
+    fn read(values: &mut Values) -> EventListParams {
         let orders = [Order::Latest, Order::Oldest];
         let order = values.one_of("order", &orders, |order| match order {
             Order::Latest => "latest",
             Order::Oldest => "oldest",
         });
-        Wanted {
+        EventListParams {
             whose: Whose::read(values),
             state: values.one_of("state", &EventState::ALL, EventState::name),
             order: order.unwrap_or_default(),
@@ -67,9 +67,9 @@ impl Parameters for Wanted {
 pub(super) async fn list(
     State(app): State<App>,
     TopicPath(topic): TopicPath,
-    Query(wanted): Query<Wanted>,
+    Query(params): Query<EventListParams>,
 ) -> Answered {
-    let Wanted { whose, state, order, paging: Paging { limit, after } } = wanted;
+    let EventListParams { whose, state, order, paging: Paging { limit, after } } = params;
     let topic = find(&app, &topic, whose.workflow.as_deref()).await?.topic.id;
     let oldest_first = order == Order::Oldest;
     let page = app.store().events(EventQuery { topic, state, oldest_first, limit, after }).await?;

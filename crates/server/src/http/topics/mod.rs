@@ -31,21 +31,21 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(events::skip))
 }
 
-struct Wanted {
+struct TopicListParams {
     name: Option<String>,
     workflow: Option<String>,
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for TopicListParams {
     const KNOWN: &'static [&'static str] = &["name", "workflow", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
+    fn read(values: &mut Values) -> TopicListParams {
         let name = values.text("name");
         if let Some(Err(why)) = name.as_deref().map(limits::check_topic_name) {
             values.refuse("name", "topic", "is not the name of a topic", Some(&why));
         }
-        Wanted { name, workflow: values.text("workflow"), paging: values.paging() }
+        TopicListParams { name, workflow: values.text("workflow"), paging: values.paging() }
     }
 }
 
@@ -55,8 +55,8 @@ impl Parameters for Wanted {
         ("workflow" = Option<String>, Query, description = "Id or name of a workflow"),
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<TopicObject>), (status = 400, body = Problem)))]
-async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
-    let Wanted { name, workflow, paging: Paging { limit, after } } = wanted;
+async fn list(State(app): State<App>, Query(params): Query<TopicListParams>) -> Answered {
+    let TopicListParams { name, workflow, paging: Paging { limit, after } } = params;
     let page = app.store().topics(TopicQuery { id: None, name, workflow, limit, after }).await?;
     let items = page.items.into_iter().map(TopicObject::from).collect();
     answer::ok(&Listed::new(items, page.total, page.next.as_ref()))

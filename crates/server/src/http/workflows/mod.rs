@@ -92,18 +92,18 @@ pub(crate) async fn shown(app: &App, view: WorkflowView) -> Result<WorkflowObjec
 }
 
 /// The query parameters of the list of workflows.
-struct Wanted {
+struct WorkflowListParams {
     search: Option<String>,
     system: bool,
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for WorkflowListParams {
     const KNOWN: &'static [&'static str] = &["search", "system", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
+    fn read(values: &mut Values) -> WorkflowListParams {
         let system = values.flag("system");
-        Wanted { search: values.text("search"), system, paging: values.paging() }
+        WorkflowListParams { search: values.text("search"), system, paging: values.paging() }
     }
 }
 
@@ -124,8 +124,8 @@ impl Parameters for Listing {
         ("system" = Option<bool>, Query, description = "Also Punctual's own, which tells people something"),
         ("limit" = Option<u64>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<WorkflowSummary>), (status = 400, body = Problem)))]
-async fn list(State(app): State<App>, Query(wanted): Query<Wanted>) -> Answered {
-    let Wanted { search, system, paging: Paging { limit, after } } = wanted;
+async fn list(State(app): State<App>, Query(params): Query<WorkflowListParams>) -> Answered {
+    let WorkflowListParams { search, system, paging: Paging { limit, after } } = params;
     let query = WorkflowQuery { search, hides_system: !system, limit, after };
     let page = app.store().workflows(query).await?;
     let items = page.items.iter().map(WorkflowSummary::new).collect();

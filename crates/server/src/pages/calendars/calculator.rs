@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::http::query::Values;
 use crate::pages::form;
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
 /// The values of the form, as they were typed.
@@ -29,8 +29,8 @@ impl Sum {
     }
 }
 
-pub(super) fn show(visit: &Visit, calendar: &Calendar, sum: &Sum) -> Markup {
-    let today = calendar.zone().wall(visit.now).strftime("%Y-%m-%dT%H:%M").to_string();
+pub(super) fn show(context: &PageContext, calendar: &Calendar, sum: &Sum) -> Markup {
+    let today = calendar.zone().wall(context.now).strftime("%Y-%m-%dT%H:%M").to_string();
     let or_now = |text: &Option<String>| text.clone().unwrap_or_else(|| today.clone());
     html! {
         form.form method="get" action="#calculator" {

@@ -8,8 +8,8 @@ use crate::http::path::PathId;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
 use crate::pages::form::{area, hidden, text};
-use crate::pages::frame::Page;
-use crate::pages::visit::Visit;
+use crate::pages::layout::Page;
+use crate::pages::page_context::PageContext;
 
 /// The example that a new calendar begins with.
 const EXAMPLE: &str = "timezone: Europe/Berlin
@@ -36,9 +36,12 @@ impl Parameters for Named {
 }
 
 /// The form for a new calendar. It is stored under its id, so the id is asked for first.
-pub(super) async fn new(visit: Visit, Query(named): Query<Named>) -> Result<Response, Problem> {
+pub(super) async fn new(
+    context: PageContext,
+    Query(named): Query<Named>,
+) -> Result<Response, Problem> {
     match named.id {
-        Some(id) => show(&visit, &id, EXAMPLE, "application/yaml"),
+        Some(id) => show(&context, &id, EXAMPLE, "application/yaml"),
         None => {
             let content = html! {
                 div.head { div.trail { a href="/calendars" { "Calendars" } } h1 { "New calendar" } }
@@ -47,21 +50,21 @@ pub(super) async fn new(visit: Visit, Query(named): Query<Named>) -> Result<Resp
                     div.row { button.main type="submit" { "Go on" } }
                 }
             };
-            Ok(visit.show(Page::new("New calendar", content)))
+            Ok(context.show(Page::new("New calendar", content)))
         }
     }
 }
 
-pub(super) async fn edit(visit: Visit, PathId(id): PathId) -> Result<Response, Problem> {
-    let views = visit.app.store().calendars().await?;
+pub(super) async fn edit(context: PageContext, PathId(id): PathId) -> Result<Response, Problem> {
+    let views = context.app.store().calendars().await?;
     let view = views.into_iter().find(|view| view.id == id);
     let view = view.ok_or_else(|| Problem::not_found("calendar", &id))?;
     let spec: Option<Value> = serde_json::from_str(&view.spec).ok();
     let pretty = spec.and_then(|spec| serde_json::to_string_pretty(&spec).ok());
-    show(&visit, &id, &pretty.unwrap_or(view.spec), "application/json")
+    show(&context, &id, &pretty.unwrap_or(view.spec), "application/json")
 }
 
-fn show(visit: &Visit, id: &str, source: &str, kind: &str) -> Result<Response, Problem> {
+fn show(context: &PageContext, id: &str, source: &str, kind: &str) -> Result<Response, Problem> {
     let encoded = percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC);
     let next = format!("/calendars/{encoded}");
     let content = html! {
@@ -70,11 +73,11 @@ fn show(visit: &Visit, id: &str, source: &str, kind: &str) -> Result<Response, P
             h1 { "Calendar " (id) }
         }
         form.card.form method="post" action={ "/forms/calendars/" (encoded) } {
-            (hidden(visit, &next, Some("Saved. Next times of schedules that use it are computed again."), Some("PUT")))
+            (hidden(context, &next, Some("Saved. Next times of schedules that use it are computed again."), Some("PUT")))
             input type="hidden" name="_type" value=(kind);
             (area("Declaration", "_body", source, 18, "Zone, hours of weekdays, holidays (regions or dates), exceptions; or union, intersection, base with all_but."))
             div.row { button.main type="submit" { "Save" } a.button href="/calendars" { "Leave" } }
         }
     };
-    Ok(visit.show(Page::new(format!("Calendar {id}"), content)))
+    Ok(context.show(Page::new(format!("Calendar {id}"), content)))
 }

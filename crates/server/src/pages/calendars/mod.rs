@@ -12,9 +12,9 @@ use calendar::holidays::Region;
 use maud::{Markup, html};
 use store::CalendarView;
 
-use super::frame::Page;
+use super::layout::Page;
 use super::listing::empty;
-use super::visit::Visit;
+use super::page_context::PageContext;
 use crate::http::App;
 use crate::http::access::Permission;
 use crate::http::problem::Problem;
@@ -28,19 +28,19 @@ pub(super) fn routes() -> Router<App> {
         .route("/calendars/{id}/edit", get(editor::edit))
 }
 
-async fn list(visit: Visit, Query(()): Query<()>) -> Result<Response, Problem> {
-    let declared = visit.app.store().calendars().await?;
+async fn list(context: PageContext, Query(()): Query<()>) -> Result<Response, Problem> {
+    let declared = context.app.store().calendars().await?;
     let content = html! {
         div.head {
             h1 { "Calendars" }
-            @if visit.may(Permission::Design) {
+            @if context.may(Permission::Design) {
                 a.button.main href="/calendars/new" { "New calendar" }
             }
         }
         p.lead { "Working days, working hours and holidays: schedules and deadlines keep to them." }
         section.card.flush id="declared" {
             header { h2 { "Declared here" } }
-            (declared_rows(&visit, &declared))
+            (declared_rows(&context, &declared))
         }
         section.card {
             h2 { "Public holidays" }
@@ -48,14 +48,14 @@ async fn list(visit: Visit, Query(()): Query<()>) -> Result<Response, Problem> {
             (regions())
         }
     };
-    Ok(visit.show(Page::new("Calendars", content)))
+    Ok(context.show(Page::new("Calendars", content)))
 }
 
-fn declared_rows(visit: &Visit, declared: &[CalendarView]) -> Markup {
+fn declared_rows(context: &PageContext, declared: &[CalendarView]) -> Markup {
     if declared.is_empty() {
         return empty("No calendar is declared.", html! {});
     }
-    let rules = visit.app.rules();
+    let rules = context.app.rules();
     html! {
         table.cards {
             thead { tr { th scope="col" { "Calendar" } th scope="col" { "Zone" } th scope="col" { "A working day is" } } }

@@ -13,36 +13,36 @@ use crate::http::path::PathId;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
 use crate::pages::form::Action;
-use crate::pages::frame::Page;
-use crate::pages::visit::Visit;
+use crate::pages::layout::Page;
+use crate::pages::page_context::PageContext;
 
 /// The years that calendars cover.
 const YEARS: std::ops::RangeInclusive<u64> = 1900..=2299;
 const MONDAY: (i16, i8, i8) = (2024, 1, 1);
 
-pub(super) struct Wanted {
+pub(super) struct YearParams {
     year: Option<i16>,
     sum: Sum,
 }
 
-impl Parameters for Wanted {
+impl Parameters for YearParams {
     const KNOWN: &'static [&'static str] = &["year", "start", "amount", "from", "to"];
 
-    fn read(values: &mut Values) -> Wanted {
+    fn read(values: &mut Values) -> YearParams {
         let year = values.number("year", YEARS);
-        Wanted { year: year.and_then(|year| i16::try_from(year).ok()), sum: Sum::read(values) }
+        YearParams { year: year.and_then(|year| i16::try_from(year).ok()), sum: Sum::read(values) }
     }
 }
 
 pub(super) async fn show(
-    visit: Visit,
+    context: PageContext,
     PathId(id): PathId,
-    Query(wanted): Query<Wanted>,
+    Query(params): Query<YearParams>,
 ) -> Result<Response, Problem> {
-    let calendar = find(&visit.app, &id)?;
-    let today = calendar.date_of(visit.now);
-    let year = wanted.year.unwrap_or(today.year());
-    let is_declared = visit.app.rules().calendar(&id).is_some();
+    let calendar = find(&context.app, &id)?;
+    let today = calendar.date_of(context.now);
+    let year = params.year.unwrap_or(today.year());
+    let is_declared = context.app.rules().calendar(&id).is_some();
     let plans = plans(&calendar, year);
     let named: Vec<&(Date, calendar::DayPlan)> =
         plans.iter().filter(|(_, plan)| name(&plan.reason).is_some()).collect();
@@ -53,10 +53,10 @@ pub(super) async fn show(
             div.title { h1 { (id) } @if !is_declared { span.tag { "public holidays" } } }
             div.row {
                 a.button href={ "/api/v1/calendars/" (id) "/ics?year=" (year) } { "iCalendar file" }
-                @if is_declared && visit.may(Permission::Design) {
+                @if is_declared && context.may(Permission::Design) {
                     a.button href={ "/calendars/" (id) "/edit" } { "Edit" }
                     (Action::new(format!("calendars/{id}"), "Delete").method("DELETE")
-                        .ask("Delete this calendar?").said("Deleted.").next("/calendars").show(&visit))
+                        .ask("Delete this calendar?").said("Deleted.").next("/calendars").show(&context))
                 }
             }
         }
@@ -74,10 +74,10 @@ pub(super) async fn show(
         div.columns {
             section.card { h2 { "Holidays and exceptions" } (names(&named)) }
             section.card { h2 { "Hours of a week" } (hours(&calendar)) }
-            section.card id="calculator" { h2 { "Working time" } (calculator::show(&visit, &calendar, &wanted.sum)) }
+            section.card id="calculator" { h2 { "Working time" } (calculator::show(&context, &calendar, &params.sum)) }
         }
     };
-    Ok(visit.show(Page::new(format!("Calendar {id}"), content)))
+    Ok(context.show(Page::new(format!("Calendar {id}"), content)))
 }
 
 fn plans(calendar: &Calendar, year: i16) -> Vec<(Date, calendar::DayPlan)> {

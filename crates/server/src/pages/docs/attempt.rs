@@ -12,7 +12,7 @@ use url::form_urlencoded;
 
 use super::operation::operations;
 use crate::http::problem::Problem;
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 
 /// How many characters of a response are shown.
 const SHOWN: usize = 64 * 1024;
@@ -30,14 +30,14 @@ pub(super) struct Answer {
 }
 
 /// Sends the request that the form describes.
-pub(super) async fn send(visit: &Visit, id: &str, sent: &str) -> Result<Answer, Problem> {
+pub(super) async fn send(context: &PageContext, id: &str, sent: &str) -> Result<Answer, Problem> {
     let fields: HashMap<String, String> =
         form_urlencoded::parse(sent.as_bytes()).into_owned().collect();
-    if !visit.caller.has_form_key(fields.get("_key").map_or("", String::as_str)) {
+    if !context.caller.has_form_key(fields.get("_key").map_or("", String::as_str)) {
         let detail = "The form does not come from a page of this sign-in. Load the page again.";
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail));
     }
-    let document = visit.app.read_document()?;
+    let document = context.app.read_document()?;
     let all = operations(&document);
     let found = all.into_iter().find(|operation| operation.id() == id);
     let operation = found.ok_or_else(|| Problem::not_found("request in the API", id))?;
@@ -46,10 +46,10 @@ pub(super) async fn send(visit: &Visit, id: &str, sent: &str) -> Result<Answer, 
         .method(&*operation.method())
         .uri(&address)
         .header("content-type", operation.content_type())
-        .extension(visit.caller.clone())
+        .extension(context.caller.clone())
         .body(fields.get("_body").cloned().unwrap_or_default().replace("\r\n", "\n").into())
         .map_err(|_| Problem::bad_request("This address cannot be asked for."))?;
-    let response = visit.app.answer(request).await?;
+    let response = context.app.answer(request).await?;
     let (parts, body) = response.into_parts();
     let body = tokio::time::timeout(PATIENCE, to_bytes(body, LARGEST)).await;
     let body = match body {

@@ -14,8 +14,8 @@ use maud::{Markup, html};
 
 use self::attempt::{Answer, answered};
 use self::operation::{Operation, operations};
-use super::frame::Page;
-use super::visit::Visit;
+use super::layout::Page;
+use super::page_context::PageContext;
 use crate::http::App;
 use crate::http::body::RawBody;
 use crate::http::problem::Problem;
@@ -33,8 +33,8 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-async fn index(visit: Visit) -> Result<Response, Problem> {
-    let document = visit.app.read_document()?;
+async fn index(context: PageContext) -> Result<Response, Problem> {
+    let document = context.app.read_document()?;
     let mut by_tag: BTreeMap<&str, Vec<Operation<'_>>> = BTreeMap::new();
     for operation in operations(&document) {
         by_tag.entry(operation.tag()).or_default().push(operation);
@@ -56,7 +56,7 @@ async fn index(visit: Visit) -> Result<Response, Problem> {
             }
         }
     };
-    Ok(visit.show(Page::new("API", content)))
+    Ok(context.show(Page::new("API", content)))
 }
 
 fn operation_rows(operations: &[Operation<'_>]) -> Markup {
@@ -78,22 +78,26 @@ fn operation_rows(operations: &[Operation<'_>]) -> Markup {
     }
 }
 
-async fn read(visit: Visit, Path(id): Path<String>) -> Result<Response, Problem> {
-    show(&visit, &id, None, "").await
+async fn read(context: PageContext, Path(id): Path<String>) -> Result<Response, Problem> {
+    show(&context, &id, None, "").await
 }
 
-async fn tried(visit: Visit, Path(id): Path<String>, body: RawBody) -> Result<Response, Problem> {
-    let answer = attempt::send(&visit, &id, &body.text).await?;
-    show(&visit, &id, Some(&answer), &body.text).await
+async fn tried(
+    context: PageContext,
+    Path(id): Path<String>,
+    body: RawBody,
+) -> Result<Response, Problem> {
+    let answer = attempt::send(&context, &id, &body.text).await?;
+    show(&context, &id, Some(&answer), &body.text).await
 }
 
 async fn show(
-    visit: &Visit,
+    context: &PageContext,
     id: &str,
     answer: Option<&Answer>,
     sent: &str,
 ) -> Result<Response, Problem> {
-    let document = visit.app.read_document()?;
+    let document = context.app.read_document()?;
     let all = operations(&document);
     let found = all.into_iter().find(|operation| operation.id() == id);
     let operation = found.ok_or_else(|| Problem::not_found("request in the API", id))?;
@@ -106,7 +110,7 @@ async fn show(
         div.columns {
             section.card {
                 h2 { "Try it" }
-                (operation.form(visit, sent))
+                (operation.form(context, sent))
             }
             section.card id="answer" {
                 h2 { "Answer" }
@@ -120,5 +124,5 @@ async fn show(
         (operation.body_shown())
         (operation.responses_shown())
     };
-    Ok(visit.show(Page::new(format!("{} {}", operation.method(), operation.path), content)))
+    Ok(context.show(Page::new(format!("{} {}", operation.method(), operation.path), content)))
 }

@@ -8,7 +8,7 @@ use url::form_urlencoded;
 
 use super::{prose, schema};
 use crate::pages::form;
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 
 /// One operation of the API.
 pub(super) struct Operation<'a> {
@@ -90,12 +90,12 @@ impl<'a> Operation<'a> {
     }
 
     /// A form with a field for each parameter, and one for the body.
-    pub(super) fn form(&self, visit: &Visit, sent: &str) -> Markup {
+    pub(super) fn form(&self, context: &PageContext, sent: &str) -> Markup {
         let sent: HashMap<_, _> = form_urlencoded::parse(sent.as_bytes()).into_owned().collect();
         let value = |name: &str| sent.get(name).map_or("", String::as_str);
         html! {
             form.form method="post" action={ "/docs/" (self.id()) } {
-                input type="hidden" name="_key" value=(visit.form_key());
+                input type="hidden" name="_key" value=(context.form_key());
                 @for parameter in self.parameters() {
                     @let name = parameter["name"].as_str().unwrap_or_default();
                     @if parameter["in"] != "header" {

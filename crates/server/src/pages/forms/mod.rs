@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use self::fields::Form;
-use super::visit::{SAID_COOKIE, Visit};
+use super::page_context::{PageContext, SAID_COOKIE};
 use crate::http::answer::{self, Answered};
 use crate::http::body::RawBody;
 use crate::http::problem::{Problem, Wrong};
@@ -25,12 +25,12 @@ const SAID_SECONDS: u32 = 60;
 
 /// Passes a form on to the API, and sends the visitor to the next page.
 pub(super) async fn send(
-    visit: Visit,
+    context: PageContext,
     OriginalUri(address): OriginalUri,
     headers: HeaderMap,
     body: RawBody,
 ) -> Answered {
-    let form = read(&visit, &body.text)?;
+    let form = read(&context, &body.text)?;
     let method = match form.method.as_deref() {
         None | Some("POST") => Method::POST,
         Some("PUT") => Method::PUT,
@@ -40,7 +40,7 @@ pub(super) async fn send(
     };
     let address = address.path_and_query().map_or("", |address| address.as_str());
     let path = address.strip_prefix("/forms/").unwrap_or_default();
-    let answer = call(&visit, method, path, &form).await?;
+    let answer = call(&context, method, path, &form).await?;
     let is_script = headers.get(ACCEPT).is_some_and(|accept| accept == "application/json");
     answered(&form, &answer, is_script)
 }
@@ -59,10 +59,10 @@ pub(super) fn fields_of(text: &str) -> Result<String, Vec<Wrong>> {
 }
 
 /// Reads a form, and refuses it if it was not made by one of our own pages.
-pub(super) fn read(visit: &Visit, text: &str) -> Result<Form, Problem> {
+pub(super) fn read(context: &PageContext, text: &str) -> Result<Form, Problem> {
     let pairs = form_urlencoded::parse(text.as_bytes()).into_owned();
     let form = fields::read(pairs).map_err(Problem::invalid)?;
-    if !visit.caller.has_form_key(&form.key) {
+    if !context.caller.has_form_key(&form.key) {
         let detail = "The form does not come from a page of this sign-in. Load the page again.";
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "Forbidden", detail));
     }
@@ -71,7 +71,7 @@ pub(super) fn read(visit: &Visit, text: &str) -> Result<Form, Problem> {
 
 /// Calls the API for a form, and returns its response.
 pub(super) async fn call(
-    visit: &Visit,
+    context: &PageContext,
     method: Method,
     path: &str,
     form: &Form,
@@ -82,7 +82,7 @@ pub(super) async fn call(
         (None, _) if form.values.is_empty() => ("application/json", None),
         (None, _) => ("application/json", Some(form.values.json())),
     };
-    let (_, answer) = visit.app.call_with(&visit.caller, method, &target, kind, body).await?;
+    let (_, answer) = context.app.call_with(&context.caller, method, &target, kind, body).await?;
     Ok(answer)
 }
 

@@ -7,45 +7,52 @@ use store::{AuditQuery, AuditView};
 
 use crate::http::problem::Problem;
 use crate::http::query::{Paging, Parameters, Query, Values};
-use crate::pages::frame::Page;
+use crate::pages::layout::Page;
 use crate::pages::listing::{empty, heads, pager};
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
-pub(super) struct Wanted {
+pub(super) struct AuditListParams {
     who: Option<String>,
     since: Option<Timestamp>,
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for AuditListParams {
     const KNOWN: &'static [&'static str] = &["who", "since", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
-        Wanted { who: values.text("who"), since: values.instant("since"), paging: values.paging() }
+    fn read(values: &mut Values) -> AuditListParams {
+        AuditListParams {
+            who: values.text("who"),
+            since: values.instant("since"),
+            paging: values.paging(),
+        }
     }
 }
 
-pub(super) async fn list(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Problem> {
+pub(super) async fn list(
+    context: PageContext,
+    Query(params): Query<AuditListParams>,
+) -> Result<Response, Problem> {
     let query = AuditQuery {
-        who: wanted.who.clone(),
-        since: wanted.since,
-        limit: wanted.paging.limit,
-        after: wanted.paging.after,
+        who: params.who.clone(),
+        since: params.since,
+        limit: params.paging.limit,
+        after: params.paging.after,
     };
-    let page = visit.app.store().audit(query).await?;
+    let page = context.app.store().audit(query).await?;
     let content = html! {
         div.head { h1 { "Audit log" } }
         p.lead { "Every change that somebody made, committed together with it. What schedules and workers do is in the history of runs." }
         form.search method="get" role="search" {
             div.field.grow {
                 label for="who" { "Who" }
-                input type="search" id="who" name="who" value=[wanted.who.as_deref()];
+                input type="search" id="who" name="who" value=[params.who.as_deref()];
             }
             div.field.grow {
                 label for="since" { "Since" }
                 input type="text" id="since" name="since" placeholder="2026-03-08T09:00:00Z"
-                    value=[wanted.since.map(|at| at.to_string())];
+                    value=[params.since.map(|at| at.to_string())];
             }
             button type="submit" { "Show" }
         }
@@ -53,22 +60,22 @@ pub(super) async fn list(visit: Visit, Query(wanted): Query<Wanted>) -> Result<R
             @if page.items.is_empty() {
                 (empty("Nobody has changed anything.", html! {}))
             } @else {
-                (rows(&visit, &page.items))
-                (pager(&visit, page.total, page.next.as_ref()))
+                (rows(&context, &page.items))
+                (pager(&context, page.total, page.next.as_ref()))
             }
         }
     };
-    Ok(visit.show(Page::new("Audit log", content)))
+    Ok(context.show(Page::new("Audit log", content)))
 }
 
-fn rows(visit: &Visit, changes: &[AuditView]) -> Markup {
+fn rows(context: &PageContext, changes: &[AuditView]) -> Markup {
     html! {
         table.cards {
             (heads(&["When", "Who", "What", "To what", "From"]))
             tbody {
                 @for AuditView { key, at, entry } in changes {
                     tr id={ "change-" (key) } {
-                        td { (when::at_and_age(visit, *at)) }
+                        td { (when::at_and_age(context, *at)) }
                         td.short data-label="who" { strong { (entry.who) } }
                         td data-label="what" {
                             span.mono.small { (entry.action) }

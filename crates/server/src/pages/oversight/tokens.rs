@@ -10,24 +10,24 @@ use crate::http::access::{Permission, Role};
 use crate::http::body::RawBody;
 use crate::http::problem::Problem;
 use crate::pages::badge::badge;
+use crate::pages::error_page::told;
 use crate::pages::form::{self, Action};
 use crate::pages::forms;
-use crate::pages::frame::Page;
+use crate::pages::layout::Page;
 use crate::pages::listing::{empty, heads};
-use crate::pages::trouble::told;
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
-pub(super) async fn list(visit: Visit) -> Result<Response, Problem> {
-    show(&visit, StatusCode::OK, html! {}).await
+pub(super) async fn list(context: PageContext) -> Result<Response, Problem> {
+    show(&context, StatusCode::OK, html! {}).await
 }
 
 /// Makes a token. Its secret is on the returned page, and nowhere else.
-pub(super) async fn create(visit: Visit, body: RawBody) -> Result<Response, Problem> {
-    let form = forms::read(&visit, &body.text)?;
-    match forms::call(&visit, Method::POST, "tokens", &form).await {
-        Ok(made) => show(&visit, StatusCode::CREATED, secret(&made)).await,
-        Err(problem) => show(&visit, problem.status(), told(&problem)).await,
+pub(super) async fn create(context: PageContext, body: RawBody) -> Result<Response, Problem> {
+    let form = forms::read(&context, &body.text)?;
+    match forms::call(&context, Method::POST, "tokens", &form).await {
+        Ok(made) => show(&context, StatusCode::CREATED, secret(&made)).await,
+        Err(problem) => show(&context, problem.status(), told(&problem)).await,
     }
 }
 
@@ -41,8 +41,12 @@ fn secret(made: &Value) -> Markup {
     }
 }
 
-async fn show(visit: &Visit, status: StatusCode, said: Markup) -> Result<Response, Problem> {
-    let tokens = visit.app.store().tokens().await?;
+async fn show(
+    context: &PageContext,
+    status: StatusCode,
+    said: Markup,
+) -> Result<Response, Problem> {
+    let tokens = context.app.store().tokens().await?;
     let content = html! {
         div.head { h1 { "Tokens" } }
         (said)
@@ -52,18 +56,18 @@ async fn show(visit: &Visit, status: StatusCode, said: Markup) -> Result<Respons
                     p { "Whoever reaches this node from its own machine may do everything. The first token has to be an admin's." }
                 }))
             } @else {
-                (rows(visit, &tokens))
+                (rows(context, &tokens))
             }
         }
-        section.card { h2 { "New token" } (new_form(visit)) }
+        section.card { h2 { "New token" } (new_form(context)) }
     };
-    Ok(visit.show_with(status, Page::new("Tokens", content)))
+    Ok(context.show_with(status, Page::new("Tokens", content)))
 }
 
-fn new_form(visit: &Visit) -> Markup {
+fn new_form(context: &PageContext) -> Markup {
     html! {
         form.form method="post" action="/tokens" {
-            input type="hidden" name="_key" value=(visit.form_key());
+            input type="hidden" name="_key" value=(context.form_key());
             div.fields {
                 (form::text("Name", "name", "", "Who has it: letters, digits and ._@+-. The audit log names it."))
                 (form::text("Queues", "queues:parts", "", "For the role worker: which ones it claims from, with commas between them; nothing for all."))
@@ -94,7 +98,7 @@ fn meaning(role: Role) -> &'static str {
     }
 }
 
-fn rows(visit: &Visit, tokens: &[TokenView]) -> Markup {
+fn rows(context: &PageContext, tokens: &[TokenView]) -> Markup {
     html! {
         table.cards {
             (heads(&["Name", "Roles", "State", "Made", "Good until", ""]))
@@ -108,18 +112,18 @@ fn rows(visit: &Visit, tokens: &[TokenView]) -> Markup {
                                 span.muted.small { " for " (queues.join(", ")) }
                             }
                         }
-                        td data-label="state" { (state(visit, token)) }
+                        td data-label="state" { (state(context, token)) }
                         td data-label="made" {
-                            (when::at(visit, token.created_at)) span.muted.small { " by " (token.created_by) }
+                            (when::at(context, token.created_at)) span.muted.small { " by " (token.created_by) }
                         }
-                        td data-label="good until" { (when::or_dash(visit, token.expires_at)) }
+                        td data-label="good until" { (when::or_dash(context, token.expires_at)) }
                         td.actions {
-                            @if token.is_valid(visit.now) && visit.may(Permission::Administer) {
+                            @if token.is_valid(context.now) && context.may(Permission::Administer) {
                                 (Action::new(format!("tokens/{}/revoke", token.id), "Revoke")
                                     .ask("Whoever has this token can do nothing any more. Revoke it?")
                                     .said("Revoked.")
                                     .next("/tokens")
-                                    .show(visit))
+                                    .show(context))
                             }
                         }
                     }
@@ -129,10 +133,10 @@ fn rows(visit: &Visit, tokens: &[TokenView]) -> Markup {
     }
 }
 
-fn state(visit: &Visit, token: &TokenView) -> Markup {
+fn state(context: &PageContext, token: &TokenView) -> Markup {
     match token.revoked_at {
         Some(_) => badge("revoked", "is-idle"),
-        None if token.is_valid(visit.now) => badge("active", "is-ok"),
+        None if token.is_valid(context.now) => badge("active", "is-ok"),
         None => badge("expired", "is-warn"),
     }
 }

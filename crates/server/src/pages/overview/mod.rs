@@ -11,10 +11,10 @@ use maud::{Markup, html};
 use store::{RunQuery, ScheduleQuery, ScheduleView, SetAside, Stats, Total};
 
 use self::timeline::Reach;
-use super::frame::Page;
+use super::layout::Page;
 use super::listing::{empty, grouped, with};
+use super::page_context::PageContext;
 use super::runs::lines;
-use super::visit::Visit;
 use super::when;
 use crate::http::App;
 use crate::http::problem::Problem;
@@ -27,22 +27,25 @@ pub(super) fn routes() -> Router<App> {
     Router::new().route("/", get(show))
 }
 
-struct Wanted {
+struct OverviewParams {
     reach: Reach,
 }
 
-impl Parameters for Wanted {
+impl Parameters for OverviewParams {
     const KNOWN: &'static [&'static str] = &["reach"];
 
-    fn read(values: &mut Values) -> Wanted {
+    fn read(values: &mut Values) -> OverviewParams {
         let reach = values.one_of("reach", &Reach::ALL, Reach::name);
-        Wanted { reach: reach.unwrap_or(Reach::Hour) }
+        OverviewParams { reach: reach.unwrap_or(Reach::Hour) }
     }
 }
 
-async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Problem> {
-    let store = visit.app.store().clone();
-    let stats = store.stats(visit.now).await?;
+async fn show(
+    context: PageContext,
+    Query(params): Query<OverviewParams>,
+) -> Result<Response, Problem> {
+    let store = context.app.store().clone();
+    let stats = store.stats(context.now).await?;
     let of = |status: Vec<RunStatus>, overdue: bool| RunQuery {
         hides_system: true,
         status,
@@ -61,46 +64,46 @@ async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
     let dead = store.schedules(dead).await?;
     let content = html! {
         div.head { h1 { "Overview" } }
-        (dead_schedules(&visit, &dead))
-        (paused_workflows(&visit, &stats))
-        (set_aside(&visit, &aside))
+        (dead_schedules(&context, &dead))
+        (paused_workflows(&context, &stats))
+        (set_aside(&context, &aside))
         (figures(&stats))
         section.card id="timeline" {
             header {
                 h2 { "Before and after now" }
                 nav.row aria-label="How far" {
                     @for reach in Reach::ALL {
-                        a href=(with(&visit.address, "reach", Some(reach.name())))
-                            aria-current=[(reach == wanted.reach).then_some("true")] { (reach.name()) }
+                        a href=(with(&context.address, "reach", Some(reach.name())))
+                            aria-current=[(reach == params.reach).then_some("true")] { (reach.name()) }
                     }
                 }
             }
-            (timeline::show(&visit, wanted.reach).await?)
+            (timeline::show(&context, params.reach).await?)
         }
         div.columns {
             section.card.flush {
                 header { h2 { "Coming" } a href="/schedules?status=active" { "All schedules" } }
-                (coming_lines(&visit, &coming))
+                (coming_lines(&context, &coming))
             }
             section.card.flush {
                 header { h2 { "Going on" } a href="/runs" { "All runs" } }
-                (lines(&visit, &active.items, "Nothing runs at the moment."))
+                (lines(&context, &active.items, "Nothing runs at the moment."))
             }
             section.card.flush {
                 header { h2 { "Failed" } a href="/runs?status=failed,timed_out" { "All of them" } }
-                (lines(&visit, &failed.items, "Nothing has failed."))
+                (lines(&context, &failed.items, "Nothing has failed."))
             }
             section.card.flush {
                 header { h2 { "Past their deadline" } a href="/runs?overdue=true" { "All of them" } }
-                (lines(&visit, &overdue.items, "Everything was done in the time promised."))
+                (lines(&context, &overdue.items, "Everything was done in the time promised."))
             }
         }
     };
-    Ok(visit.show(Page::new("Overview", content).live("all")))
+    Ok(context.show(Page::new("Overview", content).live("all")))
 }
 
 /// Dead schedules, shown first: somebody has to act on them.
-fn dead_schedules(visit: &Visit, dead: &store::Page<ScheduleView>) -> Markup {
+fn dead_schedules(context: &PageContext, dead: &store::Page<ScheduleView>) -> Markup {
     if dead.items.is_empty() {
         return html! {};
     }
@@ -115,7 +118,7 @@ fn dead_schedules(visit: &Visit, dead: &store::Page<ScheduleView>) -> Markup {
                 @for view in &dead.items {
                     li {
                         a.name href={ "/schedules/" (view.schedule.id) } { (view.schedule.declared.name) }
-                        ", last changed " (when::at(visit, view.schedule.updated_at)) ": "
+                        ", last changed " (when::at(context, view.schedule.updated_at)) ": "
                         (view.schedule.progress.last_error.as_deref().unwrap_or("its retries are exhausted"))
                     }
                 }
@@ -129,7 +132,7 @@ fn dead_schedules(visit: &Visit, dead: &store::Page<ScheduleView>) -> Markup {
 
 /// Paused workflows that wait for a person, because one of their handlers failed or somebody paused
 /// them with a reason.
-fn paused_workflows(visit: &Visit, stats: &Stats) -> Markup {
+fn paused_workflows(context: &PageContext, stats: &Stats) -> Markup {
     let paused = &stats.latest_paused;
     if paused.is_empty() {
         return html! {};
@@ -142,7 +145,7 @@ fn paused_workflows(visit: &Visit, stats: &Stats) -> Markup {
                 @for (name, reason, since) in paused.iter().take(LINES) {
                     li {
                         a.name href={ "/workflows/" (name) } { (name) }
-                        " since " (when::at(visit, *since)) ": " (reason)
+                        " since " (when::at(context, *since)) ": " (reason)
                     }
                 }
             }
@@ -154,7 +157,7 @@ fn paused_workflows(visit: &Visit, stats: &Stats) -> Markup {
 
 /// Rows that cannot be read or decided as they are stored, shown first: somebody has to act on
 /// them.
-fn set_aside(visit: &Visit, aside: &[SetAside]) -> Markup {
+fn set_aside(context: &PageContext, aside: &[SetAside]) -> Markup {
     if aside.is_empty() {
         return html! {};
     }
@@ -171,7 +174,7 @@ fn set_aside(visit: &Visit, aside: &[SetAside]) -> Markup {
                 @for one in aside.iter().take(LINES) {
                     li {
                         strong { (one.kind()) " " (one.id) }
-                        " since " (when::at(visit, one.since)) ": " (one.reason)
+                        " since " (when::at(context, one.since)) ": " (one.reason)
                     }
                 }
             }
@@ -181,11 +184,11 @@ fn set_aside(visit: &Visit, aside: &[SetAside]) -> Markup {
 }
 
 fn figures(stats: &Stats) -> Markup {
-    let schedules = |wanted: Status| {
-        stats.schedules.iter().filter(|(status, _)| *status == wanted).map(|(_, n)| n).sum::<u64>()
+    let schedules = |params: Status| {
+        stats.schedules.iter().filter(|(status, _)| *status == params).map(|(_, n)| n).sum::<u64>()
     };
-    let runs = |wanted: RunStatus| {
-        stats.runs.iter().filter(|(status, _)| *status == wanted).map(|(_, n)| n).sum::<u64>()
+    let runs = |params: RunStatus| {
+        stats.runs.iter().filter(|(status, _)| *status == params).map(|(_, n)| n).sum::<u64>()
     };
     let figures = [
         ("/runs?status=running", "running", runs(RunStatus::Running), ""),
@@ -224,7 +227,7 @@ fn need_a_person(suspended: u64, stats: &Stats) -> (&'static str, &'static str, 
     (address, "need a person", suspended + stats.approvals + paused, "is-warn")
 }
 
-fn coming_lines(visit: &Visit, coming: &[ScheduleView]) -> Markup {
+fn coming_lines(context: &PageContext, coming: &[ScheduleView]) -> Markup {
     if coming.is_empty() {
         let remedy =
             html! { p { a href="/schedules/new" { "Create a schedule" } " to see what comes." } };
@@ -243,8 +246,8 @@ fn coming_lines(visit: &Visit, coming: &[ScheduleView]) -> Markup {
                             }
                             td.number {
                                 @if let Some(due) = view.coming() {
-                                    (when::age(visit, due.effective))
-                                    div.small.muted { (when::at(visit, due.effective)) }
+                                    (when::age(context, due.effective))
+                                    div.small.muted { (when::at(context, due.effective)) }
                                 }
                             }
                         }

@@ -12,7 +12,7 @@ use store::{RunQuery, RunView, ScheduleView, Tally, TallyKind, UnusualQuery, Unu
 
 use crate::http::problem::Problem;
 use crate::pages::badge;
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
 /// How many runs and other occurrences are drawn one by one: the latest. The bars count all of
@@ -61,11 +61,11 @@ impl Reach {
 }
 
 /// Renders the timeline.
-pub(super) async fn show(visit: &Visit, reach: Reach) -> Result<Markup, Problem> {
-    let store = visit.app.store();
+pub(super) async fn show(context: &PageContext, reach: Reach) -> Result<Markup, Problem> {
+    let store = context.app.store();
     let seconds = reach.minutes() * 60;
-    let end = visit.now.checked_add(reach.span()).unwrap_or(visit.now);
-    let start = visit.now.checked_sub(reach.span()).unwrap_or(visit.now);
+    let end = context.now.checked_add(reach.span()).unwrap_or(context.now);
+    let start = context.now.checked_sub(reach.span()).unwrap_or(context.now);
     let start = Timestamp::from_second(start.as_second() / seconds * seconds).unwrap_or(start);
     let tallies = store.tallies(start, end).await?;
     let query =
@@ -75,15 +75,15 @@ pub(super) async fn show(visit: &Visit, reach: Reach) -> Result<Markup, Problem>
     let unusual = store.unusual(query).await?.items;
     let coming = store.coming(COMING).await?;
     let mut lanes = Lanes::default();
-    lanes.add_coming(visit, &coming, end);
-    lanes.add_past(visit, runs, unusual).await?;
-    let drawn = when::drawn(&visit.zone, |wall| {
+    lanes.add_coming(context, &coming, end);
+    lanes.add_past(context, runs, unusual).await?;
+    let drawn = when::drawn(&context.zone, |wall| {
         let timeline = Timeline {
             title: "Occurrences before and after now".to_owned(),
             start,
             end,
-            now: visit.now,
-            buckets: buckets(&tallies, start, visit.now, seconds),
+            now: context.now,
+            buckets: buckets(&tallies, start, context.now, seconds),
             lanes: lanes.finished(),
             wall,
         };
@@ -163,8 +163,8 @@ impl Lanes {
         })
     }
 
-    fn add_coming(&mut self, visit: &Visit, coming: &[ScheduleView], end: Timestamp) {
-        let rules = visit.app.rules();
+    fn add_coming(&mut self, context: &PageContext, coming: &[ScheduleView], end: Timestamp) {
+        let rules = context.app.rules();
         for view in coming {
             let schedule = &view.schedule;
             let Some(next) = view.coming().map(|due| due.effective) else { continue };
@@ -177,7 +177,7 @@ impl Lanes {
             lane.marks.extend(times.into_iter().map(|at| Mark {
                 at,
                 state: "is-idle".to_owned(),
-                label: format!("due at {}", when::text(&visit.zone, at, visit.now)),
+                label: format!("due at {}", when::text(&context.zone, at, context.now)),
                 href: None,
             }));
         }
@@ -185,7 +185,7 @@ impl Lanes {
 
     async fn add_past(
         &mut self,
-        visit: &Visit,
+        context: &PageContext,
         runs: Vec<RunView>,
         unusual: Vec<UnusualRow>,
     ) -> Result<(), Problem> {
@@ -194,7 +194,7 @@ impl Lanes {
         ids.dedup();
         ids.retain(|id| !self.known.contains_key(id));
         ids.truncate(LANES);
-        for view in visit.app.store().schedules_by_id(ids).await? {
+        for view in context.app.store().schedules_by_id(ids).await? {
             self.lane(view.schedule.id, &view.schedule.declared.name);
         }
         for RunView { run, .. } in runs {

@@ -7,7 +7,7 @@ use store::ApprovalView;
 use crate::http::access::Permission;
 use crate::http::runs::WholeRun;
 use crate::pages::form::{Action, field, hidden};
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
 /// The resolutions of an attempt whose outcome is unknown: the API's value, the button, the
@@ -20,9 +20,9 @@ const RESOLUTIONS: [(&str, &str, &str); 4] = [
 ];
 
 /// The buttons beside the title.
-pub(super) fn buttons(visit: &Visit, whole: &WholeRun) -> Markup {
+pub(super) fn buttons(context: &PageContext, whole: &WholeRun) -> Markup {
     let run = &whole.view.run;
-    if !visit.may(Permission::Operate) {
+    if !context.may(Permission::Operate) {
         return html! {};
     }
     let again = |from: &'static str, label: &'static str| {
@@ -33,24 +33,24 @@ pub(super) fn buttons(visit: &Visit, whole: &WholeRun) -> Markup {
     };
     html! {
         div.row {
-            @if !run.status.has_ended() && run.position.ending.is_none() { (cancel(visit, whole)) }
+            @if !run.status.has_ended() && run.position.ending.is_none() { (cancel(context, whole)) }
             @if matches!(run.status, RunStatus::Failed | RunStatus::TimedOut | RunStatus::Cancelled) {
                 @if run.handler.is_none() {
-                    (again("failed", "Retry from where it failed").class("main").show(visit))
+                    (again("failed", "Retry from where it failed").class("main").show(context))
                 }
-                (again("start", "Retry from the start").show(visit))
+                (again("start", "Retry from the start").show(context))
             }
         }
     }
 }
 
-fn cancel(visit: &Visit, whole: &WholeRun) -> Markup {
+fn cancel(context: &PageContext, whole: &WholeRun) -> Markup {
     let id = &whole.view.run.id;
     html! {
         details.menu id="cancel" {
             summary.button { "Cancel" }
             form.form.card method="post" action={ "/forms/runs/" (id) "/cancel" } {
-                (hidden(visit, &visit.address, Some("The run is told to end."), None))
+                (hidden(context, &context.address, Some("The run is told to end."), None))
                 (field("Why", "cancel-reason", "Kept with the run. May be left empty.", html! {
                     input type="text" id="cancel-reason" name="reason" maxlength="500"
                         aria-describedby="cancel-reason-hint";
@@ -62,7 +62,7 @@ fn cancel(visit: &Visit, whole: &WholeRun) -> Markup {
 }
 
 /// The forms to resolve a suspended run.
-pub(super) fn resolutions(visit: &Visit, whole: &WholeRun) -> Markup {
+pub(super) fn resolutions(context: &PageContext, whole: &WholeRun) -> Markup {
     let run = &whole.view.run;
     let unknown = run.position.active.iter().filter(|a| matches!(a.doing, Doing::Unknown { .. }));
     let mut steps: Vec<u32> = unknown.map(|active| active.step).collect();
@@ -78,21 +78,21 @@ pub(super) fn resolutions(visit: &Visit, whole: &WholeRun) -> Markup {
                         "Trying it again could do it twice: somebody has to look, and to say."
                     }
                     @if let Some(error) = &run.error { p.muted { (error.message) } }
-                    @if visit.may(Permission::Operate) { (resolution(visit, whole, place, &step.id)) }
+                    @if context.may(Permission::Operate) { (resolution(context, whole, place, &step.id)) }
                 }
             }
         }
     }
 }
 
-fn resolution(visit: &Visit, whole: &WholeRun, place: u32, step: &str) -> Markup {
+fn resolution(context: &PageContext, whole: &WholeRun, place: u32, step: &str) -> Markup {
     let note = format!("note-{place}");
     html! {
         form.form method="post" action={ "/forms/runs/" (whole.view.run.id) "/resolve" } {
-            (hidden(visit, &visit.address, Some("The run goes on."), None))
+            (hidden(context, &context.address, Some("The run goes on."), None))
             input type="hidden" name="step" value=(step);
             div.fields {
-                (who(visit, &format!("by-{place}")))
+                (who(context, &format!("by-{place}")))
                 (field("How you know", &note, "", html! {
                     input type="text" id=(note) name="note" maxlength="500";
                 }))
@@ -110,8 +110,8 @@ fn resolution(visit: &Visit, whole: &WholeRun, place: u32, step: &str) -> Markup
 }
 
 /// The name of whoever decides: from their token, or typed where there is none.
-pub(super) fn who(visit: &Visit, id: &str) -> Markup {
-    match &*visit.caller.name {
+pub(super) fn who(context: &PageContext, id: &str) -> Markup {
+    match &*context.caller.name {
         "anyone" => field(
             "Your name",
             id,
@@ -123,17 +123,17 @@ pub(super) fn who(visit: &Visit, id: &str) -> Markup {
 }
 
 /// An open approval, with the form to decide it.
-pub(in crate::pages) fn decision(visit: &Visit, asked: &ApprovalView) -> Markup {
+pub(in crate::pages) fn decision(context: &PageContext, asked: &ApprovalView) -> Markup {
     let path = format!("/forms/approvals/{}/{}", asked.run, asked.step);
     let key = format!("{}-{}", asked.run, asked.step);
     html! {
         @if let Some(description) = &asked.description { p.keep { (description) } }
         dl.facts {
-            dt { "Asked" } dd { (when::at_and_age(visit, asked.asked_at)) }
+            dt { "Asked" } dd { (when::at_and_age(context, asked.asked_at)) }
             @if let Some(deadline) = asked.deadline {
                 dt { "To be decided by" }
                 dd {
-                    (when::at_and_age(visit, deadline))
+                    (when::at_and_age(context, deadline))
                     @if asked.overdue { " " strong.is-bad { "overdue" } }
                 }
             }
@@ -143,11 +143,11 @@ pub(in crate::pages) fn decision(visit: &Visit, asked: &ApprovalView) -> Markup 
                 @else { (asked.assignees.join(", ")) }
             }
         }
-        @if visit.may(Permission::Approve) {
+        @if context.may(Permission::Approve) {
             form.form method="post" action={ (path) "/approve" } {
-                (hidden(visit, &visit.address, Some("Decided."), None))
+                (hidden(context, &context.address, Some("Decided."), None))
                 div.fields {
-                    (who(visit, &format!("by-{key}")))
+                    (who(context, &format!("by-{key}")))
                     (field("Comment", &format!("comment-{key}"), "", html! {
                         input type="text" id={ "comment-" (key) } name="comment" maxlength="2000";
                     }))

@@ -11,7 +11,7 @@ use super::facts::{action_words, watched};
 use super::steps::{address, called, class};
 use crate::http::runs::{AttemptObject, PartObject, StepObject, WholeRun};
 use crate::pages::flow::{self, Look};
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
 /// How many items are drawn below their step.
@@ -24,11 +24,11 @@ const ROWS: usize = 120;
 pub(super) const BESIDE: usize = 40;
 
 /// When each step began and ended.
-pub(super) fn gantt(visit: &Visit, whole: &WholeRun, from: usize) -> Markup {
+pub(super) fn gantt(context: &PageContext, whole: &WholeRun, from: usize) -> Markup {
     let run = &whole.view.run;
     let mut rows = Vec::new();
     for (place, step) in whole.steps.iter().enumerate().skip(from).take(super::steps::ON_A_PAGE) {
-        rows.extend(rows_of(visit, whole, step, place));
+        rows.extend(rows_of(context, whole, step, place));
     }
     let more = rows.len().saturating_sub(ROWS);
     rows.truncate(ROWS);
@@ -38,14 +38,15 @@ pub(super) fn gantt(visit: &Visit, whole: &WholeRun, from: usize) -> Markup {
         state: if watch.overdue { "is-bad" } else { "is-warn" }.to_owned(),
     });
     let deadlines: Vec<Deadline> = deadlines.take(5).collect();
-    let now = (!run.status.has_ended()).then_some(visit.now);
+    let now = (!run.status.has_ended()).then_some(context.now);
     let title = "When its steps began and ended".to_owned();
-    let drawn = when::drawn(&visit.zone, |wall| Gantt { title, rows, now, deadlines, wall }.draw());
+    let drawn =
+        when::drawn(&context.zone, |wall| Gantt { title, rows, now, deadlines, wall }.draw());
     html! { (drawn) @if more > 0 { p.small.muted { "And " (more) " more rows: see the steps." } } }
 }
 
-fn rows_of(visit: &Visit, whole: &WholeRun, step: &StepObject, place: usize) -> Vec<Row> {
-    let bars = bar(visit, whole, &step.part, place, Item::Whole);
+fn rows_of(context: &PageContext, whole: &WholeRun, step: &StepObject, place: usize) -> Vec<Row> {
+    let bars = bar(context, whole, &step.part, place, Item::Whole);
     let href = Some(format!("#step-{place}"));
     let mut rows = vec![Row { label: called(step).to_owned(), depth: 0, href, bars }];
     for item in notable(step) {
@@ -54,13 +55,13 @@ fn rows_of(visit: &Visit, whole: &WholeRun, step: &StepObject, place: usize) -> 
             label: format!("item {}", item.index.unwrap_or_default()),
             depth: 1,
             href: Some(address(whole, step)),
-            bars: bar(visit, whole, item, place, nth),
+            bars: bar(context, whole, item, place, nth),
         });
     }
     for (what, part) in [("undone", &step.compensation), ("looked", &step.reconcile)] {
         if let Some(part) = part {
             let number = if what == "undone" { Item::Undoing } else { Item::Reconciling };
-            let bars = bar(visit, whole, part, place, number);
+            let bars = bar(context, whole, part, place, number);
             rows.push(Row { label: what.to_owned(), depth: 1, href: None, bars });
         }
     }
@@ -78,7 +79,13 @@ fn notable(step: &StepObject) -> Vec<&PartObject> {
 }
 
 /// The bars of a part's attempts, and of its wait since the last one.
-fn bar(visit: &Visit, whole: &WholeRun, part: &PartObject, place: usize, item: Item) -> Vec<Bar> {
+fn bar(
+    context: &PageContext,
+    whole: &WholeRun,
+    part: &PartObject,
+    place: usize,
+    item: Item,
+) -> Vec<Bar> {
     let position = &whole.view.run.position;
     let active = u32::try_from(place).ok().and_then(|place| position.part(place, item));
     let earlier = &part.earlier[part.earlier.len().saturating_sub(ATTEMPTS)..];
@@ -93,7 +100,7 @@ fn bar(visit: &Visit, whole: &WholeRun, part: &PartObject, place: usize, item: I
         });
     }
     if let Some(active) = active.filter(|active| active.doing.since().is_none()) {
-        let start = part.ended_at.unwrap_or(active.enabled_at).min(visit.now);
+        let start = part.ended_at.unwrap_or(active.enabled_at).min(context.now);
         bars.push(Bar {
             start,
             end: None,
@@ -149,22 +156,22 @@ pub(super) fn graph(whole: &WholeRun, is_wanted: bool) -> Markup {
 }
 
 /// How near each deadline is.
-pub(super) fn deadlines(visit: &Visit, whole: &WholeRun) -> Markup {
+pub(super) fn deadlines(context: &PageContext, whole: &WholeRun) -> Markup {
     let run = &whole.view.run;
     html! {
         @for (number, watch) in run.position.watches.iter().enumerate().take(10) {
             div id={ "deadline-" (number) } {
-                p.small { strong { (of_watch(whole, watch)) } " " (watched(visit, watch)) }
-                (deadline_bar(visit, whole, watch))
+                p.small { strong { (of_watch(whole, watch)) } " " (watched(context, watch)) }
+                (deadline_bar(context, whole, watch))
             }
         }
     }
 }
 
-fn deadline_bar(visit: &Visit, whole: &WholeRun, watch: &Watch) -> Markup {
+fn deadline_bar(context: &PageContext, whole: &WholeRun, watch: &Watch) -> Markup {
     let run = &whole.view.run;
-    let until = run.ended_at.unwrap_or(visit.now);
-    when::drawn(&visit.zone, |wall| {
+    let until = run.ended_at.unwrap_or(context.now);
+    when::drawn(&context.zone, |wall| {
         DeadlineBar {
             title: format!("The deadline of {}", of_watch(whole, watch)),
             start: watch.from,

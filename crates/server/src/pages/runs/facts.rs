@@ -10,18 +10,18 @@ use store::{AlertView, MutationView, RunView};
 
 use super::{badge, born};
 use crate::http::runs::WholeRun;
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::when::{at, at_and_age, took, took_until};
 
 /// A run that began later than this after it was due is shown as late.
 const PUNCTUAL: jiff::SignedDuration = jiff::SignedDuration::from_millis(1_000);
 
 /// The facts as pairs of label and value.
-pub(super) fn facts(visit: &Visit, whole: &WholeRun, children: &[RunView]) -> Markup {
+pub(super) fn facts(context: &PageContext, whole: &WholeRun, children: &[RunView]) -> Markup {
     let run = &whole.view.run;
     let line = |label: &str, instant: Option<Timestamp>| {
         html! {
-            @if let Some(instant) = instant { dt { (label) } dd { (at_and_age(visit, instant)) } }
+            @if let Some(instant) = instant { dt { (label) } dd { (at_and_age(context, instant)) } }
         }
     };
     html! {
@@ -32,16 +32,16 @@ pub(super) fn facts(visit: &Visit, whole: &WholeRun, children: &[RunView]) -> Ma
                 dt { "Schedule" } dd { a href={ "/schedules/" (schedule) } { (schedule) } }
             }
             @if let Some(nominal) = run.nominal.filter(|_| run.nominal != run.effective) {
-                dt { "By its rule" } dd { (at(visit, nominal)) }
+                dt { "By its rule" } dd { (at(context, nominal)) }
             }
             (line("Due", run.effective))
             (line("Created", Some(run.created_at)))
             (line("Started", run.started_at))
             @if let Some(late) = lateness(whole) { dt { "Late by" } dd { (took(late)) } }
             (line("Ended", run.ended_at))
-            dt { "Took" } dd { (took_until(visit, run.started_at, run.ended_at)) }
+            dt { "Took" } dd { (took_until(context, run.started_at, run.ended_at)) }
             @if let Some(limit) = run.time_limit().filter(|_| !run.status.has_ended()) {
-                dt { "May take until" } dd { (at_and_age(visit, limit)) }
+                dt { "May take until" } dd { (at_and_age(context, limit)) }
             }
             @if run.overdue { dt { "Deadline" } dd { (badge::badge("overdue", "is-warn")) } }
             @if let Some(of) = &run.retry_of {
@@ -74,7 +74,7 @@ fn started(whole: &WholeRun, children: &[RunView]) -> Markup {
 }
 
 /// The actions that deadlines have triggered.
-pub(super) fn alerts(visit: &Visit, alerts: &[AlertView]) -> Markup {
+pub(super) fn alerts(context: &PageContext, alerts: &[AlertView]) -> Markup {
     html! {
         @if !alerts.is_empty() {
             section.card.flush id="alerts" {
@@ -90,8 +90,8 @@ pub(super) fn alerts(visit: &Visit, alerts: &[AlertView]) -> Markup {
                         @for (place, alert) in alerts.iter().enumerate().take(100) {
                             tr id={ "alert-" (place) } {
                                 td data-label="Of" { (alert.step.as_deref().unwrap_or("the run")) }
-                                td data-label="Deadline" { (at(visit, alert.due)) }
-                                td data-label="Happened" { (at_and_age(visit, alert.happened_at)) }
+                                td data-label="Deadline" { (at(context, alert.due)) }
+                                td data-label="Happened" { (at_and_age(context, alert.happened_at)) }
                                 td data-label="What" { (brought_about(alert)) }
                             }
                         }
@@ -120,7 +120,7 @@ fn brought_about(alert: &AlertView) -> Markup {
 }
 
 /// The mutation that a consumer's run has made, or may have made.
-pub(super) fn mutation(visit: &Visit, mutation: Option<&MutationView>) -> Markup {
+pub(super) fn mutation(context: &PageContext, mutation: Option<&MutationView>) -> Markup {
     let Some(MutationView { mutation, .. }) = mutation else { return html! {} };
     let class = match mutation.status {
         MutationStatus::InFlight => "is-run",
@@ -133,8 +133,8 @@ pub(super) fn mutation(visit: &Visit, mutation: Option<&MutationView>) -> Markup
         section.card id="mutation" {
             header { h2 { "What it changes outside" } (badge::badge(mutation.status.name(), class)) }
             dl.facts {
-                dt { "Began" } dd { (at_and_age(visit, mutation.started_at)) }
-                dt { "Known since" } dd { (at_and_age(visit, mutation.updated_at)) }
+                dt { "Began" } dd { (at_and_age(context, mutation.started_at)) }
+                dt { "Known since" } dd { (at_and_age(context, mutation.updated_at)) }
                 @if let Some(by) = &mutation.said_by { dt { "Says" } dd { (by) } }
                 @if let Some(note) = &mutation.note { dt { "Note" } dd { (note) } }
             }
@@ -161,9 +161,9 @@ fn stretch_words(stretch: Stretch) -> String {
 }
 
 /// When an active deadline is due, in words.
-pub(super) fn watched(visit: &Visit, watch: &Watch) -> Markup {
+pub(super) fn watched(context: &PageContext, watch: &Watch) -> Markup {
     html! {
-        "due " (at_and_age(visit, watch.due))
+        "due " (at_and_age(context, watch.due))
         @if watch.held_since.is_some() { span.muted { "; its clock stands" } }
         @if watch.overdue { " " (badge::badge("overdue", "is-warn")) }
     }

@@ -13,9 +13,9 @@ use crate::http::query::{Paging, Parameters, Query, Values};
 use crate::http::runs::found;
 use crate::http::workflows::find_workflow;
 use crate::pages::form::{check, select, text};
-use crate::pages::frame::Page;
+use crate::pages::layout::Page;
 use crate::pages::listing::{empty, pager};
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::{badge, when};
 
 /// How many runs a page shows at most.
@@ -25,7 +25,7 @@ const RECENT: [(&str, &str, i64); 3] =
     [("hour", "the last hour", 1), ("day", "the last day", 24), ("week", "the last week", 168)];
 
 /// The query parameters of the list.
-pub(super) struct Wanted {
+pub(super) struct RunListParams {
     workflow: Option<String>,
     schedule: Option<ScheduleId>,
     status: Vec<RunStatus>,
@@ -46,7 +46,7 @@ enum Since {
     At(Timestamp),
 }
 
-impl Parameters for Wanted {
+impl Parameters for RunListParams {
     const KNOWN: &'static [&'static str] = &[
         "workflow",
         "schedule_id",
@@ -61,8 +61,8 @@ impl Parameters for Wanted {
         "cursor",
     ];
 
-    fn read(values: &mut Values) -> Wanted {
-        Wanted {
+    fn read(values: &mut Values) -> RunListParams {
+        RunListParams {
             workflow: values.text("workflow"),
             schedule: values.parsed("schedule_id", "the id of a schedule"),
             status: values.several_of("status", &RunStatus::ALL, RunStatus::name),
@@ -89,20 +89,20 @@ fn since(values: &mut Values, text: &str) -> Option<Since> {
     at
 }
 
-impl Wanted {
-    async fn query(&self, visit: &Visit) -> Result<RunQuery, Problem> {
+impl RunListParams {
+    async fn query(&self, context: &PageContext) -> Result<RunQuery, Problem> {
         let workflow = match &self.workflow {
-            Some(name) => Some(find_workflow(&visit.app, name, None).await?.workflow.id),
+            Some(name) => Some(find_workflow(&context.app, name, None).await?.workflow.id),
             None => None,
         };
         let parent = match &self.parent {
-            Some(id) => Some(found(&visit.app, id).await?.view.run.key),
+            Some(id) => Some(found(&context.app, id).await?.view.run.key),
             None => None,
         };
         let since = self.since.and_then(|since| match since {
             Since::At(at) => Some(at),
             Since::Recent(place) => {
-                visit.now.checked_sub(SignedDuration::from_hours(RECENT[place].2)).ok()
+                context.now.checked_sub(SignedDuration::from_hours(RECENT[place].2)).ok()
             }
         });
         let asks_for_them =
@@ -123,7 +123,7 @@ impl Wanted {
     }
 
     fn is_filtered(&self) -> bool {
-        let Wanted { workflow, schedule, status, born, since, overdue, parent, .. } = self;
+        let RunListParams { workflow, schedule, status, born, since, overdue, parent, .. } = self;
         let any = workflow.is_some() || schedule.is_some() || born.is_some() || since.is_some();
         any || !status.is_empty() || *overdue || parent.is_some() || self.until.is_some()
     }
@@ -174,20 +174,23 @@ impl Wanted {
     }
 }
 
-pub(super) async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Problem> {
-    let page = visit.app.store().runs(wanted.query(&visit).await?).await?;
+pub(super) async fn show(
+    context: PageContext,
+    Query(params): Query<RunListParams>,
+) -> Result<Response, Problem> {
+    let page = context.app.store().runs(params.query(&context).await?).await?;
     let content = html! {
         div.head { h1 { "Runs" } }
-        (wanted.form())
+        (params.form())
         section.card.flush aria-label="Runs" {
-            (table(&visit, &page.items, wanted.is_filtered()))
-            (pager(&visit, page.total, page.next.as_ref()))
+            (table(&context, &page.items, params.is_filtered()))
+            (pager(&context, page.total, page.next.as_ref()))
         }
     };
-    Ok(visit.show(Page::new("Runs", content).live("all")))
+    Ok(context.show(Page::new("Runs", content).live("all")))
 }
 
-fn table(visit: &Visit, runs: &[RunView], is_filtered: bool) -> Markup {
+fn table(context: &PageContext, runs: &[RunView], is_filtered: bool) -> Markup {
     if runs.is_empty() && is_filtered {
         return empty("No run is like that.", html! {});
     }
@@ -208,12 +211,12 @@ fn table(visit: &Visit, runs: &[RunView], is_filtered: bool) -> Markup {
                     th.number scope="col" { "Took" }
                 }
             }
-            tbody { @for view in runs { (row(visit, view)) } }
+            tbody { @for view in runs { (row(context, view)) } }
         }
     }
 }
 
-fn row(visit: &Visit, view: &RunView) -> Markup {
+fn row(context: &PageContext, view: &RunView) -> Markup {
     let run = &view.run;
     html! {
         tr id={ "run-" (run.id) } {
@@ -229,12 +232,12 @@ fn row(visit: &Visit, view: &RunView) -> Markup {
             td.small data-label="Why" { (born(view)) }
             td.small data-label="Started" {
                 @match run.started_at {
-                    Some(at) => (when::at_and_age(visit, at)),
-                    None => span.muted { "created " (when::age(visit, run.created_at)) },
+                    Some(at) => (when::at_and_age(context, at)),
+                    None => span.muted { "created " (when::age(context, run.created_at)) },
                 }
             }
             td.number.small data-label="Took" {
-                (when::took_until(visit, run.started_at, run.ended_at))
+                (when::took_until(context, run.started_at, run.ended_at))
             }
         }
     }

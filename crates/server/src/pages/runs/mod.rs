@@ -18,7 +18,7 @@ use store::RunView;
 
 pub(super) use self::actions::decision;
 use super::listing::empty;
-use super::visit::Visit;
+use super::page_context::PageContext;
 use super::{badge, when};
 use crate::http::App;
 
@@ -33,7 +33,7 @@ pub(super) fn routes() -> Router<App> {
 }
 
 /// A short list of runs, for a section of a page.
-pub(super) fn lines(visit: &Visit, runs: &[RunView], none: &str) -> Markup {
+pub(super) fn lines(context: &PageContext, runs: &[RunView], none: &str) -> Markup {
     if runs.is_empty() {
         return empty(none, html! {});
     }
@@ -52,7 +52,7 @@ pub(super) fn lines(visit: &Visit, runs: &[RunView], none: &str) -> Markup {
                             }
                             td { (badge::run(view.run.status)) }
                             td.number.small {
-                                (when::age(visit, view.run.ended_at.unwrap_or(view.run.created_at)))
+                                (when::age(context, view.run.ended_at.unwrap_or(view.run.created_at)))
                             }
                         }
                     }

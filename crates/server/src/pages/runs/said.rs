@@ -5,8 +5,8 @@ use maud::{Markup, html};
 
 use super::steps::called;
 use crate::http::runs::{StepObject, WholeRun};
+use crate::pages::page_context::PageContext;
 use crate::pages::value::visible;
-use crate::pages::visit::Visit;
 
 /// For how many steps live output is shown.
 const MOST: usize = 3;
@@ -16,7 +16,7 @@ const LONGEST: usize = 8 * 1024;
 /// The live output of the wanted steps. It may change without a notice, so `data-again` makes the
 /// script load the page again periodically.
 pub(super) async fn now(
-    visit: &Visit,
+    context: &PageContext,
     whole: &WholeRun,
     is_wanted: impl Fn(&StepObject) -> bool,
 ) -> Markup {
@@ -24,7 +24,7 @@ pub(super) async fn now(
     let running = whole.steps.iter().filter(|step| step.part.status == "running");
     let mut said = Vec::new();
     for step in running.filter(speaks).filter(|step| is_wanted(step)).take(MOST) {
-        said.extend(of_step(visit, whole, step).await.map(|text| (step, text)));
+        said.extend(of_step(context, whole, step).await.map(|text| (step, text)));
     }
     html! {
         @for (step, text) in &said {
@@ -37,9 +37,9 @@ pub(super) async fn now(
 }
 
 /// The end of a step's output, if there is any. Output that this node does not have is left out.
-async fn of_step(visit: &Visit, whole: &WholeRun, step: &StepObject) -> Option<String> {
+async fn of_step(context: &PageContext, whole: &WholeRun, step: &StepObject) -> Option<String> {
     let path = format!("/api/v1/runs/{}/steps/{}/output", whole.view.run.id, step.id);
-    let answer = visit.app.call(&visit.caller, Method::GET, &path, None).await;
+    let answer = context.app.call(&context.caller, Method::GET, &path, None).await;
     let (_, answer) = answer.ok()?;
     let text = answer["text"].as_str().filter(|text| !text.is_empty())?;
     let mut start = text.len().saturating_sub(LONGEST);

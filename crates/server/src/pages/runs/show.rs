@@ -10,9 +10,9 @@ use crate::http::path::PathId;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
 use crate::http::runs::{WholeRun, shown_input, told, whole};
-use crate::pages::frame::Page;
+use crate::pages::layout::Page;
+use crate::pages::page_context::PageContext;
 use crate::pages::value::{self, Room};
-use crate::pages::visit::Visit;
 use crate::pages::{badge, incidents};
 
 /// How many child runs are named.
@@ -42,74 +42,74 @@ impl Parameters for Part {
 }
 
 pub(super) async fn show(
-    visit: Visit,
+    context: PageContext,
     PathId(id): PathId,
     Query(part): Query<Part>,
 ) -> Result<Response, Problem> {
-    let whole = whole(&visit.app, &id).await?;
+    let whole = whole(&context.app, &id).await?;
     if part.view == Some(View::Graph) {
-        return Ok(graph_alone(&visit, &whole));
+        return Ok(graph_alone(&context, &whole));
     }
-    let children = children(&visit, &whole).await?;
-    let asked = asked(&visit, &whole).await?;
-    let sentences = told(&visit.app, &whole).await?;
-    let said = said::now(&visit, &whole, |_| true).await;
+    let children = children(&context, &whole).await?;
+    let asked = asked(&context, &whole).await?;
+    let sentences = told(&context.app, &whole).await?;
+    let said = said::now(&context, &whole, |_| true).await;
     let of_run = IncidentQuery { run: Some(whole.view.run.id.clone()), ..IncidentQuery::default() };
-    let incidents = incidents::card(&visit, of_run).await?;
+    let incidents = incidents::card(&context, of_run).await?;
     let mut room = Room::new();
     let run = &whole.view.run;
     let title = format!("{}: {}", whole.view.workflow_name, run.status.name().replace('_', " "));
     let content = html! {
-        (head(&visit, &whole))
+        (head(&context, &whole))
         @if let Some(error) = run.error.as_ref().filter(|_| !run.position.is_unknown()) {
             div.said.is-bad id="error" {
                 p { strong { (error.code.replace('_', " ")) } @if let Some(step) = &error.step { " in step " (step) } }
                 (value::cut_text(&error.message, &api(&whole), &mut room))
             }
         }
-        (actions::resolutions(&visit, &whole))
+        (actions::resolutions(&context, &whole))
         @for one in &asked {
-            section.card id={ "asked-" (one.step) } { h2 { (one.title) } (actions::decision(&visit, one)) }
+            section.card id={ "asked-" (one.step) } { h2 { (one.title) } (actions::decision(&context, one)) }
         }
         div.columns {
             section.card id="facts" {
                 h2 { "This run" }
-                (facts::facts(&visit, &whole, &children))
+                (facts::facts(&context, &whole, &children))
                 div.words { @for sentence in &sentences { p.small { (sentence) } } }
             }
-            section.card id="values" { h2 { "In and out" } (values(&visit, &whole, &mut room)) }
+            section.card id="values" { h2 { "In and out" } (values(&context, &whole, &mut room)) }
         }
-        (facts::mutation(&visit, whole.mutation.as_ref()))
+        (facts::mutation(&context, whole.mutation.as_ref()))
         section.card id="time" {
             h2 { "Over time" }
-            (drawn::deadlines(&visit, &whole))
-            (drawn::gantt(&visit, &whole, part.from))
+            (drawn::deadlines(&context, &whole))
+            (drawn::gantt(&context, &whole, part.from))
         }
         (said)
-        (steps::list(&visit, &whole, part.from, &mut room))
+        (steps::list(&context, &whole, part.from, &mut room))
         @if whole.definition.steps.len() > 1 {
             section.card id="graph" { h2 { "What follows what" } (drawn::graph(&whole, false)) }
         }
-        (facts::alerts(&visit, &whole.alerts))
+        (facts::alerts(&context, &whole.alerts))
         (incidents)
     };
-    Ok(visit.show(Page::new(title, content).live(format!("run:{}", run.id))))
+    Ok(context.show(Page::new(title, content).live(format!("run:{}", run.id))))
 }
 
 /// The graph on a page of its own, where it is too large for the page of the run.
-fn graph_alone(visit: &Visit, whole: &WholeRun) -> Response {
+fn graph_alone(context: &PageContext, whole: &WholeRun) -> Response {
     let id = &whole.view.run.id;
     let content = html! {
-        (head(visit, whole))
+        (head(context, whole))
         p { a href={ "/runs/" (id) } { "Back to the run" } }
         section.card id="graph" { h2 { "What follows what" } (drawn::graph(whole, true)) }
     };
     let title = format!("Graph of a run of {}", whole.view.workflow_name);
-    visit.show(Page::new(title, content).live(format!("run:{id}")))
+    context.show(Page::new(title, content).live(format!("run:{id}")))
 }
 
 /// The title, with the buttons.
-pub(super) fn head(visit: &Visit, whole: &WholeRun) -> Markup {
+pub(super) fn head(context: &PageContext, whole: &WholeRun) -> Markup {
     let view = &whole.view;
     html! {
         div.head id="head" {
@@ -122,7 +122,7 @@ pub(super) fn head(visit: &Visit, whole: &WholeRun) -> Markup {
                 (badge::run(view.run.status))
                 span.tag { "version " (whole.definition.version) " · revision " (view.run.version) }
             }
-            (actions::buttons(visit, whole))
+            (actions::buttons(context, whole))
         }
     }
 }
@@ -131,9 +131,9 @@ fn api(whole: &WholeRun) -> String {
     format!("/api/v1/runs/{}", whole.view.run.id)
 }
 
-fn values(visit: &Visit, whole: &WholeRun, room: &mut Room) -> Markup {
+fn values(context: &PageContext, whole: &WholeRun, room: &mut Room) -> Markup {
     let run = &whole.view.run;
-    let input = shown_input(&whole.view, visit.app.secrets());
+    let input = shown_input(&whole.view, context.app.secrets());
     let shown = |what: &str, json: Option<&str>, room: &mut Room| {
         html! {
             h3 { (what) }
@@ -151,14 +151,14 @@ fn values(visit: &Visit, whole: &WholeRun, room: &mut Room) -> Markup {
     }
 }
 
-async fn children(visit: &Visit, whole: &WholeRun) -> Result<Vec<RunView>, Problem> {
+async fn children(context: &PageContext, whole: &WholeRun) -> Result<Vec<RunView>, Problem> {
     let parent = Some(whole.view.run.key);
     let query = RunQuery { parent, limit: CHILDREN, ..RunQuery::default() };
-    Ok(visit.app.store().runs(query).await?.items)
+    Ok(context.app.store().runs(query).await?.items)
 }
 
 /// The open approvals of this run. Approvals are listed in the order of their runs' keys.
-async fn asked(visit: &Visit, whole: &WholeRun) -> Result<Vec<ApprovalView>, Problem> {
+async fn asked(context: &PageContext, whole: &WholeRun) -> Result<Vec<ApprovalView>, Problem> {
     let limit = actions::asks(whole);
     if limit == 0 {
         return Ok(Vec::new());
@@ -166,7 +166,7 @@ async fn asked(visit: &Visit, whole: &WholeRun) -> Result<Vec<ApprovalView>, Pro
     let before = RunKey(whole.view.run.key.0.saturating_sub(1));
     let after = Some(Cursor::Step(before, u32::MAX));
     let query = ApprovalQuery { limit, after, ..ApprovalQuery::default() };
-    let mut found = visit.app.store().approvals(query).await?.items;
+    let mut found = context.app.store().approvals(query).await?.items;
     found.retain(|asked| asked.run == whole.view.run.id);
     Ok(found)
 }

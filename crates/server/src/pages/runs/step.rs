@@ -12,9 +12,9 @@ use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
 use crate::http::runs::{PartObject, StepObject, WholeRun, whole};
 use crate::pages::badge::badge;
-use crate::pages::frame::Page;
+use crate::pages::layout::Page;
+use crate::pages::page_context::PageContext;
 use crate::pages::value::{self, Room};
-use crate::pages::visit::Visit;
 use crate::pages::when;
 
 /// The run and the step in the path.
@@ -46,29 +46,29 @@ impl Parameters for Items {
 }
 
 pub(super) async fn show(
-    visit: Visit,
+    context: PageContext,
     which: Which,
     Query(wanted): Query<Items>,
 ) -> Result<Response, Problem> {
-    let whole = whole(&visit.app, &which.run).await?;
+    let whole = whole(&context.app, &which.run).await?;
     let known = whole.steps.iter().position(|step| step.id == which.step);
     let place = known.ok_or_else(|| Problem::not_found("step", &which.step))?;
     let step = &whole.steps[place];
-    let said = said::now(&visit, &whole, |one| one.id == step.id).await;
+    let said = said::now(&context, &whole, |one| one.id == step.id).await;
     let mut room = Room::new();
     let api = format!("/api/v1/runs/{}", whole.view.run.id);
     let content = html! {
-        (show::head(&visit, &whole))
+        (show::head(&context, &whole))
         p { a href={ "/runs/" (whole.view.run.id) "#step-" (place) } { "Back to the run" } }
         section.card id="step" {
             header {
                 h2 { (called(step)) }
                 (badge(step.part.status, class(step.part.status)))
             }
-            (about(&visit, &whole, step, place))
+            (about(&context, &whole, step, place))
             (results("step", &step.part, &api, &mut room))
         }
-        (earlier(&visit, &step.part))
+        (earlier(&context, &step.part))
         (said)
         @for (what, beside) in [("Undone", &step.compensation), ("Looked whether it was done", &step.reconcile)] {
             @if let Some(part) = beside {
@@ -79,13 +79,13 @@ pub(super) async fn show(
                 }
             }
         }
-        @if !step.items.is_empty() { (items(&visit, step, wanted.from, &api, &mut room)) }
+        @if !step.items.is_empty() { (items(&context, step, wanted.from, &api, &mut room)) }
     };
     let title = format!("{} of {}", called(step), whole.view.workflow_name);
-    Ok(visit.show(Page::new(title, content).live(format!("run:{}", whole.view.run.id))))
+    Ok(context.show(Page::new(title, content).live(format!("run:{}", whole.view.run.id))))
 }
 
-fn about(visit: &Visit, whole: &WholeRun, step: &StepObject, place: usize) -> Markup {
+fn about(context: &PageContext, whole: &WholeRun, step: &StepObject, place: usize) -> Markup {
     let part = &step.part;
     let watches = &whole.view.run.position.watches;
     let watch = watches.iter().find(|watch| watch.step.is_some_and(|at| at as usize == place));
@@ -95,14 +95,14 @@ fn about(visit: &Visit, whole: &WholeRun, step: &StepObject, place: usize) -> Ma
             @if !step.depends_on.is_empty() { dt { "After" } dd { (step.depends_on.join(", ")) } }
             @if let Some(reason) = &part.reason { dt { "Why" } dd { (reason) } }
             dt { "Attempts" } dd { (part.attempts) }
-            @if part.started_at.is_some() { dt { "Last attempt" } dd { (times(visit, part)) } }
-            @if let Some(watch) = watch { dt { "Deadline" } dd { (facts::watched(visit, watch)) } }
+            @if part.started_at.is_some() { dt { "Last attempt" } dd { (times(context, part)) } }
+            @if let Some(watch) = watch { dt { "Deadline" } dd { (facts::watched(context, watch)) } }
         }
     }
 }
 
 /// The attempts before the last one, latest first.
-fn earlier(visit: &Visit, part: &PartObject) -> Markup {
+fn earlier(context: &PageContext, part: &PartObject) -> Markup {
     if part.earlier.is_empty() {
         return html! {};
     }
@@ -123,8 +123,8 @@ fn earlier(visit: &Visit, part: &PartObject) -> Markup {
                             td.number data-label="Attempt" { (attempt.attempt) }
                             td data-label="How it ended" { (badge(attempt.status, class(attempt.status))) }
                             td.small data-label="When" {
-                                (when::at(visit, attempt.started_at)) " · "
-                                (when::took_until(visit, Some(attempt.started_at), Some(attempt.ended_at)))
+                                (when::at(context, attempt.started_at)) " · "
+                                (when::took_until(context, Some(attempt.started_at), Some(attempt.ended_at)))
                             }
                             td.small data-label="What went wrong" {
                                 @if let Some(error) = &attempt.error { (super::in_a_line(&error.message)) }
@@ -152,13 +152,19 @@ fn results(id: &str, part: &PartObject, api: &str, room: &mut Room) -> Markup {
     }
 }
 
-fn items(visit: &Visit, step: &StepObject, from: usize, api: &str, room: &mut Room) -> Markup {
+fn items(
+    context: &PageContext,
+    step: &StepObject,
+    from: usize,
+    api: &str,
+    room: &mut Room,
+) -> Markup {
     let shown = step.items.iter().skip(from).take(steps::ON_A_PAGE);
     html! {
         section.card.flush id="items" {
             header {
                 h2 { "Items" }
-                @if step.items.len() > steps::ON_A_PAGE { (windows(visit, step.items.len(), from, "from")) }
+                @if step.items.len() > steps::ON_A_PAGE { (windows(context, step.items.len(), from, "from")) }
             }
             table.cards {
                 thead {
@@ -175,7 +181,7 @@ fn items(visit: &Visit, step: &StepObject, from: usize, api: &str, room: &mut Ro
                             td data-label="Item" { (index) }
                             td data-label="Status" { (badge(item.status, class(item.status))) }
                             td.number data-label="Attempts" { (item.attempts) }
-                            td.small data-label="When" { (times(visit, item)) }
+                            td.small data-label="When" { (times(context, item)) }
                             td.small data-label="What came out" { (outcome(item, api, room)) }
                         }
                     }

@@ -6,8 +6,8 @@ use maud::{Markup, html};
 use crate::http::runs::{PartObject, StepObject, WholeRun};
 use crate::pages::badge::badge;
 use crate::pages::listing::{grouped, with};
+use crate::pages::page_context::PageContext;
 use crate::pages::value::{self, Room};
-use crate::pages::visit::Visit;
 use crate::pages::when;
 
 /// How many steps a page shows.
@@ -38,18 +38,23 @@ pub(super) fn called(step: &StepObject) -> &str {
 }
 
 /// The steps from the index `from` on.
-pub(super) fn list(visit: &Visit, whole: &WholeRun, from: usize, room: &mut Room) -> Markup {
+pub(super) fn list(
+    context: &PageContext,
+    whole: &WholeRun,
+    from: usize,
+    room: &mut Room,
+) -> Markup {
     let steps = whole.steps.iter().enumerate().skip(from).take(ON_A_PAGE);
     let what = if whole.view.run.handler.is_some() { "Phases" } else { "Steps" };
     html! {
         section.card id="steps" {
             header {
                 h2 { (what) }
-                @if whole.steps.len() > ON_A_PAGE { (windows(visit, whole.steps.len(), from, "from")) }
+                @if whole.steps.len() > ON_A_PAGE { (windows(context, whole.steps.len(), from, "from")) }
             }
             ol.plain.lines {
                 @for (place, step) in steps {
-                    li.step id={ "step-" (place) } { (one(visit, whole, step, place, room)) }
+                    li.step id={ "step-" (place) } { (one(context, whole, step, place, room)) }
                 }
             }
         }
@@ -57,11 +62,11 @@ pub(super) fn list(visit: &Visit, whole: &WholeRun, from: usize, room: &mut Room
 }
 
 /// Links to the parts of a long list.
-pub(super) fn windows(visit: &Visit, count: usize, from: usize, name: &str) -> Markup {
+pub(super) fn windows(context: &PageContext, count: usize, from: usize, name: &str) -> Markup {
     let shown = |number: usize| grouped(number as u64);
     let last = shown((from + ON_A_PAGE).min(count));
     let label = format!("{} to {last} of {}", shown(from + 1), shown(count));
-    let to = |place: usize| with(&visit.address, name, Some(&place.to_string()));
+    let to = |place: usize| with(&context.address, name, Some(&place.to_string()));
     html! {
         span.row.small {
             span.muted { (label) }
@@ -72,7 +77,7 @@ pub(super) fn windows(visit: &Visit, count: usize, from: usize, name: &str) -> M
 }
 
 fn one(
-    visit: &Visit,
+    context: &PageContext,
     whole: &WholeRun,
     step: &StepObject,
     place: usize,
@@ -86,7 +91,7 @@ fn one(
             span.tag { (step.kind) }
             @if part.attempts > 1 { span.small.muted { "attempt " (part.attempts) } }
             @if part.overdue { (badge("overdue", "is-warn")) }
-            span.small.muted.end { (times(visit, part)) }
+            span.small.muted.end { (times(context, part)) }
         }
         @if let Some(reason) = &part.reason { p.small.muted { (super::in_a_line(reason)) } }
         (results(whole, step, place, room))
@@ -97,10 +102,10 @@ fn one(
 }
 
 /// When a part began, and how long it took.
-pub(super) fn times(visit: &Visit, part: &PartObject) -> Markup {
+pub(super) fn times(context: &PageContext, part: &PartObject) -> Markup {
     html! {
         @if let Some(started) = part.started_at {
-            (when::at(visit, started)) " · " (when::took_until(visit, part.started_at, part.ended_at))
+            (when::at(context, started)) " · " (when::took_until(context, part.started_at, part.ended_at))
         }
     }
 }

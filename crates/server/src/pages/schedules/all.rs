@@ -15,9 +15,9 @@ use crate::http::problem::Problem;
 use crate::http::query::Query;
 use crate::http::schedules::coming::{coming_rows, instant_in};
 use crate::http::schedules::object;
-use crate::pages::frame::Page;
+use crate::pages::layout::Page;
 use crate::pages::listing::empty;
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 
 /// How many schedules are included: those that are due first.
 const SCHEDULES: usize = 200;
@@ -26,12 +26,15 @@ const TIMES: usize = 62;
 /// For how many schedules overrides are read.
 const LOOKED_UP: usize = 20;
 
-pub(super) async fn show(visit: Visit, Query(month): Query<Month>) -> Result<Response, Problem> {
-    let first = month.first(&visit.zone, visit.now);
-    let views = visit.app.store().coming(SCHEDULES).await?;
+pub(super) async fn show(
+    context: PageContext,
+    Query(month): Query<Month>,
+) -> Result<Response, Problem> {
+    let first = month.first(&context.zone, context.now);
+    let views = context.app.store().coming(SCHEDULES).await?;
     let changed = views.iter().filter(|view| view.schedule.progress.has_overrides).count();
-    let marks = marks(&visit, &views, first).await?;
-    let today = visit.zone.wall(visit.now).date();
+    let marks = marks(&context, &views, first).await?;
+    let today = context.zone.wall(context.now).date();
     let dates = std::iter::successors(Some(first), |date| date.tomorrow().ok());
     let days: Vec<_> = dates
         .take_while(|date| *date <= first.last_of_month())
@@ -50,7 +53,7 @@ pub(super) async fn show(visit: Visit, Query(month): Query<Month>) -> Result<Res
                 (drawing::days::month(first, &days))
             }
             p.small.muted {
-                "Days are those of " (visit.zone.name()) ". Shown is what comes of the "
+                "Days are those of " (context.zone.name()) ". Shown is what comes of the "
                 (SCHEDULES) " schedules that are due first, up to " (TIMES) " times of each."
                 @if changed > LOOKED_UP {
                     " Of " (changed) " some times were changed by hand, which is shown for " (LOOKED_UP) " of them."
@@ -59,16 +62,16 @@ pub(super) async fn show(visit: Visit, Query(month): Query<Month>) -> Result<Res
         }
     };
     let title = format!("What comes, {}", first.strftime("%B %Y"));
-    Ok(visit.show(Page::new(title, content)))
+    Ok(context.show(Page::new(title, content)))
 }
 
 async fn marks(
-    visit: &Visit,
+    context: &PageContext,
     views: &[ScheduleView],
     first: Date,
 ) -> Result<BTreeMap<Date, Vec<DayMark>>, Problem> {
-    let start = |date: Date| instant_in(&visit.zone, "month", &format!("{date}T00:00:00"));
-    let from = start(first)?.max(visit.now);
+    let start = |date: Date| instant_in(&context.zone, "month", &format!("{date}T00:00:00"));
+    let from = start(first)?.max(context.now);
     let until = start(first.last_of_month().tomorrow().unwrap_or(first))?;
     let mut looked_up = 0;
     let mut marks: BTreeMap<Date, Vec<DayMark>> = BTreeMap::new();
@@ -76,9 +79,9 @@ async fn marks(
         let mut overrides = Vec::new();
         if view.schedule.progress.has_overrides && looked_up < LOOKED_UP {
             looked_up += 1;
-            overrides = visit.app.store().overrides(view.schedule.id).await?;
+            overrides = context.app.store().overrides(view.schedule.id).await?;
         }
-        for (date, count) in of(visit, view, &overrides, from, until) {
+        for (date, count) in of(context, view, &overrides, from, until) {
             marks.entry(date).or_default().push(mark(view, count));
         }
     }
@@ -87,17 +90,17 @@ async fn marks(
 
 /// How many occurrences of a schedule come on each day.
 fn of(
-    visit: &Visit,
+    context: &PageContext,
     view: &ScheduleView,
     overrides: &[Override],
     from: Timestamp,
     until: Timestamp,
 ) -> BTreeMap<Date, usize> {
     let mut counts = BTreeMap::new();
-    let Some(plan) = object::plan(&view.schedule, &visit.app.rules()) else { return counts };
+    let Some(plan) = object::plan(&view.schedule, &context.app.rules()) else { return counts };
     let rows = coming_rows(view, &plan.timing, overrides, from, TIMES);
     for at in rows.iter().filter_map(|row| row.effective).filter(|at| *at < until) {
-        *counts.entry(visit.zone.wall(at).date()).or_insert(0) += 1;
+        *counts.entry(context.zone.wall(at).date()).or_insert(0) += 1;
     }
     counts
 }

@@ -11,8 +11,8 @@ use crate::http::problem::Problem;
 use crate::http::query::Values;
 use crate::http::schedules::coming::instant_in;
 use crate::pages::form::{self, Action};
-use crate::pages::visit::Visit;
-use crate::pages::{trouble, when};
+use crate::pages::page_context::PageContext;
+use crate::pages::{error_page, when};
 
 /// How many occurrences run by default.
 const DEFAULT_LIMIT: u32 = 100;
@@ -47,8 +47,8 @@ struct Found {
     times: Vec<Due>,
 }
 
-pub(super) fn card(visit: &Visit, looked: &Looked, range: &Range) -> Markup {
-    if !visit.may(Permission::Operate) || looked.plan.is_none() {
+pub(super) fn card(context: &PageContext, looked: &Looked, range: &Range) -> Markup {
+    if !context.may(Permission::Operate) || looked.plan.is_none() {
         return html! {};
     }
     html! {
@@ -56,9 +56,9 @@ pub(super) fn card(visit: &Visit, looked: &Looked, range: &Range) -> Markup {
             h2 { "Run past times" }
             (form(looked, range))
             @if let (Some(from), Some(to)) = (&range.from, &range.to) {
-                @match find(visit, looked, from, to, range.limit) {
-                    Ok(found) => (shown(visit, looked, &found, range.limit)),
-                    Err(problem) => (trouble::told(&problem)),
+                @match find(context, looked, from, to, range.limit) {
+                    Ok(found) => (shown(context, looked, &found, range.limit)),
+                    Err(problem) => (error_page::told(&problem)),
                 }
             }
         }
@@ -92,7 +92,7 @@ fn form(looked: &Looked, range: &Range) -> Markup {
 }
 
 fn find(
-    visit: &Visit,
+    context: &PageContext,
     looked: &Looked,
     from: &str,
     to: &str,
@@ -103,12 +103,12 @@ fn find(
     let Some(plan) = &looked.plan else {
         return Err(Problem::conflict("The rule cannot be read any more."));
     };
-    let times = backfilled(plan, from, to.min(visit.now), limit)
+    let times = backfilled(plan, from, to.min(context.now), limit)
         .map_err(|refusal| Problem::from(Refused::Schedule(refusal)))?;
     Ok(Found { from, to, times })
 }
 
-fn shown(visit: &Visit, looked: &Looked, found: &Found, limit: u32) -> Markup {
+fn shown(context: &PageContext, looked: &Looked, found: &Found, limit: u32) -> Markup {
     let count = found.times.len();
     let label = if count == 1 { "Run this one".to_owned() } else { format!("Run these {count}") };
     html! {
@@ -117,7 +117,7 @@ fn shown(visit: &Visit, looked: &Looked, found: &Found, limit: u32) -> Markup {
                 ", one after the other; those that have run already are passed over:" }
             ul.plain.lines {
                 @for due in found.times.iter().take(SHOWN) {
-                    li { (when::in_zone(visit, &looked.zone, due.nominal)) }
+                    li { (when::in_zone(context, &looked.zone, due.nominal)) }
                 }
                 @if count > SHOWN { li.muted { "and " (count - SHOWN) " more" } }
             }
@@ -128,7 +128,7 @@ fn shown(visit: &Visit, looked: &Looked, found: &Found, limit: u32) -> Markup {
                 .field("limit:number", limit.to_string())
                 .next(looked.address())
                 .said("{count} past occurrences run, one after the other.")
-                .show(visit))
+                .show(context))
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::http::schedules::object;
 use crate::pages::badge::badge;
 use crate::pages::form::{self, Action};
 use crate::pages::listing::empty;
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
 /// How many occurrences are shown.
@@ -20,10 +20,12 @@ const MOST_ROWS: usize = 30;
 /// How many later overrides are shown.
 const MOST_LATER: usize = 20;
 
-pub(super) fn card(visit: &Visit, looked: &Looked) -> Markup {
+pub(super) fn card(context: &PageContext, looked: &Looked) -> Markup {
     let schedule = looked.schedule();
     let rows = match &looked.plan {
-        Some(plan) => coming_rows(&looked.view, &plan.timing, &looked.overrides, visit.now, COUNT),
+        Some(plan) => {
+            coming_rows(&looked.view, &plan.timing, &looked.overrides, context.now, COUNT)
+        }
         None => Vec::new(),
     };
     html! {
@@ -35,15 +37,15 @@ pub(super) fn card(visit: &Visit, looked: &Looked) -> Markup {
             @if rows.is_empty() {
                 (empty("Nothing comes.", html! {}))
             } @else {
-                (table(visit, looked, &rows))
+                (table(context, looked, &rows))
             }
-            (later(visit, looked, &rows))
-            (warnings(visit, looked))
+            (later(context, looked, &rows))
+            (warnings(context, looked))
         }
     }
 }
 
-fn table(visit: &Visit, looked: &Looked, rows: &[Row]) -> Markup {
+fn table(context: &PageContext, looked: &Looked, rows: &[Row]) -> Markup {
     html! {
         table.cards {
             caption.hidden { "Times to come" }
@@ -51,30 +53,35 @@ fn table(visit: &Visit, looked: &Looked, rows: &[Row]) -> Markup {
                 tr { th scope="col" { "Due" } th scope="col" { "What becomes of it" } th scope="col" { "Change" } }
             }
             tbody {
-                @for row in rows.iter().take(MOST_ROWS) { (line(visit, looked, row)) }
+                @for row in rows.iter().take(MOST_ROWS) { (line(context, looked, row)) }
             }
         }
     }
 }
 
-fn line(visit: &Visit, looked: &Looked, row: &Row) -> Markup {
+fn line(context: &PageContext, looked: &Looked, row: &Row) -> Markup {
     let over = looked.overrides.iter().find(|over| over.nominal == row.nominal);
     html! {
         tr id={ "due-" (row.nominal.as_millisecond()) } {
             td {
-                (when::in_zone(visit, &looked.zone, row.nominal))
-                div.small.muted { (when::age(visit, row.effective.unwrap_or(row.nominal))) }
+                (when::in_zone(context, &looked.zone, row.nominal))
+                div.small.muted { (when::age(context, row.effective.unwrap_or(row.nominal))) }
             }
-            td { (fate(visit, looked, row, over)) }
+            td { (fate(context, looked, row, over)) }
             td.actions {
-                @if visit.may(Permission::Operate) { (change(visit, looked, row, over)) }
+                @if context.may(Permission::Operate) { (change(context, looked, row, over)) }
             }
         }
     }
 }
 
 /// What will happen to an occurrence, and why.
-pub(super) fn fate(visit: &Visit, looked: &Looked, row: &Row, over: Option<&Override>) -> Markup {
+pub(super) fn fate(
+    context: &PageContext,
+    looked: &Looked,
+    row: &Row,
+    over: Option<&Override>,
+) -> Markup {
     let class = match row.fate {
         "kept" => "is-ok",
         "moved" => "is-run",
@@ -83,7 +90,7 @@ pub(super) fn fate(visit: &Visit, looked: &Looked, row: &Row, over: Option<&Over
     html! {
         (badge(row.fate, class))
         @if let Some(at) = row.effective.filter(|at| *at != row.nominal) {
-            " to " (when::in_zone(visit, &looked.zone, at))
+            " to " (when::in_zone(context, &looked.zone, at))
         }
         @if let Some(reason) = &row.reason { div.small.muted { (reason) } }
         @if let Some(OverrideAction::Payload(payload)) = over.map(|over| &over.action) {
@@ -97,10 +104,10 @@ fn path(looked: &Looked, nominal: jiff::Timestamp) -> String {
 }
 
 /// The forms to override one occurrence.
-fn change(visit: &Visit, looked: &Looked, row: &Row, over: Option<&Override>) -> Markup {
+fn change(context: &PageContext, looked: &Looked, row: &Row, over: Option<&Override>) -> Markup {
     let path = path(looked, row.nominal);
     if over.is_some() {
-        return undo(visit, looked, row.nominal);
+        return undo(context, looked, row.nominal);
     }
     if row.fate == "skipped" {
         return html! {};
@@ -112,9 +119,9 @@ fn change(visit: &Visit, looked: &Looked, row: &Row, over: Option<&Override>) ->
             summary { "Change" span.hidden { " " (row.nominal) } }
             div.form {
                 (Action::new(path.clone(), "Skip it").method("PUT").field("skip:flag", "true")
-                    .said("It will be skipped.").show(visit))
+                    .said("It will be skipped.").show(context))
                 form.form method="post" action={ "/forms/" (path) } {
-                    (form::hidden(visit, &visit.address, Some("It was moved."), Some("PUT")))
+                    (form::hidden(context, &context.address, Some("It was moved."), Some("PUT")))
                     (form::field("Move to", &format!("move-{key}"), looked.zone.name(), html! {
                         input type="datetime-local" step="1" required id={ "move-" (key) } name="move_to"
                             value=(wall.strftime("%Y-%m-%dT%H:%M:%S"));
@@ -122,7 +129,7 @@ fn change(visit: &Visit, looked: &Looked, row: &Row, over: Option<&Override>) ->
                     div.row { button type="submit" { "Move it" } }
                 }
                 form.form method="post" action={ "/forms/" (path) } {
-                    (form::hidden(visit, &visit.address, Some("It has its own payload now."), Some("PUT")))
+                    (form::hidden(context, &context.address, Some("It has its own payload now."), Some("PUT")))
                     (form::field("Payload", &format!("payload-{key}"), "JSON, for this time alone", html! {
                         textarea id={ "payload-" (key) } name="payload:json" rows="3" required {}
                     }))
@@ -133,16 +140,16 @@ fn change(visit: &Visit, looked: &Looked, row: &Row, over: Option<&Override>) ->
     }
 }
 
-fn undo(visit: &Visit, looked: &Looked, nominal: jiff::Timestamp) -> Markup {
+fn undo(context: &PageContext, looked: &Looked, nominal: jiff::Timestamp) -> Markup {
     Action::new(path(looked, nominal), "Undo")
         .method("DELETE")
         .said("It is an ordinary one again.")
-        .show(visit)
+        .show(context)
 }
 
 /// Overrides of occurrences after those that are shown.
-fn later(visit: &Visit, looked: &Looked, rows: &[Row]) -> Markup {
-    let last = rows.iter().map(|row| row.nominal).max().unwrap_or(visit.now);
+fn later(context: &PageContext, looked: &Looked, rows: &[Row]) -> Markup {
+    let last = rows.iter().map(|row| row.nominal).max().unwrap_or(context.now);
     let later: Vec<&Override> =
         looked.overrides.iter().filter(|over| over.nominal > last).collect();
     if later.is_empty() {
@@ -154,16 +161,16 @@ fn later(visit: &Visit, looked: &Looked, rows: &[Row]) -> Markup {
             ul.plain.lines {
                 @for over in later.iter().take(MOST_LATER) {
                     li.row id={ "later-" (over.nominal.as_millisecond()) } {
-                        (when::in_zone(visit, &looked.zone, over.nominal)) " "
+                        (when::in_zone(context, &looked.zone, over.nominal)) " "
                         @match &over.action {
                             OverrideAction::Skip => "is skipped",
                             OverrideAction::Move(to) => {
-                                "is moved to " (when::in_zone(visit, &looked.zone, *to))
+                                "is moved to " (when::in_zone(context, &looked.zone, *to))
                             }
                             OverrideAction::Payload(_) => "has its own payload",
                         }
                         " by " (over.by)
-                        @if visit.may(Permission::Operate) { (undo(visit, looked, over.nominal)) }
+                        @if context.may(Permission::Operate) { (undo(context, looked, over.nominal)) }
                     }
                 }
             }
@@ -172,9 +179,9 @@ fn later(visit: &Visit, looked: &Looked, rows: &[Row]) -> Markup {
     }
 }
 
-fn warnings(visit: &Visit, looked: &Looked) -> Markup {
+fn warnings(context: &PageContext, looked: &Looked) -> Markup {
     let warnings = match &looked.plan {
-        Some(plan) => object::remarks(plan, visit.now),
+        Some(plan) => object::remarks(plan, context.now),
         None => Vec::new(),
     };
     html! {

@@ -7,10 +7,10 @@ use store::RunView;
 
 use super::one::Looked;
 use crate::pages::badge::run_class;
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
-pub(super) fn cards(visit: &Visit, looked: &Looked, runs: &[RunView]) -> Markup {
+pub(super) fn cards(context: &PageContext, looked: &Looked, runs: &[RunView]) -> Markup {
     let took = runs.iter().filter_map(|view| {
         let (started, ended) = view.run.started_at.zip(view.run.ended_at)?;
         Some(dot(view, started, ended.duration_since(started)))
@@ -23,7 +23,7 @@ pub(super) fn cards(visit: &Visit, looked: &Looked, runs: &[RunView]) -> Markup 
     if took.is_empty() && late.is_empty() {
         return html! {};
     }
-    let zone = if looked.plan.is_some() { &looked.zone } else { &visit.zone };
+    let zone = if looked.plan.is_some() { &looked.zone } else { &context.zone };
     let draw = |title: &str, dots: Vec<Dot>| {
         when::drawn(zone, |wall| {
             Series { title: title.to_owned(), noun: ("run", "runs"), dots, wall }.draw()

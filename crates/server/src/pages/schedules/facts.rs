@@ -9,7 +9,7 @@ use super::one::Looked;
 use super::words;
 use crate::http::problem::Problem;
 use crate::pages::listing::grouped;
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
 /// How many runs are read.
@@ -18,14 +18,17 @@ const LOOKED_AT: usize = 100;
 const SHOWN: usize = 4_000;
 
 /// The last runs, latest first.
-pub(super) async fn last_runs(visit: &Visit, looked: &Looked) -> Result<Vec<RunView>, Problem> {
+pub(super) async fn last_runs(
+    context: &PageContext,
+    looked: &Looked,
+) -> Result<Vec<RunView>, Problem> {
     let query =
         RunQuery { schedule: Some(looked.schedule().id), limit: LOOKED_AT, ..RunQuery::default() };
-    Ok(visit.app.store().runs(query).await?.items)
+    Ok(context.app.store().runs(query).await?.items)
 }
 
 /// Figures of the schedule and its last runs.
-pub(super) fn figures(visit: &Visit, looked: &Looked, runs: &[RunView]) -> Markup {
+pub(super) fn figures(context: &PageContext, looked: &Looked, runs: &[RunView]) -> Markup {
     let ended = runs.iter().filter(|view| view.run.status.has_ended()).count();
     let good = runs.iter().filter(|view| view.run.status == RunStatus::Succeeded).count();
     let (schedule, progress) = (looked.schedule(), &looked.schedule().progress);
@@ -34,7 +37,7 @@ pub(super) fn figures(visit: &Visit, looked: &Looked, runs: &[RunView]) -> Marku
     html! {
         div.figures #figures {
             div {
-                strong { @match next { Some(due) => (when::age(visit, due.effective)), None => "–" } }
+                strong { @match next { Some(due) => (when::age(context, due.effective)), None => "–" } }
                 span { "next" }
             }
             a href=(of_it) {
@@ -52,7 +55,7 @@ pub(super) fn figures(visit: &Visit, looked: &Looked, runs: &[RunView]) -> Marku
 }
 
 /// The declaration.
-pub(super) fn card(visit: &Visit, looked: &Looked) -> Markup {
+pub(super) fn card(context: &PageContext, looked: &Looked) -> Markup {
     let (schedule, declared) = (looked.schedule(), &looked.schedule().declared);
     let timing = &declared.timing;
     html! {
@@ -91,8 +94,8 @@ pub(super) fn card(visit: &Visit, looked: &Looked) -> Markup {
                 dt { "Starts" }
                 dd { a href={ "/workflows/" (schedule.workflow) } { (looked.view.workflow_name) } }
                 (belongs(looked))
-                dt { "Created" } dd { (when::at_and_age(visit, schedule.created_at)) }
-                dt { "Changed" } dd { (when::at_and_age(visit, schedule.updated_at)) }
+                dt { "Created" } dd { (when::at_and_age(context, schedule.created_at)) }
+                dt { "Changed" } dd { (when::at_and_age(context, schedule.updated_at)) }
             }
             (payload(looked))
             p.small {

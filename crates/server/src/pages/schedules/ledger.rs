@@ -4,46 +4,46 @@ use engine::ledger::{Entry, Outcome};
 use maud::{Markup, html};
 use store::{LedgerQuery, LedgerRow};
 
-use super::one::{Looked, Wanted, cut};
+use super::one::{Looked, SchedulePageParams, cut};
 use crate::http::problem::Problem;
 use crate::pages::listing::{empty, heads, pager};
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::{badge, when};
 
 /// How many rows a page shows.
 const ROWS: usize = 25;
 
 pub(super) async fn card(
-    visit: &Visit,
+    context: &PageContext,
     looked: &Looked,
-    wanted: &Wanted,
+    params: &SchedulePageParams,
 ) -> Result<Markup, Problem> {
     let query = LedgerQuery {
         schedule: looked.schedule().id,
-        outcome: wanted.outcome,
+        outcome: params.outcome,
         from: None,
         to: None,
         limit: ROWS,
-        after: wanted.paging.after.clone(),
+        after: params.paging.after.clone(),
     };
-    let page = visit.app.store().ledger(query).await?;
+    let page = context.app.store().ledger(query).await?;
     Ok(html! {
         section.card.flush #ledger {
-            header { h2 { "What became of it" } (filter(looked, wanted.outcome)) }
+            header { h2 { "What became of it" } (filter(looked, params.outcome)) }
             @if page.items.is_empty() {
-                (none(wanted))
+                (none(params))
             } @else {
                 div.scroll tabindex="0" role="region" aria-label="Occurrences" {
-                    (table(visit, looked, &page.items))
+                    (table(context, looked, &page.items))
                 }
-                (pager(visit, page.total, page.next.as_ref()))
+                (pager(context, page.total, page.next.as_ref()))
             }
         }
     })
 }
 
-fn none(wanted: &Wanted) -> Markup {
-    match wanted.outcome {
+fn none(params: &SchedulePageParams) -> Markup {
+    match params.outcome {
         Some(outcome) => {
             empty("Nothing of the kind.", html! { p { "No occurrence was " (outcome.name()) "." } })
         }
@@ -68,7 +68,7 @@ fn filter(looked: &Looked, chosen: Option<Outcome>) -> Markup {
     }
 }
 
-fn table(visit: &Visit, looked: &Looked, rows: &[LedgerRow]) -> Markup {
+fn table(context: &PageContext, looked: &Looked, rows: &[LedgerRow]) -> Markup {
     html! {
         table.cards {
             caption.hidden { "Occurrences, latest first" }
@@ -76,7 +76,7 @@ fn table(visit: &Visit, looked: &Looked, rows: &[LedgerRow]) -> Markup {
             tbody {
                 @for LedgerRow { entry, run } in rows {
                     tr id={ "n-" (entry.n) } {
-                        td { (due(visit, looked, entry)) }
+                        td { (due(context, looked, entry)) }
                         td data-label="Outcome" { (badge::outcome(entry.outcome)) }
                         td data-label="Why" { (cut(&entry.reason)) }
                         td data-label="Run" {
@@ -88,7 +88,7 @@ fn table(visit: &Visit, looked: &Looked, rows: &[LedgerRow]) -> Markup {
                                 None => span.muted { "–" },
                             }
                         }
-                        td data-label="Decided" { (when::age(visit, entry.decided_at)) }
+                        td data-label="Decided" { (when::age(context, entry.decided_at)) }
                     }
                 }
             }
@@ -97,15 +97,15 @@ fn table(visit: &Visit, looked: &Looked, rows: &[LedgerRow]) -> Markup {
 }
 
 /// When an occurrence was due: its nominal time, and its effective one if that differs.
-fn due(visit: &Visit, looked: &Looked, entry: &Entry) -> Markup {
+fn due(context: &PageContext, looked: &Looked, entry: &Entry) -> Markup {
     html! {
-        (when::in_zone(visit, &looked.zone, entry.nominal))
+        (when::in_zone(context, &looked.zone, entry.nominal))
         @if entry.count > 1 {
             div.small.muted {
-                "to " (when::in_zone(visit, &looked.zone, entry.last_nominal)) ", " (entry.count) " in a row"
+                "to " (when::in_zone(context, &looked.zone, entry.last_nominal)) ", " (entry.count) " in a row"
             }
         } @else if entry.effective != entry.nominal {
-            div.small.muted { "at " (when::in_zone(visit, &looked.zone, entry.effective)) }
+            div.small.muted { "at " (when::in_zone(context, &looked.zone, entry.effective)) }
         }
     }
 }

@@ -13,9 +13,9 @@ use crate::http::problem::Problem;
 use crate::http::query::{Paging, Parameters, Query, Values};
 use crate::http::schedules::object;
 use crate::pages::form::{self, Action};
-use crate::pages::frame::Page;
+use crate::pages::layout::Page;
 use crate::pages::listing::{empty, pager};
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::{badge, when};
 
 /// How many schedules a page shows at most.
@@ -28,18 +28,18 @@ const CHOSEN: &str = "chosen";
 const BOXES: &str = "schedule_ids:list";
 
 /// The query parameters of the list.
-pub(super) struct Wanted {
+pub(super) struct ScheduleListParams {
     status: Option<Status>,
     workflow: Option<String>,
     search: Option<String>,
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for ScheduleListParams {
     const KNOWN: &'static [&'static str] = &["status", "workflow_id", "q", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
-        Wanted {
+    fn read(values: &mut Values) -> ScheduleListParams {
+        ScheduleListParams {
             status: values.one_of("status", &Status::ALL, Status::name),
             workflow: values.text("workflow_id"),
             search: values.text("q"),
@@ -48,66 +48,72 @@ impl Parameters for Wanted {
     }
 }
 
-impl Wanted {
+impl ScheduleListParams {
     fn is_filtered(&self) -> bool {
         self.status.is_some() || self.workflow.is_some() || self.search.is_some()
     }
 }
 
-pub(super) async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Problem> {
-    let found = find(&visit, &wanted).await?;
-    let workflows = names(&visit).await?;
-    let rules = visit.app.rules();
+pub(super) async fn show(
+    context: PageContext,
+    Query(params): Query<ScheduleListParams>,
+) -> Result<Response, Problem> {
+    let found = find(&context, &params).await?;
+    let workflows = names(&context).await?;
+    let rules = context.app.rules();
     let content = html! {
         div.head {
             h1 { "Schedules" }
             div.row {
                 a.button href="/schedules/month" { "Month" }
-                @if visit.may(Permission::Design) {
+                @if context.may(Permission::Design) {
                     a.button.main href="/schedules/new" { "New schedule" }
                 }
             }
         }
-        (filters(&wanted, &workflows))
+        (filters(&params, &workflows))
         section.card.flush #schedules {
             @if found.items.is_empty() {
-                (nothing(&visit, &wanted))
+                (nothing(&context, &params))
             } @else {
-                (bulk(&visit))
+                (bulk(&context))
                 div.scroll tabindex="0" role="region" aria-label="Schedules" {
-                    (table(&visit, &found.items, &rules))
+                    (table(&context, &found.items, &rules))
                 }
-                (pager(&visit, found.total, found.next.as_ref()))
+                (pager(&context, found.total, found.next.as_ref()))
             }
         }
     };
-    Ok(visit.show(Page::new("Schedules", content).live("all")))
+    Ok(context.show(Page::new("Schedules", content).live("all")))
 }
 
-async fn find(visit: &Visit, wanted: &Wanted) -> Result<Part<ScheduleView>, Problem> {
-    let store = visit.app.store();
+async fn find(
+    context: &PageContext,
+    params: &ScheduleListParams,
+) -> Result<Part<ScheduleView>, Problem> {
+    let store = context.app.store();
     let mut workflow: Option<WorkflowId> = None;
-    if let Some(named) = &wanted.workflow {
+    if let Some(named) = &params.workflow {
         match store.workflow(named, None).await? {
             Some(view) => workflow = Some(view.workflow.id),
             None => return Ok(Part { items: Vec::new(), total: Total::Exact(0), next: None }),
         }
     }
     let query = ScheduleQuery {
-        status: wanted.status,
+        status: params.status,
         workflow,
-        search: wanted.search.clone(),
-        limit: wanted.paging.limit.min(LARGEST),
-        after: wanted.paging.after.clone(),
+        search: params.search.clone(),
+        limit: params.paging.limit.min(LARGEST),
+        after: params.paging.after.clone(),
         offset: 0,
     };
     Ok(store.schedules(query).await?)
 }
 
 /// Names of workflows to choose from.
-pub(super) async fn names(visit: &Visit) -> Result<Vec<String>, Problem> {
+pub(super) async fn names(context: &PageContext) -> Result<Vec<String>, Problem> {
     let query = WorkflowQuery { limit: OFFERED, ..WorkflowQuery::default() };
-    let views = visit.app.store().workflows(query).await?.items;
+    let views = context.app.store().workflows(query).await?.items;
     Ok(views.into_iter().map(|view| view.workflow.name).collect())
 }
 
@@ -116,8 +122,8 @@ pub(super) fn choices(id: &str, names: &[String]) -> Markup {
     html! { datalist id=(id) { @for name in names { option value=(name) {} } } }
 }
 
-fn filters(wanted: &Wanted, workflows: &[String]) -> Markup {
-    let status = wanted.status.map_or("", Status::name);
+fn filters(params: &ScheduleListParams, workflows: &[String]) -> Markup {
+    let status = params.status.map_or("", Status::name);
     let all = [
         ("", "Any state"),
         ("active", "Active"),
@@ -128,17 +134,17 @@ fn filters(wanted: &Wanted, workflows: &[String]) -> Markup {
     html! {
         form.search method="get" action="/schedules" role="search" {
             (grow(form::field("Search", "q", "", html! {
-                input type="search" id="q" name="q" value=[wanted.search.as_deref()]
+                input type="search" id="q" name="q" value=[params.search.as_deref()]
                     placeholder="Beginnings of words in the name" maxlength="200";
             })))
             (form::select("State", "status", status, &all))
             (form::field("Workflow", "workflow", "", html! {
-                input id="workflow" name="workflow_id" list="workflows" value=[wanted.workflow.as_deref()]
+                input id="workflow" name="workflow_id" list="workflows" value=[params.workflow.as_deref()]
                     placeholder="Any";
             }))
             (choices("workflows", workflows))
             button type="submit" { "Show" }
-            @if wanted.is_filtered() { a.button href="/schedules" { "All" } }
+            @if params.is_filtered() { a.button href="/schedules" { "All" } }
         }
     }
 }
@@ -148,8 +154,8 @@ fn grow(field: Markup) -> Markup {
     html! { div.field.grow { (field) } }
 }
 
-fn nothing(visit: &Visit, wanted: &Wanted) -> Markup {
-    if wanted.is_filtered() || wanted.paging.after.is_some() {
+fn nothing(context: &PageContext, params: &ScheduleListParams) -> Markup {
+    if params.is_filtered() || params.paging.after.is_some() {
         return empty(
             "No schedule is like that.",
             html! { p { a href="/schedules" { "Show all" } } },
@@ -159,7 +165,7 @@ fn nothing(visit: &Visit, wanted: &Wanted) -> Markup {
         "There are no schedules yet.",
         html! {
             p { "A schedule starts a workflow whenever it is due." }
-            @if visit.may(Permission::Design) {
+            @if context.may(Permission::Design) {
                 p { a.button.main href="/schedules/new" { "New schedule" } }
             }
         },
@@ -167,7 +173,7 @@ fn nothing(visit: &Visit, wanted: &Wanted) -> Markup {
 }
 
 /// The actions on all selected schedules.
-fn bulk(visit: &Visit) -> Markup {
+fn bulk(context: &PageContext) -> Markup {
     let control = |action: &str, label: &str| {
         html! {
             button type="submit" formaction="/forms/schedules/batch-control" name="action" value=(action) {
@@ -175,13 +181,14 @@ fn bulk(visit: &Visit) -> Markup {
             }
         }
     };
-    let (may_operate, may_design) = (visit.may(Permission::Operate), visit.may(Permission::Design));
+    let (may_operate, may_design) =
+        (context.may(Permission::Operate), context.may(Permission::Design));
     if !may_operate && !may_design {
         return html! {};
     }
     html! {
         form.row.pad.bulk id=(CHOSEN) method="post" action="/forms/schedules/batch-control" {
-            (form::hidden(visit, &visit.address, Some("{summary}"), None))
+            (form::hidden(context, &context.address, Some("{summary}"), None))
             div.check {
                 input type="checkbox" id="choose-all" data-all=(BOXES);
                 label for="choose-all" { "All on this page" }
@@ -204,8 +211,8 @@ fn bulk(visit: &Visit) -> Markup {
     }
 }
 
-fn table(visit: &Visit, items: &[ScheduleView], rules: &Rules) -> Markup {
-    let may_choose = visit.may(Permission::Operate) || visit.may(Permission::Design);
+fn table(context: &PageContext, items: &[ScheduleView], rules: &Rules) -> Markup {
+    let may_choose = context.may(Permission::Operate) || context.may(Permission::Design);
     html! {
         table.cards {
             caption.hidden { "Schedules" }
@@ -220,12 +227,12 @@ fn table(visit: &Visit, items: &[ScheduleView], rules: &Rules) -> Markup {
                     th scope="col" { span.hidden { "Actions" } }
                 }
             }
-            tbody { @for view in items { (line(visit, view, rules, may_choose)) } }
+            tbody { @for view in items { (line(context, view, rules, may_choose)) } }
         }
     }
 }
 
-fn line(visit: &Visit, view: &ScheduleView, rules: &Rules, may_choose: bool) -> Markup {
+fn line(context: &PageContext, view: &ScheduleView, rules: &Rules, may_choose: bool) -> Markup {
     let schedule = &view.schedule;
     let (id, name) = (schedule.id, &schedule.declared.name);
     let words = object::plan(schedule, rules).map(|plan| plan.timing.words());
@@ -250,15 +257,15 @@ fn line(visit: &Visit, view: &ScheduleView, rules: &Rules, may_choose: bool) -> 
                 }
             }
             td data-label="State" { (badge::schedule(schedule.status)) }
-            td data-label="Next" { (next(visit, view, rules)) }
-            td data-label="Last run" { (last(visit, view)) }
-            td.actions { (actions(visit, view)) }
+            td data-label="Next" { (next(context, view, rules)) }
+            td data-label="Last run" { (last(context, view)) }
+            td.actions { (actions(context, view)) }
         }
     }
 }
 
 /// When it is due next in its own zone, and the distance to that.
-fn next(visit: &Visit, view: &ScheduleView, rules: &Rules) -> Markup {
+fn next(context: &PageContext, view: &ScheduleView, rules: &Rules) -> Markup {
     let schedule = &view.schedule;
     let Some(due) = view.coming() else {
         let is_held = view.workflow_is_paused && schedule.status == Status::Active;
@@ -266,15 +273,15 @@ fn next(visit: &Visit, view: &ScheduleView, rules: &Rules) -> Markup {
     };
     let zone = object::zone(schedule, rules);
     html! {
-        (when::in_zone(visit, &zone, due.effective))
+        (when::in_zone(context, &zone, due.effective))
         div.small.muted {
-            (when::age(visit, due.effective))
-            @if zone.name() != visit.zone.name() { ", " (zone.name()) }
+            (when::age(context, due.effective))
+            @if zone.name() != context.zone.name() { ", " (zone.name()) }
         }
     }
 }
 
-fn last(visit: &Visit, view: &ScheduleView) -> Markup {
+fn last(context: &PageContext, view: &ScheduleView) -> Markup {
     let progress = &view.schedule.progress;
     html! {
         @match progress.last_outcome {
@@ -282,18 +289,18 @@ fn last(visit: &Visit, view: &ScheduleView) -> Markup {
             None => span.muted { "–" },
         }
         @if let Some(at) = progress.last_run_at {
-            div.small.muted { (when::age(visit, at)) }
+            div.small.muted { (when::age(context, at)) }
         }
     }
 }
 
-fn actions(visit: &Visit, view: &ScheduleView) -> Markup {
+fn actions(context: &PageContext, view: &ScheduleView) -> Markup {
     let id = view.schedule.id;
     html! {
-        (controls(visit, &view.schedule))
-        @if visit.may(Permission::Operate) {
+        (controls(context, &view.schedule))
+        @if context.may(Permission::Operate) {
             " "
-            (Action::new(format!("schedules/{id}/trigger"), "Run now").said("Started: run {run_id}.").show(visit))
+            (Action::new(format!("schedules/{id}/trigger"), "Run now").said("Started: run {run_id}.").show(context))
         }
     }
 }

@@ -19,7 +19,7 @@ use engine::schedule::{Schedule, Status};
 use maud::{Markup, html};
 
 use super::form::Action;
-use super::visit::Visit;
+use super::page_context::PageContext;
 use crate::http::App;
 use crate::http::access::Permission;
 
@@ -37,13 +37,13 @@ pub(super) fn routes() -> Router<App> {
 }
 
 /// The control buttons that fit the status of a schedule.
-fn controls(visit: &Visit, schedule: &Schedule) -> Markup {
-    if !visit.may(Permission::Operate) {
+fn controls(context: &PageContext, schedule: &Schedule) -> Markup {
+    if !context.may(Permission::Operate) {
         return html! {};
     }
     let id = schedule.id;
     let action = |verb: &str, label, said| {
-        Action::new(format!("schedules/{id}/{verb}"), label).said(said).show(visit)
+        Action::new(format!("schedules/{id}/{verb}"), label).said(said).show(context)
     };
     html! {
         @match schedule.status {

@@ -16,8 +16,8 @@ use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
 use crate::http::schedules::coming::{Row, coming_rows, instant_in};
 use crate::pages::badge;
-use crate::pages::frame::Page;
-use crate::pages::visit::Visit;
+use crate::pages::layout::Page;
+use crate::pages::page_context::PageContext;
 
 /// How many ledger rows are read, and how many upcoming occurrences are computed, at most.
 const MOST: usize = 1_000;
@@ -65,15 +65,15 @@ impl Parameters for Year {
 }
 
 pub(super) async fn month(
-    visit: Visit,
+    context: PageContext,
     SchedulePath(id): SchedulePath,
     Query(month): Query<Month>,
 ) -> Result<Response, Problem> {
-    let looked = Looked::at(&visit, id).await?;
-    let first = month.first(&looked.zone, visit.now);
-    let (days, is_cut) = days(&visit, &looked, first, first.last_of_month()).await?;
+    let looked = Looked::at(&context, id).await?;
+    let first = month.first(&looked.zone, context.now);
+    let (days, is_cut) = days(&context, &looked, first, first.last_of_month()).await?;
     let content = html! {
-        (one::head(&visit, &looked))
+        (one::head(&context, &looked))
         (one::tabs(&looked, "month"))
         section.card #days {
             (around(&format!("{}/month", looked.address()), first))
@@ -82,21 +82,21 @@ pub(super) async fn month(
         }
     };
     let title = format!("{}, {}", looked.name(), first.strftime("%B %Y"));
-    Ok(visit.show(Page::new(title, content).live(format!("schedule:{id}"))))
+    Ok(context.show(Page::new(title, content).live(format!("schedule:{id}"))))
 }
 
 pub(super) async fn year(
-    visit: Visit,
+    context: PageContext,
     SchedulePath(id): SchedulePath,
     Query(Year(year)): Query<Year>,
 ) -> Result<Response, Problem> {
-    let looked = Looked::at(&visit, id).await?;
-    let year = year.unwrap_or_else(|| looked.zone.wall(visit.now).year());
+    let looked = Looked::at(&context, id).await?;
+    let year = year.unwrap_or_else(|| looked.zone.wall(context.now).year());
     let first = Date::constant(year, 1, 1);
-    let (days, is_cut) = days(&visit, &looked, first, Date::constant(year, 12, 31)).await?;
+    let (days, is_cut) = days(&context, &looked, first, Date::constant(year, 12, 31)).await?;
     let address = |year: i16| format!("{}/year?year={year}", looked.address());
     let content = html! {
-        (one::head(&visit, &looked))
+        (one::head(&context, &looked))
         (one::tabs(&looked, "year"))
         section.card #days {
             h2.hidden { (year) }
@@ -109,7 +109,7 @@ pub(super) async fn year(
         }
     };
     let title = format!("{}, {year}", looked.name());
-    Ok(visit.show(Page::new(title, content).live(format!("schedule:{id}"))))
+    Ok(context.show(Page::new(title, content).live(format!("schedule:{id}"))))
 }
 
 /// The month's name, and links to the months before and after.
@@ -181,7 +181,7 @@ impl Tally {
 
 /// The days from `first` to `last`, and whether something is left out.
 async fn days(
-    visit: &Visit,
+    context: &PageContext,
     looked: &Looked,
     first: Date,
     last: Date,
@@ -189,8 +189,8 @@ async fn days(
     let from = start_of(&looked.zone, first)?;
     let until = start_of(&looked.zone, last.tomorrow().unwrap_or(last))?;
     let mut tallies: BTreeMap<Date, Tally> = BTreeMap::new();
-    let came_cut = came(visit, looked, from, until, &mut tallies).await?;
-    let rows = to_come(looked, visit.now.max(from), until);
+    let came_cut = came(context, looked, from, until, &mut tallies).await?;
+    let rows = to_come(looked, context.now.max(from), until);
     let comes_cut = rows.len() >= MOST;
     for row in &rows {
         let at = row.effective.unwrap_or(row.nominal);
@@ -206,7 +206,7 @@ async fn days(
         }
     }
     let calendar = looked.plan.as_ref().and_then(|plan| plan.timing.calendar());
-    let today = looked.zone.wall(visit.now).date();
+    let today = looked.zone.wall(context.now).date();
     let dates = std::iter::successors(Some(first), |date| date.tomorrow().ok());
     let days = dates.take_while(|date| *date <= last).map(|date| {
         let marks = tallies.get(&date).map(Tally::marks).unwrap_or_default();
@@ -221,13 +221,13 @@ fn start_of(zone: &Zone, date: Date) -> Result<Timestamp, Problem> {
 
 /// Counts past occurrences. Returns whether there are more than were read.
 async fn came(
-    visit: &Visit,
+    context: &PageContext,
     looked: &Looked,
     from: Timestamp,
     until: Timestamp,
     tallies: &mut BTreeMap<Date, Tally>,
 ) -> Result<bool, Problem> {
-    if from > visit.now {
+    if from > context.now {
         return Ok(false);
     }
     let query = LedgerQuery {
@@ -238,7 +238,7 @@ async fn came(
         limit: MOST,
         after: None,
     };
-    let page = visit.app.store().ledger(query).await?;
+    let page = context.app.store().ledger(query).await?;
     for row in &page.items {
         let date = looked.zone.wall(row.entry.effective).date();
         let outcome = row.entry.outcome;

@@ -16,8 +16,8 @@ use crate::http::query::{Paging, Parameters, Query, Values};
 use crate::http::schedules::list::view;
 use crate::http::schedules::object;
 use crate::pages::form::{self, Action};
-use crate::pages::frame::Page;
-use crate::pages::visit::Visit;
+use crate::pages::layout::Page;
+use crate::pages::page_context::PageContext;
 use crate::pages::{badge, incidents, when};
 
 /// A schedule with what its pages show.
@@ -33,11 +33,14 @@ pub(super) struct Looked {
 
 impl Looked {
     /// Reads the schedule with this id, or responds that there is none.
-    pub(super) async fn at(visit: &Visit, id: engine::ScheduleId) -> Result<Looked, Problem> {
-        let view = view(&visit.app, id).await?;
-        let rules = visit.app.rules();
+    pub(super) async fn at(
+        context: &PageContext,
+        id: engine::ScheduleId,
+    ) -> Result<Looked, Problem> {
+        let view = view(&context.app, id).await?;
+        let rules = context.app.rules();
         let overrides = match view.schedule.progress.has_overrides {
-            true => visit.app.store().overrides(id).await?,
+            true => context.app.store().overrides(id).await?,
             false => Vec::new(),
         };
         let plan = object::plan(&view.schedule, &rules);
@@ -60,19 +63,19 @@ impl Looked {
 }
 
 /// The query parameters of the page.
-pub(super) struct Wanted {
+pub(super) struct SchedulePageParams {
     pub(super) at: Option<String>,
     pub(super) outcome: Option<engine::ledger::Outcome>,
     pub(super) range: backfill::Range,
     pub(super) paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for SchedulePageParams {
     const KNOWN: &'static [&'static str] =
         &["at", "outcome", "past_from", "past_to", "past_limit", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
-        Wanted {
+    fn read(values: &mut Values) -> SchedulePageParams {
+        SchedulePageParams {
             at: values.text("at"),
             outcome: values.one_of(
                 "outcome",
@@ -86,37 +89,37 @@ impl Parameters for Wanted {
 }
 
 pub(super) async fn show(
-    visit: Visit,
+    context: PageContext,
     SchedulePath(id): SchedulePath,
-    Query(wanted): Query<Wanted>,
+    Query(params): Query<SchedulePageParams>,
 ) -> Result<Response, Problem> {
-    let looked = Looked::at(&visit, id).await?;
-    let runs = facts::last_runs(&visit, &looked).await?;
+    let looked = Looked::at(&context, id).await?;
+    let runs = facts::last_runs(&context, &looked).await?;
     let of_schedule = IncidentQuery { schedule: Some(id), ..IncidentQuery::default() };
-    let incidents = incidents::card(&visit, of_schedule).await?;
+    let incidents = incidents::card(&context, of_schedule).await?;
     let content = html! {
-        (head(&visit, &looked))
+        (head(&context, &looked))
         (tabs(&looked, "schedule"))
-        (standing(&visit, &looked))
-        (facts::figures(&visit, &looked, &runs))
+        (standing(&context, &looked))
+        (facts::figures(&context, &looked, &runs))
         div.columns {
-            (facts::card(&visit, &looked))
-            (coming::card(&visit, &looked))
+            (facts::card(&context, &looked))
+            (coming::card(&context, &looked))
         }
-        (drawings::cards(&visit, &looked, &runs))
+        (drawings::cards(&context, &looked, &runs))
         (incidents)
-        (ledger::card(&visit, &looked, &wanted).await?)
+        (ledger::card(&context, &looked, &params).await?)
         div.columns {
-            (why::card(&visit, &looked, wanted.at.as_deref()).await?)
-            (backfill::card(&visit, &looked, &wanted.range))
+            (why::card(&context, &looked, params.at.as_deref()).await?)
+            (backfill::card(&context, &looked, &params.range))
         }
     };
     let page = Page::new(looked.name(), content).live(format!("schedule:{id}"));
-    Ok(visit.show(page))
+    Ok(context.show(page))
 }
 
 /// The head of each of its pages.
-pub(super) fn head(visit: &Visit, looked: &Looked) -> Markup {
+pub(super) fn head(context: &PageContext, looked: &Looked) -> Markup {
     let schedule = looked.schedule();
     html! {
         div.head {
@@ -127,9 +130,9 @@ pub(super) fn head(visit: &Visit, looked: &Looked) -> Markup {
                 @if looked.view.workflow_is_paused { " " (badge::badge("workflow paused", "is-warn")) }
             }
             div.row #actions {
-                (controls(visit, schedule))
-                @if visit.may(Permission::Operate) { (start(visit, looked)) }
-                @if visit.may(Permission::Design) {
+                (controls(context, schedule))
+                @if context.may(Permission::Operate) { (start(context, looked)) }
+                @if context.may(Permission::Design) {
                     a.button href={ (looked.address()) "/edit" } { "Edit" }
                     // A schedule that a definition declares can only be removed with its trigger.
                     @if schedule.trigger.is_none() {
@@ -138,7 +141,7 @@ pub(super) fn head(visit: &Visit, looked: &Looked) -> Markup {
                             .next("/schedules")
                             .said("The schedule was deleted.")
                             .ask("Delete this schedule? Its history stays until it is too old.")
-                            .show(visit))
+                            .show(context))
                     }
                 }
             }
@@ -160,15 +163,15 @@ pub(super) fn tabs(looked: &Looked, here: &str) -> Markup {
     }
 }
 
-fn start(visit: &Visit, looked: &Looked) -> Markup {
+fn start(context: &PageContext, looked: &Looked) -> Markup {
     let path = format!("schedules/{}/trigger", looked.schedule().id);
     let payload = looked.schedule().declared.payload.as_ref().map(|payload| payload.get());
     html! {
-        (Action::new(path.clone(), "Run now").class("main").next("/runs/{run_id}").show(visit))
+        (Action::new(path.clone(), "Run now").class("main").next("/runs/{run_id}").show(context))
         details.inline #start {
             summary { "Run with a payload" }
             form.form method="post" action={ "/forms/" (path) } {
-                (form::hidden(visit, "/runs/{run_id}", None, None))
+                (form::hidden(context, "/runs/{run_id}", None, None))
                 (form::area("Payload", "payload:json", payload.unwrap_or("{}"), 5,
                     "JSON, for this run alone"))
                 div.row { button.main type="submit" { "Run" } }
@@ -178,7 +181,7 @@ fn start(visit: &Visit, looked: &Looked) -> Markup {
 }
 
 /// What people must know at once, such as an unreadable rule or a failure.
-fn standing(visit: &Visit, looked: &Looked) -> Markup {
+fn standing(context: &PageContext, looked: &Looked) -> Markup {
     let (schedule, progress) = (looked.schedule(), &looked.schedule().progress);
     let error = progress.last_error.as_deref();
     html! {
@@ -196,19 +199,19 @@ fn standing(visit: &Visit, looked: &Looked) -> Markup {
                 p {
                     strong { "It is dead" } ": "
                     (cut(error.unwrap_or("its retries are exhausted"))) ". It was last changed "
-                    (when::at(visit, schedule.updated_at)) ". Revive gives it a new life."
+                    (when::at(context, schedule.updated_at)) ". Revive gives it a new life."
                 }
             },
             Status::Done => div.said #standing {
                 p {
                     "It is done: all its occurrences are over, or its rule has no later time. It was last changed "
-                    (when::at(visit, schedule.updated_at)) ". Revive begins again."
+                    (when::at(context, schedule.updated_at)) ". Revive begins again."
                 }
             },
             Status::Paused => div.said.is-warn #standing {
                 p {
                     "It is paused: nothing starts but by hand. It was last changed "
-                    (when::at(visit, schedule.updated_at)) "."
+                    (when::at(context, schedule.updated_at)) "."
                 }
                 @if let Some(error) = error { p { "Its last run did not end well: " (cut(error)) } }
             },
@@ -216,7 +219,7 @@ fn standing(visit: &Visit, looked: &Looked) -> Markup {
                 div.said.is-warn #standing { p { "Its last run did not end well: " (cut(error)) } }
             } @else if let Some(at) = renewed(schedule) {
                 div.said #standing {
-                    p { "It lives again since " (when::at(visit, at)) ": a change of its declaration gave it a next time." }
+                    p { "It lives again since " (when::at(context, at)) ": a change of its declaration gave it a next time." }
                 }
             },
         }

@@ -6,17 +6,17 @@ use super::one::Looked;
 use crate::http::problem::Problem;
 use crate::http::schedules::coming::instant_in;
 use crate::http::schedules::occurrences::sentences;
-use crate::pages::visit::Visit;
-use crate::pages::{form, trouble};
+use crate::pages::page_context::PageContext;
+use crate::pages::{error_page, form};
 
 pub(super) async fn card(
-    visit: &Visit,
+    context: &PageContext,
     looked: &Looked,
     at: Option<&str>,
 ) -> Result<Markup, Problem> {
     let told = match at.map(|text| instant_in(&looked.zone, "at", text)).transpose() {
-        Ok(at) => lines(&sentences(&visit.app, &looked.view, at).await?),
-        Err(problem) => trouble::told(&problem),
+        Ok(at) => lines(&sentences(&context.app, &looked.view, at).await?),
+        Err(problem) => error_page::told(&problem),
     };
     let label = format!("Why did it run, or not, at ({})", looked.zone.name());
     Ok(html! {

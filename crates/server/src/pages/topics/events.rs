@@ -12,24 +12,24 @@ use crate::http::query::{Paging, Parameters, Query, Values};
 use crate::http::topics::find;
 use crate::pages::badge::badge;
 use crate::pages::form::{self, Action, hidden};
-use crate::pages::frame::Page;
+use crate::pages::layout::Page;
 use crate::pages::listing::{empty, grouped, heads, pager, with};
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
 /// How many characters of a payload are shown; the API has all of it.
 const SHOWN: usize = 2_000;
 
-pub(super) struct Wanted {
+pub(super) struct EventListParams {
     state: Option<EventState>,
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for EventListParams {
     const KNOWN: &'static [&'static str] = &["state", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
-        Wanted {
+    fn read(values: &mut Values) -> EventListParams {
+        EventListParams {
             state: values.one_of("state", &EventState::ALL, EventState::name),
             paging: values.paging(),
         }
@@ -37,19 +37,19 @@ impl Parameters for Wanted {
 }
 
 pub(super) async fn list(
-    visit: Visit,
+    context: PageContext,
     Path(id): Path<String>,
-    Query(wanted): Query<Wanted>,
+    Query(params): Query<EventListParams>,
 ) -> Result<Response, Problem> {
-    let view = find(&visit.app, &id, None).await?;
+    let view = find(&context.app, &id, None).await?;
     let query = EventQuery {
         topic: view.topic.id,
-        state: wanted.state,
-        oldest_first: wanted.state == Some(EventState::Pending),
-        limit: wanted.paging.limit,
-        after: wanted.paging.after,
+        state: params.state,
+        oldest_first: params.state == Some(EventState::Pending),
+        limit: params.paging.limit,
+        after: params.paging.after,
     };
-    let page = visit.app.store().events(query).await?;
+    let page = context.app.store().events(query).await?;
     let content = html! {
         div.head {
             div.trail { a href="/topics" { "Topics" } }
@@ -61,22 +61,22 @@ pub(super) async fn list(
                 }
             }
         }
-        (states(&visit, &view, wanted.state))
-        @if visit.may(Permission::Operate) { (publishing(&visit, &view)) }
+        (states(&context, &view, params.state))
+        @if context.may(Permission::Operate) { (publishing(&context, &view)) }
         section.card.flush id="events" {
             @if page.items.is_empty() {
                 (empty("No events here.", html! {}))
             } @else {
-                (rows(&visit, &view, &page.items))
-                (pager(&visit, page.total, page.next.as_ref()))
+                (rows(&context, &view, &page.items))
+                (pager(&context, page.total, page.next.as_ref()))
             }
         }
     };
-    Ok(visit.show(Page::new(view.topic.name.clone(), content).live("all")))
+    Ok(context.show(Page::new(view.topic.name.clone(), content).live("all")))
 }
 
-fn states(visit: &Visit, view: &TopicView, chosen: Option<EventState>) -> Markup {
-    let address = with(&visit.address, "cursor", None);
+fn states(context: &PageContext, view: &TopicView, chosen: Option<EventState>) -> Markup {
+    let address = with(&context.address, "cursor", None);
     html! {
         nav.tabs aria-label="States" {
             a href=(with(&address, "state", None)) aria-current=[chosen.is_none().then_some("page")] { "All" }
@@ -97,12 +97,12 @@ fn states(visit: &Visit, view: &TopicView, chosen: Option<EventState>) -> Markup
     }
 }
 
-fn publishing(visit: &Visit, view: &TopicView) -> Markup {
+fn publishing(context: &PageContext, view: &TopicView) -> Markup {
     html! {
         details.card {
             summary { "Publish an event" }
             form.form method="post" action={ "/forms/topics/" (view.topic.id) "/events" } {
-                (hidden(visit, &visit.address, Some("Published."), None))
+                (hidden(context, &context.address, Some("Published."), None))
                 div.fields {
                     (form::text("Message id", "message_id", "", "Unique in the topic: the same one again replaces what is pending."))
                     (form::text("Title", "title", "", "In a line, for people."))
@@ -114,18 +114,18 @@ fn publishing(visit: &Visit, view: &TopicView) -> Markup {
     }
 }
 
-fn rows(visit: &Visit, topic: &TopicView, events: &[EventView]) -> Markup {
+fn rows(context: &PageContext, topic: &TopicView, events: &[EventView]) -> Markup {
     html! {
         table.cards {
             (heads(&["Message", "State", "Published", "Run", ""]))
             tbody {
-                @for view in events { (row(visit, topic, view)) }
+                @for view in events { (row(context, topic, view)) }
             }
         }
     }
 }
 
-fn row(visit: &Visit, topic: &TopicView, EventView { event, run }: &EventView) -> Markup {
+fn row(context: &PageContext, topic: &TopicView, EventView { event, run }: &EventView) -> Markup {
     let payload = event.message.payload.get();
     let shown: String = payload.chars().take(SHOWN).collect();
     let id = &event.message.message_id;
@@ -144,17 +144,17 @@ fn row(visit: &Visit, topic: &TopicView, EventView { event, run }: &EventView) -
                 (badge(event.fate.state.name(), class(event.fate.state)))
                 @if event.fate.attempt > 0 { div.small.muted { "given back " (event.fate.attempt) " times" } }
             }
-            td data-label="published" { (when::at_and_age(visit, event.created_at)) }
+            td data-label="published" { (when::at_and_age(context, event.created_at)) }
             td data-label="run" {
                 @if let Some(run) = run { a href={ "/runs/" (run) } { "run" } } @else { span.muted { "–" } }
             }
             td.actions {
-                @if event.fate.state == EventState::Pending && visit.may(Permission::Operate) {
+                @if event.fate.state == EventState::Pending && context.may(Permission::Operate) {
                     @let id = percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC);
                     (Action::new(format!("topics/{}/events/{id}/skip", topic.topic.id), "Skip")
                         .ask("Nobody will work on this event. Skip it?")
                         .said("Skipped.")
-                        .show(visit))
+                        .show(context))
                 }
             }
         }

@@ -8,9 +8,9 @@ use axum::routing::get;
 use maud::{Markup, html};
 use store::{TopicQuery, TopicView};
 
-use super::frame::Page;
+use super::layout::Page;
 use super::listing::{empty, grouped, pager};
-use super::visit::Visit;
+use super::page_context::PageContext;
 use super::when;
 use crate::http::App;
 use crate::http::problem::Problem;
@@ -20,17 +20,17 @@ pub(super) fn routes() -> Router<App> {
     Router::new().route("/topics", get(list)).route("/topics/{topic}", get(events::list))
 }
 
-struct Wanted {
+struct TopicListParams {
     name: Option<String>,
     workflow: Option<String>,
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for TopicListParams {
     const KNOWN: &'static [&'static str] = &["name", "workflow", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
-        Wanted {
+    fn read(values: &mut Values) -> TopicListParams {
+        TopicListParams {
             name: values.text("name"),
             workflow: values.text("workflow"),
             paging: values.paging(),
@@ -38,26 +38,29 @@ impl Parameters for Wanted {
     }
 }
 
-async fn list(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Problem> {
+async fn list(
+    context: PageContext,
+    Query(params): Query<TopicListParams>,
+) -> Result<Response, Problem> {
     let query = TopicQuery {
         id: None,
-        name: wanted.name.clone(),
-        workflow: wanted.workflow.clone(),
-        limit: wanted.paging.limit,
-        after: wanted.paging.after,
+        name: params.name.clone(),
+        workflow: params.workflow.clone(),
+        limit: params.paging.limit,
+        after: params.paging.after,
     };
-    let page = visit.app.store().topics(query).await?;
+    let page = context.app.store().topics(query).await?;
     let content = html! {
         div.head { h1 { "Topics" } }
         p.lead { "What producers publish, and consumers, processes and people work on." }
         form.search method="get" role="search" {
             div.field.grow {
                 label for="name" { "Name" }
-                input type="search" id="name" name="name" value=[wanted.name.as_deref()];
+                input type="search" id="name" name="name" value=[params.name.as_deref()];
             }
             div.field.grow {
                 label for="workflow" { "Workflow" }
-                input type="text" id="workflow" name="workflow" value=[wanted.workflow.as_deref()];
+                input type="text" id="workflow" name="workflow" value=[params.workflow.as_deref()];
             }
             button type="submit" { "Show" }
         }
@@ -67,12 +70,12 @@ async fn list(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Pr
                     p { "A workflow declares its topics under " code { "topics" } ". See " a href="/workflows/new" { "a new workflow" } "." }
                 }))
             } @else {
-                (rows(&visit, &page.items))
-                (pager(&visit, page.total, page.next.as_ref()))
+                (rows(&context, &page.items))
+                (pager(&context, page.total, page.next.as_ref()))
             }
         }
     };
-    Ok(visit.show(Page::new("Topics", content).live("all")))
+    Ok(context.show(Page::new("Topics", content).live("all")))
 }
 
 /// The address of a topic's page.
@@ -81,7 +84,7 @@ pub(super) fn address(view: &TopicView) -> String {
 }
 
 /// Topics in a table, also for the page of their workflow.
-pub(super) fn rows(visit: &Visit, topics: &[TopicView]) -> Markup {
+pub(super) fn rows(context: &PageContext, topics: &[TopicView]) -> Markup {
     html! {
         table.cards {
             thead {
@@ -112,7 +115,7 @@ pub(super) fn rows(visit: &Visit, topics: &[TopicView]) -> Markup {
                         td.number data-label="skipped" { (grouped(counts.skipped)) }
                         td data-label="oldest pending" {
                             @match view.oldest_pending_at {
-                                Some(at) => (when::age(visit, at)),
+                                Some(at) => (when::age(context, at)),
                                 None => span.muted { "–" },
                             }
                         }

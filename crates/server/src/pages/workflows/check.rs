@@ -10,15 +10,18 @@ use crate::http::body::{LARGEST_BODY, RawBody};
 use crate::http::problem::Problem;
 use crate::http::workflows::{Found, look};
 use crate::pages::flow::{self, Look};
-use crate::pages::frame::Page;
-use crate::pages::visit::Visit;
+use crate::pages::layout::Page;
+use crate::pages::page_context::PageContext;
 use crate::pages::{badge, forms};
 
 /// The largest form: form encoding makes the text longer, as in `%0A`.
 const LARGEST_FORM: usize = 3 * LARGEST_BODY;
 
-pub(super) async fn show(visit: Visit, body: RawBody<LARGEST_FORM>) -> Result<Response, Problem> {
-    let form = forms::read(&visit, &body.text)?;
+pub(super) async fn show(
+    context: PageContext,
+    body: RawBody<LARGEST_FORM>,
+) -> Result<Response, Problem> {
+    let form = forms::read(&context, &body.text)?;
     let text = form.body.unwrap_or_default();
     let kind = form.content_type.unwrap_or_else(|| KINDS[0].0.to_owned());
     let body = RawBody {
@@ -27,16 +30,16 @@ pub(super) async fn show(visit: Visit, body: RawBody<LARGEST_FORM>) -> Result<Re
         idempotency: None,
         trace: None,
     };
-    let found = look(&visit.app, &body).await?;
+    let found = look(&context.app, &body).await?;
     let status = match &found {
         Found::Good(..) => StatusCode::OK,
         Found::Wrong(_) => StatusCode::UNPROCESSABLE_ENTITY,
     };
     let content = html! {
         div.head { div.trail { a href="/workflows" { "Workflows" } } h1 { "Check a workflow" } }
-        (editor::form(&visit, &text, &kind, told(&found)))
+        (editor::form(&context, &text, &kind, told(&found)))
     };
-    Ok(visit.show_with(status, Page::new("Check a workflow", content)))
+    Ok(context.show_with(status, Page::new("Check a workflow", content)))
 }
 
 fn told(found: &Found) -> Markup {

@@ -10,8 +10,8 @@ use crate::http::problem::Problem;
 use crate::http::query::Query;
 use crate::http::workflows::find_workflow;
 use crate::pages::form::{area, hidden, select};
-use crate::pages::frame::Page;
-use crate::pages::visit::Visit;
+use crate::pages::layout::Page;
+use crate::pages::page_context::PageContext;
 
 /// The example that a new workflow begins with. It works as it is.
 const EXAMPLE: &str = r#"name: hello
@@ -43,39 +43,39 @@ outputs:
 pub(super) const KINDS: [(&str, &str); 2] =
     [("application/yaml", "YAML or JSON"), ("application/javascript", "JavaScript")];
 
-pub(super) async fn new(visit: Visit, Query(()): Query<()>) -> Result<Response, Problem> {
+pub(super) async fn new(context: PageContext, Query(()): Query<()>) -> Result<Response, Problem> {
     let content = html! {
         div.head { div.trail { a href="/workflows" { "Workflows" } } h1 { "New workflow" } }
-        (form(&visit, EXAMPLE, KINDS[0].0, html! {}))
+        (form(&context, EXAMPLE, KINDS[0].0, html! {}))
     };
-    Ok(visit.show(Page::new("New workflow", content)))
+    Ok(context.show(Page::new("New workflow", content)))
 }
 
 pub(super) async fn edit(
-    visit: Visit,
+    context: PageContext,
     PathId(id): PathId,
     Query(which): Query<Which>,
 ) -> Result<Response, Problem> {
-    let newest = find_workflow(&visit.app, &id, None).await?.workflow.newest;
+    let newest = find_workflow(&context.app, &id, None).await?.workflow.newest;
     let revision = which.revision.unwrap_or(newest);
-    let view = find_workflow(&visit.app, &id, Some(revision)).await?;
+    let view = find_workflow(&context.app, &id, Some(revision)).await?;
     let is_script = view.definition.script.is_some();
     let content = html! {
-        (head(&visit, &view, Tab::Source))
+        (head(&context, &view, Tab::Source))
         @if revision < newest {
             div.said.is-warn { p { "This is revision " (revision) ", and there is a newer one: " (newest) ". What you save becomes the newest." } }
         }
-        (form(&visit, &view.source, KINDS[usize::from(is_script)].0, html! {}))
+        (form(&context, &view.source, KINDS[usize::from(is_script)].0, html! {}))
     };
-    Ok(visit.show(Page::new(format!("Edit {}", view.workflow.name), content)))
+    Ok(context.show(Page::new(format!("Edit {}", view.workflow.name), content)))
 }
 
 /// The form with the text and its buttons. `found` is the result of a check.
-pub(super) fn form(visit: &Visit, text: &str, kind: &str, found: Markup) -> Markup {
+pub(super) fn form(context: &PageContext, text: &str, kind: &str, found: Markup) -> Markup {
     let rows = u32::try_from(text.lines().count() + 4).unwrap_or(40).clamp(16, 40);
     html! {
         form.form method="post" action="/forms/workflows" {
-            (hidden(visit, "/workflows/{name}", Some("Revision {revision} is saved."), None))
+            (hidden(context, "/workflows/{name}", Some("Revision {revision} is saved."), None))
             div.fields { (select("Written in", "_type", kind, &KINDS)) }
             (area("Definition", "_body", text, rows, "Its name says which workflow it is: another name makes another workflow."))
             div.row {

@@ -9,10 +9,10 @@ use crate::http::workflows::{ConsumerObject, ProducerObject, WorkflowObject};
 use crate::pages::badge::badge;
 use crate::pages::form::Action;
 use crate::pages::listing::grouped;
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
-pub(super) fn show(visit: &Visit, view: &WorkflowView, object: &WorkflowObject) -> Markup {
+pub(super) fn show(context: &PageContext, view: &WorkflowView, object: &WorkflowObject) -> Markup {
     html! {
         @if !object.producers.is_empty() {
             section.card.flush id="producers" {
@@ -24,7 +24,7 @@ pub(super) fn show(visit: &Visit, view: &WorkflowView, object: &WorkflowObject) 
                             th scope="col" { "Last" } th scope="col" { span.hidden { "Actions" } }
                         }
                     }
-                    tbody { @for one in &object.producers { (producer(visit, view, one)) } }
+                    tbody { @for one in &object.producers { (producer(context, view, one)) } }
                 }
             }
         }
@@ -38,14 +38,14 @@ pub(super) fn show(visit: &Visit, view: &WorkflowView, object: &WorkflowObject) 
                             th scope="col" { "Last" } th scope="col" { span.hidden { "Actions" } }
                         }
                     }
-                    tbody { @for one in &object.consumers { (consumer(visit, view, one)) } }
+                    tbody { @for one in &object.consumers { (consumer(context, view, one)) } }
                 }
             }
         }
     }
 }
 
-fn producer(visit: &Visit, view: &WorkflowView, one: &ProducerObject) -> Markup {
+fn producer(context: &PageContext, view: &WorkflowView, one: &ProducerObject) -> Markup {
     html! {
         tr id={ "producer-" (one.name) } {
             td {
@@ -58,14 +58,14 @@ fn producer(visit: &Visit, view: &WorkflowView, one: &ProducerObject) -> Markup 
                 @if let Some(words) = &one.words { div.small.muted { (words) } }
             }
             td.small data-label="Publishes to" { (one.publishes.join(", ")) }
-            td.small data-label="Next" { (next(visit, one.next_run_at.as_deref())) }
-            td.small data-label="Last" { (last(visit, one.last_run_at, one.last_outcome, one.failures)) }
-            td.actions { (start(visit, view, &one.name)) }
+            td.small data-label="Next" { (next(context, one.next_run_at.as_deref())) }
+            td.small data-label="Last" { (last(context, one.last_run_at, one.last_outcome, one.failures)) }
+            td.actions { (start(context, view, &one.name)) }
         }
     }
 }
 
-fn consumer(visit: &Visit, view: &WorkflowView, one: &ConsumerObject) -> Markup {
+fn consumer(context: &PageContext, view: &WorkflowView, one: &ConsumerObject) -> Markup {
     let class = match one.state {
         "running" => "is-run",
         "suspended" | "paused" => "is-warn",
@@ -77,20 +77,20 @@ fn consumer(visit: &Visit, view: &WorkflowView, one: &ConsumerObject) -> Markup 
             td { span.name { (one.name) } (current(one.run_id.as_deref())) }
             td data-label="State" {
                 (badge(one.state, class))
-                div.small.muted { (waits(visit, one)) }
+                div.small.muted { (waits(context, one)) }
             }
             td.number data-label="Pending" { (grouped(one.pending)) }
-            td.small data-label="Last" { (last(visit, one.last_run_at, one.last_outcome, one.failures)) }
-            td.actions { (start(visit, view, &one.name)) }
+            td.small data-label="Last" { (last(context, one.last_run_at, one.last_outcome, one.failures)) }
+            td.actions { (start(context, view, &one.name)) }
         }
     }
 }
 
 /// What a consumer waits for.
-fn waits(visit: &Visit, one: &ConsumerObject) -> Markup {
+fn waits(context: &PageContext, one: &ConsumerObject) -> Markup {
     html! {
         @match (one.state, one.retry_at.or(one.wake_at)) {
-            ("sleeping", Some(at)) => { "until " (when::at_and_age(visit, at)) ", or an event on " (one.wake_on.join(", ")) }
+            ("sleeping", Some(at)) => { "until " (when::at_and_age(context, at)) ", or an event on " (one.wake_on.join(", ")) }
             ("sleeping", None) => { "until an event on " (one.wake_on.join(", ")) }
             ("suspended", _) => "somebody has to say what became of its mutation",
             _ => {}
@@ -104,13 +104,13 @@ fn current(run: Option<&str>) -> Markup {
 }
 
 fn last(
-    visit: &Visit,
+    context: &PageContext,
     at: Option<jiff::Timestamp>,
     outcome: Option<&'static str>,
     failures: u32,
 ) -> Markup {
     html! {
-        @if let Some(at) = at { (when::age(visit, at)) } @else { span.muted { "never" } }
+        @if let Some(at) = at { (when::age(context, at)) } @else { span.muted { "never" } }
         @if let Some(outcome) = outcome {
             " " (badge(outcome, if outcome == "succeeded" { "is-ok" } else { "is-bad" }))
         }
@@ -118,13 +118,13 @@ fn last(
     }
 }
 
-fn start(visit: &Visit, view: &WorkflowView, handler: &str) -> Markup {
+fn start(context: &PageContext, view: &WorkflowView, handler: &str) -> Markup {
     html! {
-        @if visit.may(Permission::Operate) && view.workflow.live.is_some() {
+        @if context.may(Permission::Operate) && view.workflow.live.is_some() {
             (Action::new(format!("workflows/{}/runs", view.workflow.id), "Run now")
                 .field("handler", handler)
                 .said("It runs as soon as the workflow is free.")
-                .show(visit))
+                .show(context))
         }
     }
 }

@@ -11,48 +11,51 @@ use super::address;
 use crate::http::access::Permission;
 use crate::http::problem::Problem;
 use crate::http::query::{Paging, Parameters, Query, Values};
-use crate::pages::frame::Page;
+use crate::pages::layout::Page;
 use crate::pages::listing::{empty, grouped, pager};
+use crate::pages::page_context::PageContext;
 use crate::pages::runs::in_a_line;
-use crate::pages::visit::Visit;
 use crate::pages::{badge, when};
 
 /// How many workflows a page shows at most.
 const MOST: usize = 50;
 
-pub(super) struct Wanted {
+pub(super) struct WorkflowListParams {
     search: Option<String>,
     system: bool,
     paging: Paging,
 }
 
-impl Parameters for Wanted {
+impl Parameters for WorkflowListParams {
     const KNOWN: &'static [&'static str] = &["search", "system", "limit", "cursor"];
 
-    fn read(values: &mut Values) -> Wanted {
+    fn read(values: &mut Values) -> WorkflowListParams {
         let system = values.flag("system");
-        Wanted { search: values.text("search"), system, paging: values.paging() }
+        WorkflowListParams { search: values.text("search"), system, paging: values.paging() }
     }
 }
 
-pub(super) async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<Response, Problem> {
-    let Wanted { search, system, paging } = wanted;
+pub(super) async fn show(
+    context: PageContext,
+    Query(params): Query<WorkflowListParams>,
+) -> Result<Response, Problem> {
+    let WorkflowListParams { search, system, paging } = params;
     let query = WorkflowQuery {
         search: search.clone(),
         hides_system: !system,
         limit: paging.limit.min(MOST),
         after: paging.after,
     };
-    let page = visit.app.store().workflows(query).await?;
+    let page = context.app.store().workflows(query).await?;
     let ids = page.items.iter().map(|view| view.workflow.id).collect();
     let last: HashMap<WorkflowId, RunView> =
-        visit.app.store().last_runs(ids).await?.into_iter().collect();
+        context.app.store().last_runs(ids).await?.into_iter().collect();
     let rows: Vec<(&WorkflowView, Option<&RunView>)> =
         page.items.iter().map(|view| (view, last.get(&view.workflow.id))).collect();
     let content = html! {
         div.head {
             h1 { "Workflows" }
-            @if visit.may(Permission::Design) { a.button.main href="/workflows/new" { "New workflow" } }
+            @if context.may(Permission::Design) { a.button.main href="/workflows/new" { "New workflow" } }
         }
         form.search method="get" action="/workflows" role="search" {
             div.field.grow {
@@ -62,14 +65,18 @@ pub(super) async fn show(visit: Visit, Query(wanted): Query<Wanted>) -> Result<R
             button type="submit" { "Show" }
         }
         section.card.flush aria-label="Workflows" {
-            (table(&visit, &rows, search.is_some()))
-            @if !rows.is_empty() { (pager(&visit, page.total, page.next.as_ref())) }
+            (table(&context, &rows, search.is_some()))
+            @if !rows.is_empty() { (pager(&context, page.total, page.next.as_ref())) }
         }
     };
-    Ok(visit.show(Page::new("Workflows", content).live("all")))
+    Ok(context.show(Page::new("Workflows", content).live("all")))
 }
 
-fn table(visit: &Visit, rows: &[(&WorkflowView, Option<&RunView>)], is_search: bool) -> Markup {
+fn table(
+    context: &PageContext,
+    rows: &[(&WorkflowView, Option<&RunView>)],
+    is_search: bool,
+) -> Markup {
     if rows.is_empty() && is_search {
         return empty(
             "No workflow is called like that.",
@@ -91,12 +98,12 @@ fn table(visit: &Visit, rows: &[(&WorkflowView, Option<&RunView>)], is_search: b
                     th.number scope="col" { "Version" }
                 }
             }
-            tbody { @for (view, last) in rows { (row(visit, view, *last)) } }
+            tbody { @for (view, last) in rows { (row(context, view, *last)) } }
         }
     }
 }
 
-fn row(visit: &Visit, view: &WorkflowView, last: Option<&RunView>) -> Markup {
+fn row(context: &PageContext, view: &WorkflowView, last: Option<&RunView>) -> Markup {
     let workflow = &view.workflow;
     html! {
         tr id={ "workflow-" (workflow.id) } {
@@ -114,7 +121,7 @@ fn row(visit: &Visit, view: &WorkflowView, last: Option<&RunView>) -> Markup {
                 @match last {
                     Some(RunView { run, .. }) => {
                         (badge::run(run.status)) " "
-                        a.small href={ "/runs/" (run.id) } { (when::age(visit, run.ended_at.unwrap_or(run.created_at))) }
+                        a.small href={ "/runs/" (run.id) } { (when::age(context, run.ended_at.unwrap_or(run.created_at))) }
                     }
                     None => span.muted { "never" },
                 }

@@ -17,7 +17,7 @@ use store::WorkflowView;
 
 use super::badge;
 use super::form::{Action, field, hidden};
-use super::visit::Visit;
+use super::page_context::PageContext;
 use crate::http::App;
 use crate::http::access::Permission;
 
@@ -61,7 +61,7 @@ const TABS: [(Tab, &str, &str); 4] = [
 ];
 
 /// The title with the buttons, and links to the other pages.
-fn head(visit: &Visit, view: &WorkflowView, tab: Tab) -> Markup {
+fn head(context: &PageContext, view: &WorkflowView, tab: Tab) -> Markup {
     let workflow = &view.workflow;
     let here = address(workflow);
     html! {
@@ -72,11 +72,11 @@ fn head(visit: &Visit, view: &WorkflowView, tab: Tab) -> Markup {
                 (badge::workflow(workflow.status, workflow.paused))
                 span.tag { "version " (view.definition.version) " · revision " (view.revision) }
             }
-            (buttons(visit, workflow))
+            (buttons(context, workflow))
         }
         nav.tabs aria-label="Parts of the workflow" {
             @for (other, path, label) in TABS {
-                @if other != Tab::Run || visit.may(Permission::Operate) {
+                @if other != Tab::Run || context.may(Permission::Operate) {
                     a href={ (here) (path) } aria-current=[(other == tab).then_some("page")] { (label) }
                 }
             }
@@ -84,40 +84,40 @@ fn head(visit: &Visit, view: &WorkflowView, tab: Tab) -> Markup {
     }
 }
 
-fn buttons(visit: &Visit, workflow: &Workflow) -> Markup {
+fn buttons(context: &PageContext, workflow: &Workflow) -> Markup {
     let path = |verb: &str| format!("workflows/{}/{verb}", workflow.id);
     let is_newer = workflow.live != Some(workflow.newest);
     html! {
         div.row {
-            @if visit.may(Permission::Operate) && workflow.status == WorkflowStatus::Published {
+            @if context.may(Permission::Operate) && workflow.status == WorkflowStatus::Published {
                 @if workflow.paused {
-                    (Action::new(path("resume"), "Resume").said("Everything starts again.").show(visit))
+                    (Action::new(path("resume"), "Resume").said("Everything starts again.").show(context))
                 } @else {
-                    (pause(visit, workflow))
+                    (pause(context, workflow))
                 }
                 a.button.main href={ (address(workflow)) "/run" } { "Run now" }
             }
-            @if visit.may(Permission::Design) {
+            @if context.may(Permission::Design) {
                 @if is_newer {
-                    (Action::new(path("publish"), "Publish").said("It is live.").show(visit))
+                    (Action::new(path("publish"), "Publish").said("It is live.").show(context))
                 }
                 @if workflow.status != WorkflowStatus::Archived {
                     (Action::new(path("archive"), "Archive")
                         .ask("Its schedules go; its history stays. Archive it?")
                         .said("It is out of use.")
-                        .show(visit))
+                        .show(context))
                 }
             }
         }
     }
 }
 
-fn pause(visit: &Visit, workflow: &Workflow) -> Markup {
+fn pause(context: &PageContext, workflow: &Workflow) -> Markup {
     html! {
         details.menu id="pause" {
             summary.button { "Pause" }
             form.form.card method="post" action={ "/forms/workflows/" (workflow.id) "/pause" } {
-                (hidden(visit, &visit.address, Some("Nothing starts any more but by hand."), None))
+                (hidden(context, &context.address, Some("Nothing starts any more but by hand."), None))
                 (field("Why", "pause-reason", "For those who wonder. May be left empty.", html! {
                     input type="text" id="pause-reason" name="reason" maxlength="500"
                         aria-describedby="pause-reason-hint";

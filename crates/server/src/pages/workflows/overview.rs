@@ -12,10 +12,10 @@ use crate::http::topics::of_workflow;
 use crate::http::workflows::{TriggerObject, WorkflowObject, find_workflow, shown};
 use crate::pages::badge::badge;
 use crate::pages::flow::{self, Look};
-use crate::pages::frame::Page;
+use crate::pages::layout::Page;
 use crate::pages::listing::empty;
+use crate::pages::page_context::PageContext;
 use crate::pages::runs::lines;
-use crate::pages::visit::Visit;
 use crate::pages::{topics, when};
 
 /// How many lines each list has.
@@ -38,11 +38,11 @@ impl Parameters for Part {
 }
 
 pub(super) async fn show(
-    visit: Visit,
+    context: PageContext,
     PathId(id): PathId,
     Query(part): Query<Part>,
 ) -> Result<Response, Problem> {
-    let app = &visit.app;
+    let app = &context.app;
     let view = find_workflow(app, &id, None).await?;
     let workflow = view.workflow.id;
     let recent = RunQuery { workflow: Some(workflow), limit: LINES, ..RunQuery::default() };
@@ -57,7 +57,7 @@ pub(super) async fn show(
     };
     let object = shown(app, view.clone()).await?;
     let content = html! {
-        (head(&visit, &view, Tab::Overview))
+        (head(&context, &view, Tab::Overview))
         (standing(&object))
         @if part.graph { (graph(&view, true)) } @else {
             @if let Some(text) = &view.definition.description { p.lead.keep { (text) } }
@@ -65,23 +65,23 @@ pub(super) async fn show(
             div.columns {
                 section.card.flush id="triggers" {
                     header { h2 { "What starts it" } a href={ "/schedules?workflow_id=" (view.workflow.name) } { "Its schedules" } }
-                    (triggers(&visit, &view, &object.triggers))
+                    (triggers(&context, &view, &object.triggers))
                 }
                 section.card.flush id="recent" {
                     header { h2 { "Recent runs" } a href={ "/runs?workflow=" (view.workflow.name) } { "All of them" } }
-                    (lines(&visit, &recent, "It has not run yet."))
+                    (lines(&context, &recent, "It has not run yet."))
                 }
             }
-            (handlers::show(&visit, &view, &object))
+            (handlers::show(&context, &view, &object))
             @if !named.is_empty() {
-                section.card.flush id="topics" { header { h2 { "Topics" } } (topics::rows(&visit, &named)) }
+                section.card.flush id="topics" { header { h2 { "Topics" } } (topics::rows(&context, &named)) }
             }
-            (changed(&visit, &mutations))
-            (facts(&visit, &view))
+            (changed(&context, &mutations))
+            (facts(&context, &view))
         }
     };
     let page = Page::new(view.workflow.name.clone(), content);
-    Ok(visit.show(page.live(format!("workflow:{workflow}"))))
+    Ok(context.show(page.live(format!("workflow:{workflow}"))))
 }
 
 /// Why the workflow is paused, what resuming would do, and whether a draft is not live.
@@ -122,7 +122,7 @@ fn graph(view: &WorkflowView, is_wanted: bool) -> Markup {
     html! { section.card id="graph" { h2 { "Steps" } (drawn) } }
 }
 
-fn triggers(visit: &Visit, view: &WorkflowView, all: &[TriggerObject]) -> Markup {
+fn triggers(context: &PageContext, view: &WorkflowView, all: &[TriggerObject]) -> Markup {
     let definition = &view.definition;
     if all.is_empty() && !(definition.producers.is_empty() && definition.consumers.is_empty()) {
         let remedy =
@@ -156,7 +156,7 @@ fn triggers(visit: &Visit, view: &WorkflowView, all: &[TriggerObject]) -> Markup
                             @if trigger.kind == "webhook" { code { "POST /api/v1/hooks/" (name) "/" (trigger.id) } }
                             @if let Some(text) = &trigger.description { div.muted { (text) } }
                         }
-                        td.small data-label="Next" { (next(visit, trigger.next_run_at.as_deref())) }
+                        td.small data-label="Next" { (next(context, trigger.next_run_at.as_deref())) }
                     }
                 }
             }
@@ -166,15 +166,15 @@ fn triggers(visit: &Visit, view: &WorkflowView, all: &[TriggerObject]) -> Markup
 }
 
 /// When something happens next, or a dash.
-pub(super) fn next(visit: &Visit, at: Option<&str>) -> Markup {
+pub(super) fn next(context: &PageContext, at: Option<&str>) -> Markup {
     match at.and_then(|at| at.parse().ok()) {
-        Some(at) => when::at_and_age(visit, at),
+        Some(at) => when::at_and_age(context, at),
         None => html! { span.muted { "–" } },
     }
 }
 
 /// The mutations of its consumers.
-fn changed(visit: &Visit, mutations: &[MutationView]) -> Markup {
+fn changed(context: &PageContext, mutations: &[MutationView]) -> Markup {
     html! {
         @if !mutations.is_empty() {
             section.card.flush id="mutations" {
@@ -189,7 +189,7 @@ fn changed(visit: &Visit, mutations: &[MutationView]) -> Markup {
                                     (mutation.status.name().replace('_', " "))
                                     @if let Some(by) = &mutation.said_by { span.small.muted { ", says " (by) } }
                                 }
-                                td.small data-label="When" { (when::at_and_age(visit, mutation.updated_at)) }
+                                td.small data-label="When" { (when::at_and_age(context, mutation.updated_at)) }
                             }
                         }
                     }
@@ -199,15 +199,15 @@ fn changed(visit: &Visit, mutations: &[MutationView]) -> Markup {
     }
 }
 
-fn facts(visit: &Visit, view: &WorkflowView) -> Markup {
+fn facts(context: &PageContext, view: &WorkflowView) -> Markup {
     let workflow = &view.workflow;
     html! {
         section.card id="facts" {
             h2 { "About it" }
             dl.facts {
                 dt { "Id" } dd { code { (workflow.id) } }
-                dt { "Created" } dd { (when::at_and_age(visit, workflow.created_at)) }
-                dt { "Changed" } dd { (when::at_and_age(visit, workflow.updated_at)) }
+                dt { "Created" } dd { (when::at_and_age(context, workflow.created_at)) }
+                dt { "Changed" } dd { (when::at_and_age(context, workflow.updated_at)) }
                 @if let Some(most) = workflow.concurrency {
                     dt { "Runs at a time" } dd { (workflow.active) " of " (most) }
                 }

@@ -14,41 +14,41 @@ use crate::http::query::Query;
 use crate::http::runs::shown_input;
 use crate::http::workflows::find_workflow;
 use crate::pages::form::{area, hidden};
-use crate::pages::frame::Page;
+use crate::pages::layout::Page;
 use crate::pages::listing::empty;
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 
 /// A longer payload is not put into the field.
 const LONGEST: usize = 16 * 1024;
 
 pub(super) async fn show(
-    visit: Visit,
+    context: PageContext,
     PathId(id): PathId,
     Query(()): Query<()>,
 ) -> Result<Response, Problem> {
-    let view = find_workflow(&visit.app, &id, None).await?;
+    let view = find_workflow(&context.app, &id, None).await?;
     let payload = match declared(&view.definition) {
         Some(payload) => Some(("What its trigger gives it.", payload)),
-        None => match last(&visit, &view).await? {
+        None => match last(&context, &view).await? {
             Some(payload) => Some(("What its last run was given.", payload)),
             None => expected(&view.definition),
         },
     };
     let content = html! {
-        (head(&visit, &view, Tab::Run))
+        (head(&context, &view, Tab::Run))
         section.card id="run" {
             h2 { "Run it now" }
             @if view.workflow.live.is_none() {
                 (empty("Nothing of it is live.", html! { p { "Publish it first." } }))
             } @else {
-                (form(&visit, &view, payload))
+                (form(&context, &view, payload))
             }
         }
     };
-    Ok(visit.show(Page::new(format!("Run {}", view.workflow.name), content)))
+    Ok(context.show(Page::new(format!("Run {}", view.workflow.name), content)))
 }
 
-fn form(visit: &Visit, view: &WorkflowView, payload: Option<(&str, String)>) -> Markup {
+fn form(context: &PageContext, view: &WorkflowView, payload: Option<(&str, String)>) -> Markup {
     // A workflow with only handlers: they run as soon as it is free, so there is no run to show
     // yet.
     let next = match view.definition.steps.is_empty() {
@@ -58,7 +58,7 @@ fn form(visit: &Visit, view: &WorkflowView, payload: Option<(&str, String)>) -> 
     let (hint, payload) = payload.unwrap_or(("Any JSON; nothing, if left empty.", String::new()));
     html! {
         form.form method="post" action={ "/forms/workflows/" (view.workflow.id) "/runs" } {
-            (hidden(visit, &next, Some("It was started by hand."), None))
+            (hidden(context, &next, Some("It was started by hand."), None))
             @if view.workflow.paused {
                 p.muted { "The workflow is paused: what is started by hand starts all the same." }
             }
@@ -103,11 +103,11 @@ fn fields(input: &InputSchema) -> Markup {
     }
 }
 
-async fn last(visit: &Visit, view: &WorkflowView) -> Result<Option<String>, Problem> {
+async fn last(context: &PageContext, view: &WorkflowView) -> Result<Option<String>, Problem> {
     let query = RunQuery { workflow: Some(view.workflow.id), limit: 1, ..RunQuery::default() };
-    let found = visit.app.store().runs(query).await?.items.pop();
+    let found = context.app.store().runs(query).await?.items.pop();
     let found = found.filter(|view| view.run.handler.is_none());
-    let input = found.map(|view| shown_input(&view, visit.app.secrets()));
+    let input = found.map(|view| shown_input(&view, context.app.secrets()));
     let input = input.filter(|input| input.get().len() <= LONGEST);
     let value: Option<Value> = input.and_then(|input| serde_json::from_str(input.get()).ok());
     // The stored input also holds what started the run; the payload is a part of it.

@@ -9,9 +9,9 @@ use crate::http::path::PathId;
 use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
 use crate::http::workflows::find_workflow;
-use crate::pages::frame::Page;
+use crate::pages::layout::Page;
+use crate::pages::page_context::PageContext;
 use crate::pages::value::bytes;
-use crate::pages::visit::Visit;
 use crate::pages::when;
 
 /// How many bytes of a text are shown. The editor has all of it.
@@ -31,27 +31,27 @@ impl Parameters for Which {
 }
 
 pub(super) async fn show(
-    visit: Visit,
+    context: PageContext,
     PathId(id): PathId,
     Query(which): Query<Which>,
 ) -> Result<Response, Problem> {
-    let view = find_workflow(&visit.app, &id, which.revision).await?;
+    let view = find_workflow(&context.app, &id, which.revision).await?;
     let revision = view.revision;
     let here = address(&view.workflow);
     let content = html! {
-        (head(&visit, &view, Tab::Source))
+        (head(&context, &view, Tab::Source))
         section.card id="source" {
             header {
                 h2 { "Revision " (revision) }
-                span.small.muted { "saved " (when::at_and_age(&visit, view.saved_at)) }
-                @if visit.may(Permission::Design) {
+                span.small.muted { "saved " (when::at_and_age(&context, view.saved_at)) }
+                @if context.may(Permission::Design) {
                     a.button href={ (here) "/edit?revision=" (revision) } { "Edit" }
                 }
             }
             (lines(&view.source, &format!("/api/v1/workflows/{}?revision={revision}", view.workflow.id)))
         }
     };
-    Ok(visit.show(Page::new(format!("Source of {}", view.workflow.name), content)))
+    Ok(context.show(Page::new(format!("Source of {}", view.workflow.name), content)))
 }
 
 /// A text with line numbers, cut if it is long.

@@ -11,8 +11,8 @@ use crate::http::problem::Problem;
 use crate::http::query::{Parameters, Query, Values};
 use crate::http::workflows::find_workflow;
 use crate::pages::badge::badge;
-use crate::pages::frame::Page;
-use crate::pages::visit::Visit;
+use crate::pages::layout::Page;
+use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
 /// How many revisions a page shows: each is read with its text.
@@ -22,47 +22,47 @@ const AROUND: usize = 3;
 /// How many lines of a comparison are shown.
 const LINES: usize = 1_000;
 
-pub(super) struct Wanted {
+pub(super) struct VersionParams {
     from: Option<u32>,
     to: Option<u32>,
     before: Option<u32>,
 }
 
-impl Parameters for Wanted {
+impl Parameters for VersionParams {
     const KNOWN: &'static [&'static str] = &["from", "to", "before"];
 
-    fn read(values: &mut Values) -> Wanted {
+    fn read(values: &mut Values) -> VersionParams {
         let mut number = |name: &str| {
             let number = values.number(name, 1..=u64::from(u32::MAX));
             number.and_then(|number| u32::try_from(number).ok())
         };
-        Wanted { from: number("from"), to: number("to"), before: number("before") }
+        VersionParams { from: number("from"), to: number("to"), before: number("before") }
     }
 }
 
 pub(super) async fn show(
-    visit: Visit,
+    context: PageContext,
     PathId(id): PathId,
-    Query(wanted): Query<Wanted>,
+    Query(params): Query<VersionParams>,
 ) -> Result<Response, Problem> {
-    let view = find_workflow(&visit.app, &id, None).await?;
+    let view = find_workflow(&context.app, &id, None).await?;
     let newest = view.workflow.newest;
-    let last = wanted.before.map_or(newest, |before| before.saturating_sub(1).min(newest));
+    let last = params.before.map_or(newest, |before| before.saturating_sub(1).min(newest));
     let first = last.saturating_sub(MOST - 1).max(1);
     let mut revisions = Vec::new();
     for revision in (first..=last).rev() {
-        revisions.push(find_workflow(&visit.app, &id, Some(revision)).await?);
+        revisions.push(find_workflow(&context.app, &id, Some(revision)).await?);
     }
-    let to = wanted.to.unwrap_or(newest);
+    let to = params.to.unwrap_or(newest);
     let live = view.workflow.live.filter(|live| *live < to);
-    let from = wanted.from.or(live).unwrap_or(to.saturating_sub(1).max(1));
-    let before = find_workflow(&visit.app, &id, Some(from)).await?;
-    let after = find_workflow(&visit.app, &id, Some(to)).await?;
+    let from = params.from.or(live).unwrap_or(to.saturating_sub(1).max(1));
+    let before = find_workflow(&context.app, &id, Some(from)).await?;
+    let after = find_workflow(&context.app, &id, Some(to)).await?;
     let content = html! {
-        (head(&visit, &view, Tab::Versions))
+        (head(&context, &view, Tab::Versions))
         section.card.flush id="versions" {
             header { h2 { "Revisions" } span.small.muted { (newest) " in all" } }
-            (table(&visit, &view, &revisions))
+            (table(&context, &view, &revisions))
             @if first > 1 {
                 nav.pages aria-label="Pages" { a.button href={ (address(&view.workflow)) "/versions?before=" (first) } { "Earlier ones" } }
             }
@@ -73,10 +73,10 @@ pub(super) async fn show(
             @else { (difference(&before, &after)) }
         }
     };
-    Ok(visit.show(Page::new(format!("Versions of {}", view.workflow.name), content)))
+    Ok(context.show(Page::new(format!("Versions of {}", view.workflow.name), content)))
 }
 
-fn table(visit: &Visit, view: &WorkflowView, revisions: &[WorkflowView]) -> Markup {
+fn table(context: &PageContext, view: &WorkflowView, revisions: &[WorkflowView]) -> Markup {
     let here = address(&view.workflow);
     html! {
         table.cards {
@@ -94,7 +94,7 @@ fn table(visit: &Visit, view: &WorkflowView, revisions: &[WorkflowView]) -> Mark
                             @if view.workflow.live == Some(one.revision) { " " (badge("live", "is-ok")) }
                         }
                         td data-label="Version" { (one.definition.version) }
-                        td data-label="Saved" { (when::at_and_age(visit, one.saved_at)) }
+                        td data-label="Saved" { (when::at_and_age(context, one.saved_at)) }
                         td.actions {
                             @if one.revision > 1 {
                                 a href={ (here) "/versions?from=" (one.revision - 1) "&to=" (one.revision) "#diff" } {

@@ -65,7 +65,7 @@ async fn prepared() -> Prepared {
 /// Starts a node again and again until it has nothing more to do. Returns how many times it died.
 async fn live(store: &Arc<GatedStore>, clock: &Arc<Ahead>) -> usize {
     for deaths in 0..20 {
-        let (sender, _nudges) = unbounded_channel();
+        let (sender, _signals) = unbounded_channel();
         let hub = Arc::new(Hub::new(store.clone(), clock.clone(), sender));
         let joining =
             Driver::join(store.clone(), clock.clone(), Arc::new(Endless), hub, "node", 100);

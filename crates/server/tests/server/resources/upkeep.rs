@@ -38,9 +38,9 @@ impl House {
         let ground = Ground::new();
         let store = ground.open_with(|options| options.clock = PostgresClock::Caller).await;
         let clock = Arc::new(ByHand::default());
-        let (nudges, _) = tokio::sync::mpsc::unbounded_channel();
+        let (signals, _) = tokio::sync::mpsc::unbounded_channel();
         let node = store.join("node", moment(clock.now())).await.unwrap().node;
-        let hub = Arc::new(Hub::new(store, clock.clone(), nudges));
+        let hub = Arc::new(Hub::new(store, clock.clone(), signals));
         House { hub, clock, node, _ground: ground }
     }
 

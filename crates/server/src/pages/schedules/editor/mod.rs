@@ -1,10 +1,10 @@
 //! The form in which schedules are written. A preview shows the rule in words and its next times:
 //! while typing with the script, at the press of a button without it.
 
+mod form_state;
 mod options;
 mod preview;
 mod rule;
-mod sheet;
 mod typed;
 
 use axum::extract::RawQuery;
@@ -13,62 +13,65 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use maud::{Markup, html};
 
+use self::form_state::{Field, FormState};
 use self::preview::Told;
-use self::sheet::{Field, Sheet};
 use self::typed::Typed;
 use super::list::{choices, names};
 use super::one::Looked;
 use crate::http::body::RawBody;
 use crate::http::path::SchedulePath;
 use crate::http::problem::{Problem, Wrong};
-use crate::pages::frame::Page;
-use crate::pages::visit::Visit;
-use crate::pages::{form, forms, trouble};
+use crate::pages::layout::Page;
+use crate::pages::page_context::PageContext;
+use crate::pages::{error_page, form, forms};
 
 /// The name of the button that only updates the preview.
 const LOOK: &str = "_look";
 
 /// The form for a new schedule, filled in from the query.
-pub(super) async fn new(visit: Visit, RawQuery(query): RawQuery) -> Result<Response, Problem> {
+pub(super) async fn new(
+    context: PageContext,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
     let query = query.unwrap_or_default();
-    let told = (!query.is_empty()).then(|| preview::of_new(&visit, &query));
-    let typed = Typed::parse(&query).or("timezone", visit.zone.name());
+    let told = (!query.is_empty()).then(|| preview::of_new(&context, &query));
+    let typed = Typed::parse(&query).or("timezone", context.zone.name());
     let told = told.unwrap_or(Told::Nothing);
-    show(&visit, StatusCode::OK, None, &typed, &told, None).await
+    show(&context, StatusCode::OK, None, &typed, &told, None).await
 }
 
 /// The preview of a new schedule, as a part of the page.
-pub(super) async fn preview(visit: Visit, RawQuery(query): RawQuery) -> Response {
-    let told = preview::of_new(&visit, &query.unwrap_or_default());
-    visit.show(Page::new("Preview", told.show(&visit)))
+pub(super) async fn preview(context: PageContext, RawQuery(query): RawQuery) -> Response {
+    let told = preview::of_new(&context, &query.unwrap_or_default());
+    context.show(Page::new("Preview", told.show(&context)))
 }
 
 /// The preview of a change to a schedule, with what would change.
 pub(super) async fn preview_change(
-    visit: Visit,
+    context: PageContext,
     SchedulePath(id): SchedulePath,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let looked = Looked::at(&visit, id).await?;
-    let told = preview::of_change(&visit, &looked, &query.unwrap_or_default());
-    Ok(visit.show(Page::new("Preview", told.show(&visit))))
+    let looked = Looked::at(&context, id).await?;
+    let told = preview::of_change(&context, &looked, &query.unwrap_or_default());
+    Ok(context.show(Page::new("Preview", told.show(&context))))
 }
 
 /// Creates the schedule, or shows the form again with the errors.
 pub(super) async fn create(
-    visit: Visit,
+    context: PageContext,
     headers: HeaderMap,
     body: RawBody,
 ) -> Result<Response, Problem> {
     let typed = Typed::parse(&body.text);
     if only_looks(&typed) {
-        let told = preview::of_new(&visit, &body.text);
-        return show(&visit, StatusCode::OK, None, &typed, &told, None).await;
+        let told = preview::of_new(&context, &body.text);
+        return show(&context, StatusCode::OK, None, &typed, &told, None).await;
     }
-    match send(&visit, Method::POST, "schedules", &headers, &body).await {
+    match send(&context, Method::POST, "schedules", &headers, &body).await {
         Err(problem) if !asks_for_json(&headers) => {
-            let told = preview::of_new(&visit, &body.text);
-            show(&visit, problem.status(), None, &typed, &told, Some(&problem)).await
+            let told = preview::of_new(&context, &body.text);
+            show(&context, problem.status(), None, &typed, &told, Some(&problem)).await
         }
         answered => answered,
     }
@@ -76,35 +79,35 @@ pub(super) async fn create(
 
 /// The form with what a schedule declares.
 pub(super) async fn edit(
-    visit: Visit,
+    context: PageContext,
     SchedulePath(id): SchedulePath,
 ) -> Result<Response, Problem> {
-    let looked = Looked::at(&visit, id).await?;
+    let looked = Looked::at(&context, id).await?;
     if looked.schedule().trigger.is_some() {
-        return Ok(visit.show(Page::new(looked.name(), elsewhere(&looked))));
+        return Ok(context.show(Page::new(looked.name(), elsewhere(&looked))));
     }
     let typed = Typed::of(&looked.schedule().declared);
-    let told = preview::of_declared(&visit, &looked);
-    show(&visit, StatusCode::OK, Some(&looked), &typed, &told, None).await
+    let told = preview::of_declared(&context, &looked);
+    show(&context, StatusCode::OK, Some(&looked), &typed, &told, None).await
 }
 
 /// Changes the schedule, or shows the form again with the errors.
 pub(super) async fn change(
-    visit: Visit,
+    context: PageContext,
     SchedulePath(id): SchedulePath,
     headers: HeaderMap,
     body: RawBody,
 ) -> Result<Response, Problem> {
-    let looked = Looked::at(&visit, id).await?;
+    let looked = Looked::at(&context, id).await?;
     let typed = Typed::parse(&body.text);
     if only_looks(&typed) {
-        let told = preview::of_change(&visit, &looked, &body.text);
-        return show(&visit, StatusCode::OK, Some(&looked), &typed, &told, None).await;
+        let told = preview::of_change(&context, &looked, &body.text);
+        return show(&context, StatusCode::OK, Some(&looked), &typed, &told, None).await;
     }
-    match send(&visit, Method::PATCH, &format!("schedules/{id}"), &headers, &body).await {
+    match send(&context, Method::PATCH, &format!("schedules/{id}"), &headers, &body).await {
         Err(problem) if !asks_for_json(&headers) => {
-            let told = preview::of_change(&visit, &looked, &body.text);
-            show(&visit, problem.status(), Some(&looked), &typed, &told, Some(&problem)).await
+            let told = preview::of_change(&context, &looked, &body.text);
+            show(&context, problem.status(), Some(&looked), &typed, &told, Some(&problem)).await
         }
         answered => answered,
     }
@@ -121,14 +124,14 @@ fn asks_for_json(headers: &HeaderMap) -> bool {
 }
 
 async fn send(
-    visit: &Visit,
+    context: &PageContext,
     method: Method,
     path: &str,
     headers: &HeaderMap,
     body: &RawBody,
 ) -> Result<Response, Problem> {
-    let form = forms::read(visit, &body.text)?;
-    let answer = forms::call(visit, method, path, &form).await?;
+    let form = forms::read(context, &body.text)?;
+    let answer = forms::call(context, method, path, &form).await?;
     forms::answered(&form, &answer, asks_for_json(headers))
 }
 
@@ -152,7 +155,7 @@ fn elsewhere(looked: &Looked) -> Markup {
 }
 
 async fn show(
-    visit: &Visit,
+    context: &PageContext,
     status: StatusCode,
     looked: Option<&Looked>,
     typed: &Typed,
@@ -160,7 +163,7 @@ async fn show(
     problem: Option<&Problem>,
 ) -> Result<Response, Problem> {
     let wrong = problem.map(Problem::errors).unwrap_or_default();
-    let sheet = Sheet { typed, wrong };
+    let form = FormState { typed, wrong };
     let title = match looked {
         Some(looked) => format!("Edit {}", looked.name()),
         None => "New schedule".to_owned(),
@@ -173,20 +176,20 @@ async fn show(
             }
             h1 { (title) }
         }
-        @if let Some(problem) = problem { (trouble::told(problem)) }
+        @if let Some(problem) = problem { (error_page::told(problem)) }
         div.editor {
-            (whole(visit, looked, &sheet).await?)
-            (told.show(visit))
+            (whole(context, looked, &form).await?)
+            (told.show(context))
         }
-        (lists(visit).await?)
+        (lists(context).await?)
     };
-    Ok(visit.show_with(status, Page::new(title, content)))
+    Ok(context.show_with(status, Page::new(title, content)))
 }
 
 async fn whole(
-    visit: &Visit,
+    context: &PageContext,
     looked: Option<&Looked>,
-    sheet: &Sheet<'_>,
+    form: &FormState<'_>,
 ) -> Result<Markup, Problem> {
     let (action, preview, next, said, label) = match looked {
         None => (
@@ -210,11 +213,11 @@ async fn whole(
     Ok(html! {
         form.form.card #editor method="post" action=(action) data-in-place="" data-preview=(preview)
             data-preview-into="preview" {
-            (form::hidden(visit, &next, Some(said), None))
+            (form::hidden(context, &next, Some(said), None))
             div.fields {
-                (sheet.line(&Field::new("Name", "name").placeholder("Nightly report").required()))
+                (form.line(&Field::new("Name", "name").placeholder("Nightly report").required()))
                 @match looked {
-                    None => (sheet.line(&Field::new("Workflow", "workflow_id")
+                    None => (form.line(&Field::new("Workflow", "workflow_id")
                         .placeholder("which it starts").list("workflows").required())),
                     Some(looked) => div.field {
                         strong.small { "Workflow" }
@@ -222,15 +225,15 @@ async fn whole(
                     },
                 }
             }
-            (sheet.kind())
-            (sheet.rule())
-            (sheet.place())
-            (sheet.area(&Field::new("Payload", "payload:json-or-null").placeholder("{}")
+            (form.kind())
+            (form.rule())
+            (form.place())
+            (form.area(&Field::new("Payload", "payload:json-or-null").placeholder("{}")
                 .hint("JSON that each run gets as its input"), 3))
-            (more(sheet, "Bounds, spread, clock changes", &BOUNDS, sheet.finer()))
-            (more(sheet, "Overlap and catching up", &POLICIES, sheet.policies()))
-            (more(sheet, "Retries and time limit", &FAILURES, sheet.failures()))
-            (more(sheet, "Description, owner, history", &ABOUT, sheet.about()))
+            (more(form, "Bounds, spread, clock changes", &BOUNDS, form.finer()))
+            (more(form, "Overlap and catching up", &POLICIES, form.policies()))
+            (more(form, "Retries and time limit", &FAILURES, form.failures()))
+            (more(form, "Description, owner, history", &ABOUT, form.about()))
             div.row {
                 button.main type="submit" { (label) }
                 button type="submit" name=(LOOK) value="true" formnovalidate { "Preview" }
@@ -246,19 +249,19 @@ const FAILURES: [&str; 5] =
 const ABOUT: [&str; 3] = ["description", "owner", "retention"];
 
 /// Rarely used fields in a collapsed section, which is open if one of them has an error.
-fn more(sheet: &Sheet<'_>, title: &str, paths: &[&str], fields: Markup) -> Markup {
-    let is_about = |wrong: &Wrong| paths.iter().any(|path| sheet::is_about(wrong, path));
+fn more(form: &FormState<'_>, title: &str, paths: &[&str], fields: Markup) -> Markup {
+    let is_about = |wrong: &Wrong| paths.iter().any(|path| form_state::is_about(wrong, path));
     html! {
-        details open[sheet.wrong.iter().any(is_about)] { summary { (title) } (fields) }
+        details open[form.wrong.iter().any(is_about)] { summary { (title) } (fields) }
     }
 }
 
 /// The values that fields offer to choose from.
-async fn lists(visit: &Visit) -> Result<Markup, Problem> {
-    let rules = visit.app.rules();
-    let calendars = visit.app.store().calendars().await?;
+async fn lists(context: &PageContext) -> Result<Markup, Problem> {
+    let rules = context.app.rules();
+    let calendars = context.app.store().calendars().await?;
     Ok(html! {
-        (choices("workflows", &names(visit).await?))
+        (choices("workflows", &names(context).await?))
         (choices("zones", &rules.zones().names()))
         datalist id="calendars" {
             @for calendar in calendars.iter().take(100) { option value=(calendar.id) {} }

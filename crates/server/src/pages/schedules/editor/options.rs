@@ -4,9 +4,9 @@ use calendar::holidays::Region;
 use language::schedule::{DEFAULT_MAX_RETRIES, DEFAULT_QUEUE_LIMIT, DEFAULT_TIMEOUT_SECONDS};
 use maud::{Markup, html};
 
-use super::sheet::{Field, Sheet};
+use super::form_state::{Field, FormState};
 
-impl Sheet<'_> {
+impl FormState<'_> {
     /// Time zone, calendar, and what happens on days off.
     pub(super) fn place(&self) -> Markup {
         let roll = [

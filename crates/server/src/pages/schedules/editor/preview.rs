@@ -6,14 +6,14 @@ use language::schedule::{Declared, Plan, read_written};
 use maud::{Markup, html};
 
 use super::super::one::Looked;
-use super::sheet::said;
+use super::form_state::said;
 use crate::http::problem::{Problem, Wrong};
 use crate::http::schedules::coming::{Row, rows};
 use crate::http::schedules::edit::{Difference, would_change};
 use crate::http::schedules::object::remarks;
 use crate::pages::badge::badge;
 use crate::pages::forms;
-use crate::pages::visit::Visit;
+use crate::pages::page_context::PageContext;
 use crate::pages::when;
 
 /// How many occurrences are shown.
@@ -34,28 +34,28 @@ pub(super) enum Told {
 }
 
 /// The preview of a new schedule.
-pub(super) fn of_new(visit: &Visit, text: &str) -> Told {
+pub(super) fn of_new(context: &PageContext, text: &str) -> Told {
     let declared = match forms::fields_of(text).map(|text| read_written(&text)) {
         Ok(Ok(written)) => written.declared,
         Ok(Err(mistakes)) => return Told::Wrong(mistakes.into_iter().map(Wrong::from).collect()),
         Err(wrong) => return Told::Wrong(wrong),
     };
-    meant(visit, &declared, visit.now)
+    meant(context, &declared, context.now)
 }
 
 /// The preview of a change to a schedule.
-pub(super) fn of_change(visit: &Visit, looked: &Looked, text: &str) -> Told {
+pub(super) fn of_change(context: &PageContext, looked: &Looked, text: &str) -> Told {
     let values = match forms::fields_of(text) {
         Ok(values) => values,
         Err(wrong) => return Told::Wrong(wrong),
     };
     let (declared, change) =
-        match would_change(&visit.app, &looked.view, &values, &looked.overrides) {
+        match would_change(&context.app, &looked.view, &values, &looked.overrides) {
             Ok(changed) => changed,
             Err(problem) => return Told::Wrong(wrongs(&problem)),
         };
-    let anchor = looked.schedule().anchor_after_edit(&declared, visit.now);
-    match meant(visit, &declared, anchor) {
+    let anchor = looked.schedule().anchor_after_edit(&declared, context.now);
+    match meant(context, &declared, anchor) {
         Told::Meant { plan, .. } => Told::Meant { plan, change: Some(change) },
         told => told,
     }
@@ -69,13 +69,13 @@ fn wrongs(problem: &Problem) -> Vec<Wrong> {
 }
 
 /// The preview of what a schedule declares now.
-pub(super) fn of_declared(visit: &Visit, looked: &Looked) -> Told {
-    meant(visit, &looked.schedule().declared, looked.schedule().progress.anchor)
+pub(super) fn of_declared(context: &PageContext, looked: &Looked) -> Told {
+    meant(context, &looked.schedule().declared, looked.schedule().progress.anchor)
 }
 
 /// The preview of a declaration. `anchor` is where intervals begin.
-fn meant(visit: &Visit, declared: &Declared, anchor: Timestamp) -> Told {
-    let rules = visit.app.rules();
+fn meant(context: &PageContext, declared: &Declared, anchor: Timestamp) -> Told {
+    let rules = context.app.rules();
     let is_named = !declared.name.trim().is_empty();
     let has_rule = serde_json::to_value(&declared.timing).is_ok_and(|timing| {
         const OPTIONS: [&str; 7] =
@@ -101,7 +101,7 @@ fn meant(visit: &Visit, declared: &Declared, anchor: Timestamp) -> Told {
 
 impl Told {
     /// The part of the page that shows the preview.
-    pub(super) fn show(&self, visit: &Visit) -> Markup {
+    pub(super) fn show(&self, context: &PageContext) -> Markup {
         html! {
             section.card.flush #preview aria-label="Preview" aria-live="polite" tabindex="0" {
                 header { h2 { "Preview" } }
@@ -111,14 +111,14 @@ impl Told {
                         Told::Wrong(wrong) => (wrong_list(wrong)),
                         Told::Meant { plan, change } => {
                             p.words { (plan.timing.words()) }
-                            @for warning in remarks(plan, visit.now) {
+                            @for warning in remarks(plan, context.now) {
                                 p.said.is-warn { (warning.message) "." }
                             }
                             @if let Some(change) = change { (changes(change)) }
                         },
                     }
                 }
-                @if let Told::Meant { plan, .. } = self { (times(visit, &plan.timing)) }
+                @if let Told::Meant { plan, .. } = self { (times(context, &plan.timing)) }
             }
         }
     }
@@ -137,8 +137,8 @@ fn wrong_list(wrong: &[Wrong]) -> Markup {
     }
 }
 
-fn times(visit: &Visit, timing: &Timing) -> Markup {
-    let rows = rows(timing, visit.now, COUNT);
+fn times(context: &PageContext, timing: &Timing) -> Markup {
+    let rows = rows(timing, context.now, COUNT);
     html! {
         @if rows.is_empty() {
             p.pad.muted { "No time comes of it." }
@@ -147,14 +147,14 @@ fn times(visit: &Visit, timing: &Timing) -> Markup {
                 caption { "The next times, " (timing.zone().name()) }
                 thead.hidden { tr { th scope="col" { "Due" } th scope="col" { "What becomes of it" } } }
                 tbody {
-                    @for row in rows.iter().take(MOST_ROWS) { (line(visit, timing.zone(), row)) }
+                    @for row in rows.iter().take(MOST_ROWS) { (line(context, timing.zone(), row)) }
                 }
             }
         }
     }
 }
 
-fn line(visit: &Visit, zone: &Zone, row: &Row) -> Markup {
+fn line(context: &PageContext, zone: &Zone, row: &Row) -> Markup {
     let class = match row.fate {
         "kept" => "is-ok",
         "moved" => "is-run",
@@ -163,13 +163,13 @@ fn line(visit: &Visit, zone: &Zone, row: &Row) -> Markup {
     html! {
         tr {
             td {
-                (when::in_zone(visit, zone, row.nominal))
-                div.small.muted { (when::age(visit, row.effective.unwrap_or(row.nominal))) }
+                (when::in_zone(context, zone, row.nominal))
+                div.small.muted { (when::age(context, row.effective.unwrap_or(row.nominal))) }
             }
             td {
                 (badge(row.fate, class))
                 @if let Some(at) = row.effective.filter(|at| *at != row.nominal) {
-                    " to " (when::in_zone(visit, zone, at))
+                    " to " (when::in_zone(context, zone, at))
                 }
                 @if let Some(reason) = &row.reason { div.small.muted { (reason) } }
             }

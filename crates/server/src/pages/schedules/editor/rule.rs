@@ -3,10 +3,10 @@
 use jiff::civil::DateTime;
 use maud::{Markup, html};
 
-use super::sheet::{Field, Sheet};
+use super::form_state::{Field, FormState};
 use super::typed::KINDS;
 
-impl Sheet<'_> {
+impl FormState<'_> {
     /// The selection of the kind of rule.
     pub(super) fn kind(&self) -> Markup {
         let chosen = self.typed.kind();

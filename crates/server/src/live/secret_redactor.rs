@@ -5,7 +5,7 @@ use crate::secrets::{Secrets, columns_after};
 
 /// The redactor of one output stream of an attempt.
 #[derive(Debug, Default)]
-pub(super) struct Curtain {
+pub(super) struct SecretRedactor {
     /// An incomplete UTF-8 sequence at the end of the bytes so far.
     cut: Vec<u8>,
     /// Text held back because it may be the beginning of a secret.
@@ -14,7 +14,7 @@ pub(super) struct Curtain {
     columns: usize,
 }
 
-impl Curtain {
+impl SecretRedactor {
     /// Takes the next bytes and returns the text that may be shown now.
     pub(super) fn pass(&mut self, bytes: &[u8], secrets: &Secrets) -> String {
         self.decode(bytes);

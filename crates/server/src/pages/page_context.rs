@@ -1,4 +1,4 @@
-//! One visit to a page: the visitor, the address, the time, and the visitor's settings.
+//! One context to a page: the visitor, the address, the time, and the visitor's settings.
 
 use std::convert::Infallible;
 
@@ -18,8 +18,8 @@ pub(super) const THEME_COOKIE: &str = "punctual_theme";
 /// The cookie that holds a message to show once, on the next page.
 pub(super) const SAID_COOKIE: &str = "punctual_said";
 
-/// One visit to a page.
-pub(crate) struct Visit {
+/// One context to a page.
+pub(crate) struct PageContext {
     pub(super) app: App,
     /// The visitor.
     pub(super) caller: Caller,
@@ -54,7 +54,7 @@ impl Theme {
     }
 }
 
-impl Visit {
+impl PageContext {
     /// Whether the visitor has this permission. Actions they may not do are not offered.
     pub(super) fn may(&self, permission: Permission) -> bool {
         self.caller.may(permission)
@@ -66,16 +66,16 @@ impl Visit {
     }
 }
 
-impl FromRequestParts<App> for Visit {
+impl FromRequestParts<App> for PageContext {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Visit, Infallible> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<PageContext, Infallible> {
         let caller = Caller::from_request_parts(parts, app).await?;
         let headers = &parts.headers;
         let wanted = cookie(headers, ZONE_COOKIE);
         let zone = wanted.and_then(|name| app.rules().zones().get(&name).ok());
         let address = parts.uri.path_and_query().map_or("/", |address| address.as_str());
-        Ok(Visit {
+        Ok(PageContext {
             app: app.clone(),
             caller,
             now: app.now(),

@@ -6,8 +6,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 use maud::{Markup, html};
 
-use super::frame::Page;
-use super::visit::Visit;
+use super::layout::Page;
+use super::page_context::PageContext;
 use crate::http::App;
 use crate::http::access::Caller;
 use crate::http::problem::Problem;
@@ -21,25 +21,25 @@ pub(crate) async fn tell(State(app): State<App>, request: Request, next: Next) -
         return next.run(request).await;
     }
     let (mut parts, body) = request.into_parts();
-    let Ok(mut visit) = Visit::from_request_parts(&mut parts, &app).await;
+    let Ok(mut context) = PageContext::from_request_parts(&mut parts, &app).await;
     let mut response = next.run(Request::from_parts(parts, body)).await;
     if let Some(caller) = response.extensions_mut().remove::<Caller>() {
-        visit.caller = caller;
+        context.caller = caller;
     }
     match response.extensions_mut().remove::<Problem>() {
-        Some(problem) => shown(&visit, &problem),
+        Some(problem) => shown(&context, &problem),
         None => response,
     }
 }
 
 /// A problem as a page of its own.
-pub(super) fn shown(visit: &Visit, problem: &Problem) -> Response {
+pub(super) fn shown(context: &PageContext, problem: &Problem) -> Response {
     let content = html! {
         div.head { h1 { (problem.title()) } }
         (told(problem))
         p { a href="/" { "To the overview" } " · or go back in your browser: what you wrote is still there." }
     };
-    visit.show_with(problem.status(), Page::new(problem.title(), content))
+    context.show_with(problem.status(), Page::new(problem.title(), content))
 }
 
 /// A problem in words, with each error.

@@ -6,7 +6,7 @@ use super::typed::Typed;
 use crate::http::problem::Wrong;
 
 /// The typed values and the errors of a form.
-pub(super) struct Sheet<'a> {
+pub(super) struct FormState<'a> {
     pub(super) typed: &'a Typed,
     pub(super) wrong: &'a [Wrong],
 }
@@ -71,7 +71,7 @@ impl<'a> Field<'a> {
     }
 }
 
-impl Sheet<'_> {
+impl FormState<'_> {
     pub(super) fn line(&self, field: &Field<'_>) -> Markup {
         let value = self.typed.get(field.path());
         self.field(field, html! {

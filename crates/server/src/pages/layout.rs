@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::assets;
-use super::visit::{SAID_COOKIE, Visit};
+use super::page_context::{PageContext, SAID_COOKIE};
 use crate::http::access::Permission;
 
 /// A page before it is framed.
@@ -48,7 +48,7 @@ const PLACES: [(&str, &str, &str, Permission); 13] = [
     ("/docs", "API", "d", Permission::Read),
 ];
 
-impl Visit {
+impl PageContext {
     /// Renders the page in its frame.
     pub(super) fn show(&self, page: Page) -> Response {
         self.show_with(StatusCode::OK, page)
@@ -68,7 +68,7 @@ impl Visit {
     }
 
     fn framed(&self, page: &Page) -> Markup {
-        let theme = self.theme.map(super::visit::Theme::name);
+        let theme = self.theme.map(super::page_context::Theme::name);
         html! {
             (DOCTYPE)
             html lang="en" data-theme=[theme] {
