@@ -1,4 +1,4 @@
-//! One context to a page: the visitor, the address, the time, and the visitor's settings.
+//! One request for a page: the visitor, the address, the time, and the visitor's settings.
 
 use std::convert::Infallible;
 
@@ -18,7 +18,7 @@ pub(super) const THEME_COOKIE: &str = "punctual_theme";
 /// The cookie that holds a message to show once, on the next page.
 pub(super) const SAID_COOKIE: &str = "punctual_said";
 
-/// One context to a page.
+/// One request for a page.
 pub(crate) struct PageContext {
     pub(super) app: App,
     /// The visitor.
