@@ -9,7 +9,7 @@ use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::terminal::{BOLD, DIM};
 
-/// Each stop: what it shows, and the command anyone can type for it.
+/// The stops of the tour: what each shows, and its command.
 const STOPS: [(&str, &[&str]); 6] = [
     (
         "Nine o'clock on working days in Munich: weekends and Bavarian holidays are left out",
@@ -60,7 +60,6 @@ const STOPS: [(&str, &[&str]); 6] = [
     ("This year in Bavaria", &["calendar", "show", "DE-BY", "--year", "--tz", "Europe/Berlin"]),
 ];
 
-/// Runs the tour.
 pub(crate) fn run(zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
     for (title, words) in STOPS {
         writeln!(out, "{BOLD}{title}{BOLD:#}")?;

@@ -63,8 +63,8 @@ async fn agreed_hostile_scripts_end_as_documented() {
             "for(let i=0;i<1e4;i++)setTimeout(()=>{},1e9)",
             Saying("setTimeout is not defined"),
         ),
-        // The caller masks the first value. The second is encoded; docs/scripts.md says that such
-        // values are not masked.
+        // Secrets are not masked here. The node masks both values, the secret and its base64 form
+        // (docs/scripts.md).
         (
             "h103",
             "console.log(ctx.secrets.token, btoa(ctx.secrets.token))",
