@@ -192,7 +192,7 @@ fn is_connection(path: &str) -> bool {
 fn without_password(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
     let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
-    // With several `@`, it is not clear where the password ends, so nothing is shown.
+    // The `?` may be part of the password, so nothing of the address is shown.
     if options.contains('@') {
         return format!("{scheme}://…");
     }

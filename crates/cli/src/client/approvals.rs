@@ -12,7 +12,6 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM};
 
-/// Runs the command.
 pub(crate) fn run(args: &ApprovalArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     match &args.command {

@@ -133,8 +133,8 @@ fn serve(args: &ServeArgs, zones: Zones, secrets: Arc<Secrets>) -> Result<(), Fa
             };
             let changed = tokio::select! {
                 signal = signals.next() => break signal,
-                // The database is gone for good: nothing can be stored or handed over. The next
-                // start takes over the unfinished attempts.
+                // The store is gone: nothing can be stored or handed over. The next start takes
+                // over the unfinished attempts.
                 why = &mut gone => return Err(Failure::Environment(why)),
                 changed = changed => changed,
             };
