@@ -9,7 +9,7 @@ use tokio_postgres::NoTls;
 use crate::failure::Failure;
 use crate::zoneinfo;
 
-/// See the module.
+/// Where the measured store is.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     File(PathBuf),
