@@ -1,28 +1,28 @@
-//! Charts and graphs as text: SVG and tables that a page takes in as they are.
+//! Charts and graphs as text: SVG and tables that a page embeds unchanged.
 //!
-//! Pure: no clock, no files, no script. It knows no words of what it draws beyond the names and
-//! classes it is given. Everything given is escaped. Nothing needs more than a strict content
-//! security policy allows: no `style` attributes, no scripts, no `foreignObject`.
+//! The crate is pure: no clock, no files, no script. It contains no text about what it draws beyond
+//! the names and classes it is given. All input is escaped. A strict content security policy is
+//! enough: there are no `style` attributes, no scripts and no `foreignObject`.
 //!
-//! Every drawing has a title and a sentence that describes it, every mark has a title, and what
-//! leads somewhere is a link. Drawings are as wide as their page. Where that is too narrow for what
-//! they say, they are scrolled to the side in a frame of their own, and names stay in sight: the
-//! graph has a width of its own, a [`gantt`] and a [`timeline`] need 420 pixels beside their names,
-//! a [`series`] 260. Letters keep their size.
+//! Every drawing has a title and a sentence that describes it, every mark has a title, and marks
+//! may be links. Drawings are as wide as their page. Where the page is too narrow, they scroll
+//! sideways in a frame of their own while names stay visible: the graph has its own width, a
+//! [`gantt`] and a [`timeline`] need 420 pixels beside their names, a [`series`] 260. Letters keep
+//! their size.
 //!
 //! # Colours
 //!
-//! [`STYLE`] has none. It uses the custom properties of the page: `--ok`, `--bad`, `--warn`,
-//! `--run`, `--wait`, `--idle`, `--line`, `--text`, `--muted`, `--surface`, `--accent`. A mark has
-//! the colour of its own property `--mark`, which is set by the class for its state:
+//! [`STYLE`] contains no colours. It uses the custom properties of the page: `--ok`, `--bad`,
+//! `--warn`, `--run`, `--wait`, `--idle`, `--line`, `--text`, `--muted`, `--surface`, `--accent`. A
+//! mark has the colour of its property `--mark`, which the class for its state sets:
 //!
 //! | class | colour |
 //! |---|---|
 //! | `is-ok`, `is-bad`, `is-warn`, `is-run`, `is-wait`, `is-idle` | the property of that name |
 //! | `is-plain` | `--line`: nothing is known of its state |
 //!
-//! A page that has other classes gives each of them a `--mark`, and needs no more:
-//! `.is-failed { --mark: var(--bad) }`.
+//! A page with other classes only has to give each of them a `--mark`: `.is-failed { --mark:
+//! var(--bad) }`.
 //!
 //! # Classes
 //!
