@@ -1,8 +1,9 @@
 //! Day and second arithmetic on the proleptic Gregorian calendar, in plain integers.
 //!
 //! A *day* is a number of days since 1970-01-01; a *local* time is a number of seconds since
-//! 1970-01-01T00:00:00 on a wall clock. Searching works on these, because building a date object
-//! for every candidate costs more than the search itself. The edges of the crate use [`jiff`] types.
+//! 1970-01-01T00:00:00 on a wall clock. Searches use these numbers, because building a date object
+//! for every candidate costs more than the search itself. The crate's public interface uses
+//! [`jiff`] types.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};

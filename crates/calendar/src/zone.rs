@@ -36,10 +36,7 @@ pub enum Meaning {
         after: i32,
     },
     /// The clock shows the wall time twice.
-    Fold {
-        first: Timestamp,
-        last: Timestamp,
-    },
+    Fold { first: Timestamp, last: Timestamp },
 }
 
 /// A change of a zone's offset.

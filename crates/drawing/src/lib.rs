@@ -19,7 +19,7 @@
 //! | class | colour |
 //! |---|---|
 //! | `is-ok`, `is-bad`, `is-warn`, `is-run`, `is-wait`, `is-idle` | the property of that name |
-//! | `is-plain` | `--line`: nothing is known of its state |
+//! | `is-plain` | `--line`, for an unknown state |
 //!
 //! A page with other classes only has to give each of them a `--mark`: `.is-failed { --mark:
 //! var(--bad) }`.
@@ -28,23 +28,23 @@
 //!
 //! | class | what |
 //! |---|---|
-//! | `drawing` | around everything; all rules are below it |
+//! | `drawing` | around everything; all style rules are below it |
 //! | `drawing-graph`, `drawing-gantt`, `drawing-timeline`, `drawing-series`, `drawing-bar`, `drawing-meter`, `drawing-month`, `drawing-year` | which drawing |
-//! | `drawing-empty`, `drawing-note` | nothing to draw, in words; a remark below |
-//! | `drawing-columns`, `drawing-names`, `drawing-plot` | names that stay in sight, and what is scrolled beside them |
+//! | `drawing-empty`, `drawing-note` | a sentence in place of an empty drawing; a remark below one |
+//! | `drawing-columns`, `drawing-names`, `drawing-plot` | names that stay visible, and the part that scrolls |
 //! | `drawing-legend`, `swatch`, `swatch-median`, `swatch-most` | what colours and lines mean |
-//! | `drawing-unseen` | text for those who listen |
+//! | `drawing-unseen` | text for screen readers |
 //! | `node`, `node-name`, `node-kind` | a box of the graph |
 //! | `edge`, `edge-back`, `edge-label` | a line of the graph |
 //! | `axis`, `axis-line`, `axis-label`, `axis-context` | scales |
 //! | `row-name`, `row-below`, `row-band` | names of rows and lanes, and stripes behind rows |
-//! | `bar`, `bar-open`, `bar-length` | a bar of the gantt, one that goes on, and its length |
+//! | `bar`, `bar-open`, `bar-length` | a bar of the gantt, one that has not ended, and its length |
 //! | `flag`, `flag-now` | a deadline; now |
 //! | `bucket`, `stack`, `lane-line`, `mark`, `mark-coming` | the timeline |
 //! | `dot`, `series-median`, `series-most` | the series |
 //! | `deadline`, `track`, `fill`, `warning`, `due`, `now`, `meter`, `meter-numbers` | small bars |
 //! | `days`, `week`, `day-outside`, `day-marked`, `day-title`, `day-marks`, `day-more`, `day-count` | tables of days |
-//! | `day-working`, `day-weekend`, `day-holiday`, `day-today` | what a day is: given by the caller |
+//! | `day-working`, `day-weekend`, `day-holiday`, `day-today` | the kind of day, given by the caller |
 
 mod axis;
 pub mod bar;

@@ -78,8 +78,8 @@ impl Cron {
         self.wildcard
     }
 
-    /// Whether the rule names hours of the day. A rule that runs in every hour is nearly the same
-    /// in every zone.
+    /// Whether the rule names hours of the day. A rule that runs in every hour means the same in
+    /// every zone.
     pub(crate) fn names_hours(&self) -> bool {
         self.hours.count_ones() < 24
     }

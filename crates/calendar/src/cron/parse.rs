@@ -38,8 +38,7 @@ pub(super) fn preset(name: &str) -> Option<&'static str> {
     found.map(|(_, expression)| *expression)
 }
 
-/// Whether the text looks like a preset's name: no field of an expression consists of letters
-/// alone.
+/// Whether the text looks like a preset's name: a single word.
 fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')

@@ -3,7 +3,7 @@
 //! | written | means |
 //! |---|---|
 //! | `12-25` | that day of the year |
-//! | `easter-2`, `orthodox+1` | days before or after Easter Sunday of the western, orthodox churches |
+//! | `easter-2`, `orthodox+1` | days before or after western or orthodox Easter Sunday |
 //! | `vernal`, `autumnal` | the equinoxes of Japan |
 //! | `Mon>=01-15`, `Mon<=05-31` | the first Monday on or after, the last on or before that day |
 //! | `04-27 Sun-1` | that day; if it is a Sunday, one day before |

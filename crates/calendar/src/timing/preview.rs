@@ -13,14 +13,9 @@ pub enum Fate {
     /// The occurrence happens at its nominal time.
     Kept,
     /// The occurrence happens at another time.
-    Moved {
-        to: Timestamp,
-        reason: Reason,
-    },
+    Moved { to: Timestamp, reason: Reason },
     /// The occurrence does not happen.
-    Skipped {
-        reason: Reason,
-    },
+    Skipped { reason: Reason },
 }
 
 /// One line of a preview.

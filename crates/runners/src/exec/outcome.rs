@@ -15,13 +15,13 @@ use crate::{Ended, Mask, code};
 /// Why a command ended.
 pub(super) enum Why {
     OfItself,
-    /// The command exceeded its timeout. `in_grace`: it ended within the grace period and need not
-    /// be killed.
+    /// The command exceeded its timeout. `in_grace`: it ended within the grace period; if false, it
+    /// was killed.
     TimedOut {
         in_grace: bool,
     },
-    /// The attempt was cancelled. `in_grace`: the command ended within the grace period and need
-    /// not be killed.
+    /// The attempt was cancelled. `in_grace`: the command ended within the grace period; if false,
+    /// it was killed.
     Cancelled {
         in_grace: bool,
     },

@@ -208,28 +208,20 @@ pub enum ScriptFailure {
     /// A call to the host failed for a temporary reason, such as the network, and the script did
     /// not catch the error.
     #[error("{message}")]
-    Transient {
-        message: String,
-    },
+    Transient { message: String },
     /// The phase took longer than [`Evaluation::timeout`].
     #[error("the script was not done within {within:?}")]
-    TimedOut {
-        within: Duration,
-    },
+    TimedOut { within: Duration },
     /// The caller cancelled the evaluation.
     #[error("the script was cancelled")]
     Cancelled,
     /// Other evaluations kept the machine so busy that this one did not begin, or did not end, in
     /// time.
     #[error("the machine was too busy to evaluate the script within {within:?}: try again")]
-    Busy {
-        within: Duration,
-    },
+    Busy { within: Duration },
     /// No child process could be started to evaluate the script.
     #[error("scripts cannot be evaluated here: {message}")]
-    Unavailable {
-        message: String,
-    },
+    Unavailable { message: String },
 }
 
 impl ScriptFailure {

@@ -42,6 +42,7 @@ pub(super) enum FromChild {
     Log { line: String, bytes: usize },
     /// The script calls its host.
     Call { id: u32, call: HostCall },
+    /// The phase has ended.
     Done(Box<Done>),
 }
 

@@ -67,8 +67,8 @@ async fn all_gone(host: &ScriptHost) {
     at_most(host, 0).await;
 }
 
-/// Waits until at most `count` children are left. A child that the pool drops is killed and reaped in the background,
-/// and the pool sends no signal when that is done.
+/// Waits until at most `count` children are left. A child that the pool drops is killed and reaped
+/// in the background, and the pool sends no signal when that is done.
 async fn at_most(host: &ScriptHost, count: usize) {
     while running(&host.program).len() > count {
         tokio::time::sleep(Duration::from_millis(5)).await;
