@@ -39,6 +39,7 @@ impl TryFrom<String> for Roll {
 }
 
 impl Roll {
+    /// All ways to roll.
     pub const ALL: [Roll; 6] = [
         Roll::Skip,
         Roll::Next,

@@ -62,8 +62,8 @@ impl Document {
             line.char_indices().nth(at.column() as usize - 1).map_or(line.len(), |(i, _)| i);
         let word = line[column..].chars().take_while(|c| c.is_alphanumeric() || *c == '_');
         let end = column + word.map(char::len_utf8).sum::<usize>().max(1);
-        // The position is already shown before the message and by the caret; this suffix is only
-        // for programmers.
+        // The position is removed, because it is shown before the message and by the caret. So is a
+        // hint that is only for programmers.
         let message = message.rsplit_once(" at line ").map_or(&*message, |(text, _)| text);
         let message = message.split(", set DuplicateKeyPolicy").next().unwrap_or(message);
         let (message, fields) = match message.split_once(", expected one of ") {

@@ -43,6 +43,7 @@ impl Failure {
         }
     }
 
+    /// The exit code of the process.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Mistake(_) | Failure::Invalid { .. } => EXIT_MISTAKE,

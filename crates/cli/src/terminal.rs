@@ -9,11 +9,13 @@ use jiff::SignedDuration;
 pub(crate) const BOLD: Style = Style::new().bold();
 /// For secondary text.
 pub(crate) const DIM: Style = Style::new().dimmed();
+/// For days off and failures.
 pub(crate) const OFF: Style = AnsiColor::Red.on_default();
 /// For additions.
 pub(crate) const ADDED: Style = AnsiColor::Green.on_default();
 /// For notes about something unexpected.
 pub(crate) const NOTE: Style = AnsiColor::Yellow.on_default();
+/// For the current day in a calendar.
 pub(crate) const TODAY: Style = Style::new().invert();
 
 /// A piece of text with a style.
@@ -23,14 +25,17 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
+    /// A cell without a style.
     pub(crate) fn plain(text: impl Into<String>) -> Cell {
         Cell::styled(text, Style::new())
     }
 
+    /// A cell with a style.
     pub(crate) fn styled(text: impl Into<String>, style: Style) -> Cell {
         Cell { text: text.into(), style }
     }
 
+    /// Whether the text is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }

@@ -1,4 +1,4 @@
-//! `punctual tour`: a short tour of what is due when.
+//! `punctual tour`: runs example commands that show when things are due.
 
 use std::io::Write;
 
@@ -60,6 +60,7 @@ const STOPS: [(&str, &[&str]); 6] = [
     ("This year in Bavaria", &["calendar", "show", "DE-BY", "--year", "--tz", "Europe/Berlin"]),
 ];
 
+/// Runs `punctual tour`.
 pub(crate) fn run(zones: &Zones, out: &mut dyn Write) -> Result<(), Failure> {
     for (title, words) in STOPS {
         writeln!(out, "{BOLD}{title}{BOLD:#}")?;

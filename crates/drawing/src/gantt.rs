@@ -12,6 +12,7 @@ use crate::axis::{Span, Wall, length_words, time_notches};
 use crate::frame;
 use crate::text::{NAME_SIZE, NOTE_SIZE, Num, Percent, counted, cut, width};
 
+/// A Gantt chart: rows with bars over time.
 pub struct Gantt<'a> {
     /// The heading: a sentence or a name.
     pub title: String,

@@ -20,7 +20,7 @@ pub struct Series<'a> {
     pub wall: Wall<'a>,
 }
 
-/// One duration.
+/// A duration at a point in time, drawn as a dot.
 #[derive(Clone, Debug)]
 pub struct Dot {
     pub at: Timestamp,

@@ -14,6 +14,7 @@ use crate::holidays::Region;
 /// The years that searches cover and whose plans are cached. Nobody plans work outside of them.
 const FIRST_KEPT: i32 = 1900;
 const KEPT: usize = 400;
+/// The days of the planned years.
 pub(crate) const PLANNED: Range<Day> =
     civil::day_number(FIRST_KEPT, 1, 1)..civil::day_number(FIRST_KEPT + KEPT as i32, 1, 1);
 

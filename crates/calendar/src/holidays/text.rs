@@ -17,6 +17,7 @@ use super::rules::Rule;
 /// The name of the country itself, without a subdivision, in a section's regions.
 const WHOLE_COUNTRY: &str = "country";
 
+/// A logical line of a rule file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Country { code: &'a str, name: &'a str },

@@ -12,6 +12,7 @@ pub enum IcsTime {
     At(Timestamp),
 }
 
+/// An event to write into a calendar file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IcsEvent {
     pub time: IcsTime,

@@ -51,6 +51,7 @@ pub struct Occurrence {
 }
 
 impl Timing {
+    /// The rule, without calendar, bounds and spread.
     pub fn rule(&self) -> &Rule {
         &self.rule
     }

@@ -153,6 +153,7 @@ impl<'a> TimingContext<'a> {
 }
 
 impl TimingSpec {
+    /// A declaration with only a cron expression.
     pub fn from_cron(expression: impl Into<String>) -> TimingSpec {
         TimingSpec { cron: Some(expression.into()), ..TimingSpec::default() }
     }

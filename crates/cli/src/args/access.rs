@@ -1,4 +1,4 @@
-//! `punctual token …` and `punctual audit`.
+//! Arguments of `punctual token …` and `punctual audit`.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! `punctual approval …`.
+//! Arguments of `punctual approval …`.
 
 use clap::{Args, Subcommand};
 

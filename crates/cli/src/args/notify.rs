@@ -1,4 +1,4 @@
-//! `punctual notify …` and `punctual incident …`.
+//! Arguments of `punctual notify …` and `punctual incident …`.
 
 use clap::{Args, Subcommand};
 

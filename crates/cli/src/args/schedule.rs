@@ -1,4 +1,4 @@
-//! `punctual schedule …`.
+//! Arguments of `punctual schedule …`.
 
 use std::path::PathBuf;
 

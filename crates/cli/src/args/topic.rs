@@ -1,4 +1,4 @@
-//! `punctual topic …`.
+//! Arguments of `punctual topic …`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `punctual worker`.
+//! Arguments of `punctual worker`.
 
 use clap::Args;
 

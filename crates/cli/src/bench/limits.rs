@@ -11,6 +11,7 @@ use server::Stopwatch;
 use super::report::Figure;
 use crate::failure::Failure;
 
+/// The bytes that are appended before each sync.
 const APPENDED: [u8; 4096] = [0x5a; 4096];
 /// Rows inserted in one transaction.
 const BATCH: i64 = 1_000;

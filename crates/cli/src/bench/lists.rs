@@ -9,6 +9,7 @@ use store::{Cursor, ScheduleQuery, Store};
 use super::schedules;
 use crate::failure::Failure;
 
+/// Schedules on one page.
 const PAGE: usize = 50;
 
 /// How long queries of one kind took, in microseconds.

@@ -35,6 +35,7 @@ use self::sizes::Sizes;
 use crate::args::{BenchArgs, Measure};
 use crate::failure::Failure;
 
+/// The number of workflows among which the schedules are divided.
 const WORKFLOWS: u64 = 20;
 /// Paused schedules, so that a list by status finds some.
 const PAUSED: i64 = 200;

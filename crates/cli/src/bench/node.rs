@@ -22,6 +22,7 @@ use crate::failure::Failure;
 /// The most attempts at the same time.
 const CAPACITY: usize = 4_096;
 
+/// A running node. [`Node::stop`] ends it.
 pub(super) struct Node {
     pub(super) hub: Arc<Hub>,
     pub(super) store: Arc<dyn Store>,

@@ -1,4 +1,4 @@
-//! Where the measured store is: a file, or a schema of its own in a PostgreSQL.
+//! The location of the measured store: a file, or a new schema in a PostgreSQL database.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio_postgres::NoTls;
 use crate::failure::Failure;
 use crate::zoneinfo;
 
-/// Where the measured store is.
+/// The location of the measured store.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     File(PathBuf),

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::terminal::{BOLD, Cell, DIM, NOTE, columns};
 
+/// One measured value, with the limit it is compared with.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Figure {
     /// The measurement that the figure belongs to.

@@ -1,4 +1,4 @@
-//! `punctual calendar holidays`.
+//! Runs `punctual calendar holidays`.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! `punctual calendar show` and `check`.
+//! Runs `punctual calendar show` and `check`.
 
 use std::fmt::Write as _;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! `punctual calendar add` and `between`.
+//! Runs `punctual calendar add` and `between`.
 
 use std::io::Write;
 

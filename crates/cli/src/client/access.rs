@@ -1,4 +1,4 @@
-//! `punctual token …` and `punctual audit`.
+//! Runs `punctual token …` and `punctual audit`.
 
 use std::io::Write;
 

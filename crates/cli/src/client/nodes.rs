@@ -1,4 +1,4 @@
-//! `punctual node …`.
+//! Runs `punctual node …`.
 
 use std::io::Write;
 
@@ -11,6 +11,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM};
 
+/// Runs `punctual node …`.
 pub(crate) fn run(args: &NodeArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     match args.command {

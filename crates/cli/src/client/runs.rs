@@ -1,4 +1,4 @@
-//! `punctual run …`.
+//! Runs `punctual run …`.
 
 use std::env;
 use std::io::Write;
@@ -14,6 +14,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM};
 
+/// Runs `punctual run …`.
 pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     let Some(command) = &args.command else { return start(&client, args, out) };

@@ -1,4 +1,4 @@
-//! `punctual schedule …`.
+//! Runs `punctual schedule …`.
 
 use std::io::Write;
 
@@ -20,6 +20,7 @@ const PAGES: usize = 50;
 /// The most schedules of one name that a message lists.
 const TOLD: usize = 10;
 
+/// Runs `punctual schedule …`.
 pub(crate) fn run(args: &ScheduleArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let asking = Asking { client: Client::from_environment()?, json: args.json };
     match &args.command {

@@ -23,6 +23,7 @@ pub(super) fn field(value: &Value, name: &str) -> String {
     plain(&value[name])
 }
 
+/// A JSON value as text; null is empty.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -66,6 +67,7 @@ pub(super) fn took(value: &Value, now: Timestamp) -> Cell {
     Cell::plain(duration(to.duration_since(from)))
 }
 
+/// Parses a value as an instant.
 pub(super) fn instant(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! `punctual topic …`.
+//! Runs `punctual topic …`.
 
 use std::env;
 use std::io::{Read as _, Write};
@@ -19,6 +19,7 @@ const LARGEST_FILE: u64 = 16 << 20;
 /// How much of a payload is shown in a line.
 const SHOWN: usize = 60;
 
+/// Runs `punctual topic …`.
 pub(crate) fn run(args: &TopicArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     match &args.command {

@@ -1,4 +1,4 @@
-//! `punctual workflow …`.
+//! Runs `punctual workflow …`.
 
 use std::io::Write;
 
@@ -13,6 +13,7 @@ use crate::document::Document;
 use crate::failure::Failure;
 use crate::terminal::{Cell, DIM};
 
+/// Runs `punctual workflow …`.
 pub(crate) fn run(args: &WorkflowArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let client = Client::from_environment()?;
     let verb = |name: &str, verb: &str, out: &mut dyn Write| {

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 /// How long a node may hold a claim that finds nothing: less than any proxy waits.
 const WAIT_SECONDS: u64 = 20;
 
+/// An attempt that this worker has claimed.
 #[derive(Debug, Deserialize)]
 pub(super) struct Attempt {
     pub(super) id: String,

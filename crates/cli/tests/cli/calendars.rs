@@ -1,4 +1,4 @@
-//! `punctual calendar …`.
+//! Tests of `punctual calendar …`.
 
 use serde_json::Value;
 

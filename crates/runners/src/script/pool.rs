@@ -107,6 +107,7 @@ impl Scripts {
         Scripts { shared: Arc::new(Shared { host, phases, computing, describing, idle }) }
     }
 
+    /// The limits that apply to each phase.
     #[must_use]
     pub fn limits(&self) -> &ScriptLimits {
         &self.shared.host.limits

@@ -142,6 +142,7 @@ pub(super) fn length(head: [u8; HEAD]) -> usize {
     u32::from_le_bytes(head) as usize
 }
 
+/// Writes a message with its length, and flushes.
 pub(super) fn write(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     to.write_all(&framed(message)?)?;
     to.flush()

@@ -38,14 +38,14 @@ const PARSED_END: &str = "\n} })";
 
 /// Wraps a text, which is the body of a function, into that function.
 ///
-/// The interpreter has no way to parse a body by itself: its `AsyncFunction` pastes texts together
-/// as we do. So a body could close the function and go on with code of its own, as in
-/// `}); f(); (async () => {`. The text is therefore parsed between two pairs of braces that cannot
-/// both be left early. After the closing brace of a method in an object there must be `,` or `}`;
-/// after that of a function between `?` and `:` neither may follow. Up to that brace both texts are
-/// read alike, so what is accepted both times has no such brace, and is a whole body. Nothing is
-/// executed before both are parsed: the first text throws at once, and the second is parsed before
-/// it runs.
+/// The interpreter cannot parse a body by itself: its `AsyncFunction` joins texts just as this
+/// function does. A body could therefore close the function and continue with code of its own, as
+/// in `}); f(); (async () => {`. To refuse that, the text is parsed twice, between two different
+/// pairs of braces that a body cannot both close early. After the closing brace of a method in an
+/// object, `,` or `}` must follow; after that of a function between `?` and `:`, neither may. Up to
+/// that brace both texts are parsed alike, so a text that is accepted both times has no such brace
+/// and is a whole body. Nothing is executed before both are parsed: the first text throws at once,
+/// and the second is parsed before it runs.
 fn body<'js>(ctx: &Ctx<'js>, request: &Request, source: &str) -> Result<Function<'js>, Stuck> {
     let evaluated = |text: String| -> rquickjs::Result<Value<'js>> {
         let mut options = EvalOptions::default();
