@@ -30,7 +30,7 @@
 //! |---|---|
 //! | `drawing` | around everything; all style rules are below it |
 //! | `drawing-graph`, `drawing-gantt`, `drawing-timeline`, `drawing-series`, `drawing-bar`, `drawing-meter`, `drawing-month`, `drawing-year` | which drawing |
-//! | `drawing-empty`, `drawing-note` | a sentence in place of an empty drawing; a remark below one |
+//! | `drawing-empty`, `drawing-note` | a sentence if there is nothing to draw; a remark below |
 //! | `drawing-columns`, `drawing-names`, `drawing-plot` | names that stay visible, and the part that scrolls |
 //! | `drawing-legend`, `swatch`, `swatch-median`, `swatch-most` | what colours and lines mean |
 //! | `drawing-unseen` | text for screen readers |
@@ -44,7 +44,7 @@
 //! | `dot`, `series-median`, `series-most` | the series |
 //! | `deadline`, `track`, `fill`, `warning`, `due`, `now`, `meter`, `meter-numbers` | small bars |
 //! | `days`, `week`, `day-outside`, `day-marked`, `day-title`, `day-marks`, `day-more`, `day-count` | tables of days |
-//! | `day-working`, `day-weekend`, `day-holiday`, `day-today` | the kind of day, given by the caller |
+//! | `day-working`, `day-weekend`, `day-holiday`, `day-today` | kinds of days, set by the caller |
 
 mod axis;
 pub mod bar;
