@@ -121,8 +121,8 @@ impl Launcher {
         }
     }
 
-    /// Waits until the leader has ended. On timeout or cancellation, sends SIGTERM and waits at most
-    /// for the grace period; the caller then kills what is left.
+    /// Waits until the leader has ended. On timeout or cancellation, sends SIGTERM and waits at
+    /// most for the grace period; the caller then kills what is left.
     async fn watch(
         &self,
         running: &mut Running,

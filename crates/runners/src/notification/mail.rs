@@ -31,7 +31,7 @@ const SUBJECT_CHARS: usize = 100;
 /// |---|---|---|
 /// | `smtps` | encrypted from the beginning | 465 |
 /// | `smtp` | encrypted by STARTTLS, which the server must offer | 587 |
-/// | `smtp` with `tls=none`, or to this machine | unencrypted; passwords to this machine only | 25 |
+/// | `smtp` with `tls=none`, or to this machine | plain; passwords only to this machine | 25 |
 ///
 /// Special characters in user, password and address are percent-encoded, as in every URL: `%40` for
 /// `@`. The host configures the server, not a definition, so the egress list does not apply to it.
